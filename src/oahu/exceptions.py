@@ -1,0 +1,46 @@
+"""Everything oahu raises on purpose: one root, few leaves."""
+
+from __future__ import annotations
+
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+__all__ = [
+    "InvalidInputError",
+    "ModelFileError",
+    "NotFittedError",
+    "OAHUError",
+    "RefusedConstraintError",
+]
+
+
+class OAHUError(Exception):
+    """The root of every error that oahu raises on purpose."""
+
+
+class InvalidInputError(OAHUError, ValueError):
+    """The input is not what was asked for; nothing was learned from it."""
+
+
+class NotFittedError(OAHUError, SklearnNotFittedError):
+    """A learner was asked for its metric before it had seen the number of features."""
+
+
+class RefusedConstraintError(OAHUError, ArithmeticError):
+    """Learning a constraint would have overflowed the model; the model is as it was before the call.
+
+    Attributes
+    ----------
+    row : int
+        Which constraint of the call it was, counted from 0.
+    """
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+    def __reduce__(self) -> tuple[type[RefusedConstraintError], tuple[str, int]]:
+        return type(self), (str(self), self.row)
+
+
+class ModelFileError(OAHUError):
+    """A model file cannot be read: truncated, damaged, foreign, or from a newer oahu."""

@@ -1,0 +1,303 @@
+"""The one contract: what every learner offers, and the part of it that is the same for all.
+
+A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is checked whole before any of it is
+learned, and is learned whole or not at all: a new state is built beside the old one and put in its place at the
+end. What another thread reads meanwhile is the old state.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from oahu.constraints import Tuples, sample_triplets
+from oahu.exceptions import InvalidInputError, NotFittedError
+from oahu.metrics import files
+from oahu.randomness import RandomState, as_generator
+
+__all__ = ["State", "TripletLearner", "check_choice", "check_integer", "check_real"]
+
+
+class State(Protocol):
+    """Everything a learner has learned, and nothing it was told."""
+
+    n_seen: int
+    n_used: int
+    rng: np.random.Generator
+
+    def copy(self) -> Self: ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
+    """Base of the learners of triplets.
+
+    A subclass says how a state begins (`_begin`), how triplets change it (`_learn`) and what metric it stands
+    for (`_metric`); its parameters include those declared here.
+    """
+
+    random_state: RandomState
+    preprocessor: ArrayLike | None
+    n_constraints: int
+    dtype: str
+
+    # -- what a subclass provides ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise `InvalidInputError` for a parameter out of range."""
+
+    @abstractmethod
+    def _begin(self, n_features: int, rng: np.random.Generator) -> S:
+        """A state that has seen nothing."""
+
+    @abstractmethod
+    def _learn(self, state: S, triplets: Tuples) -> None:
+        """Change ``state`` by every triplet in order."""
+
+    @abstractmethod
+    def _metric(self, state: S) -> Any:
+        """The metric of a state, sharing its memory."""
+
+    @abstractmethod
+    def metric(self) -> Any:
+        """The metric as it is now, frozen."""
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def partial_fit(self, triplets: ArrayLike, y: None = None) -> Self:
+        """Learn from triplets, in order, on top of what was learned before.
+
+        n triplets in one call, in several, or one by one give the same model, bit for bit.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
+            Anchor, positive and negative: their values, or their rows in the preprocessor's table.
+        y : ignored
+            Triplets carry their own answer.
+        """
+        if y is not None:
+            raise InvalidInputError(
+                "partial_fit learns from triplets, which carry their own answer: y must be None. "
+                "fit(X, y) draws triplets from labels."
+            )
+        with self._all_or_nothing():
+            self._check_parameters()
+            known = self.n_features_in_ if self.__sklearn_is_fitted__() else None
+            checked = Tuples.check(triplets, size=3, preprocessor=self.preprocessor, n_features=known)
+            checked.check_finite(self.dtype)
+            state = self._begin_anew(checked.n_features) if known is None else self._state.copy()
+            self._learn_into(state, checked)
+        return self
+
+    def learn_one(self, anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike) -> Self:
+        """Learn from one triplet: three vectors, or three rows of the preprocessor's table."""
+        try:
+            triplet = np.array([[anchor, positive, negative]])
+        except ValueError:
+            shapes = ", ".join(str(np.shape(item)) for item in (anchor, positive, negative))
+            raise InvalidInputError(
+                "Anchor, positive and negative must be three vectors of as many features, or three rows of "
+                f"preprocessor. Got shapes {shapes} instead."
+            ) from None
+        return self.partial_fit(triplet)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn from triplets, or from labelled items.
+
+        Parameters
+        ----------
+        X : array-like
+            Without ``y``, triplets as for `partial_fit`. With ``y``, items of shape (n_items, n_features).
+        y : array-like of shape (n_items,), optional
+            Labels: ``n_constraints`` triplets are drawn from them and learned.
+        """
+        with self._all_or_nothing():
+            self._check_parameters()
+            if y is None:
+                checked = Tuples.check(X, size=3, preprocessor=self.preprocessor)
+                state = self._begin_anew(checked.n_features)
+                vars(self).pop("feature_names_in_", None)
+            else:
+                items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64])
+                check_classification_targets(labels)
+                state = self._begin_anew(items.shape[1])
+                checked = self._drawn(items, labels, state.rng)
+            checked.check_finite(self.dtype)
+            self._learn_into(state, checked)
+        return self
+
+    def initialize(self, n_features: int) -> Self:
+        """Forget everything and stand at the start: a metric that has learned nothing yet."""
+        with self._all_or_nothing():
+            self._check_parameters()
+            check_integer(self, "n_features", n_features, least=1)
+            self._state = self._begin_anew(n_features)
+            self.n_features_in_ = n_features
+            vars(self).pop("feature_names_in_", None)
+        return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the learner as it was if anything goes wrong inside, an interrupt included."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _begin_anew(self, n_features: int) -> S:
+        return self._begin(n_features, as_generator(self.random_state))
+
+    def _learn_into(self, state: S, triplets: Tuples) -> None:
+        self._learn(state, triplets)
+        state.n_seen += len(triplets)
+        self._state = state
+        self.n_features_in_ = triplets.n_features
+
+    def _drawn(self, items: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
+        indices = sample_triplets(labels, self.n_constraints, rng)
+        return Tuples.check(indices, size=3, preprocessor=items)
+
+    # -- using -------------------------------------------------------------------------------------------
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """One vector per item whose Euclidean distances are the metric's."""
+        self._require_fitted()
+        transformed: NDArray[np.floating] = self._metric(self._state).transform(self._check_items(X))
+        return transformed
+
+    def pair_distance(self, pairs: ArrayLike) -> NDArray[np.float64]:
+        """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
+        self._require_fitted()
+        checked = Tuples.check(
+            pairs, size=2, preprocessor=self.preprocessor, n_features=self.n_features_in_
+        )
+        checked.check_finite(self.dtype)
+        return self._distances(checked)[0]
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray[np.float64]:
+        """How alike each pair is: the negative of `pair_distance`. Higher is more alike."""
+        return -self.pair_distance(pairs)
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Triplet accuracy: the share of triplets whose positive is nearer to the anchor than the negative.
+
+        Takes what `fit` takes: triplets, or items with labels from which ``n_constraints`` triplets are drawn.
+        """
+        self._require_fitted()
+        if y is None:
+            checked = Tuples.check(
+                X, size=3, preprocessor=self.preprocessor, n_features=self.n_features_in_
+            )
+        else:
+            items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], reset=False)
+            checked = self._drawn(items, labels, as_generator(self.random_state))
+        checked.check_finite(self.dtype)
+        positive, negative = self._distances(checked)
+        return float(np.mean(positive < negative))
+
+    def _distances(self, tuples: Tuples) -> NDArray[np.float64]:
+        """Distances of each tuple's first item to its others, (t - 1, n), block by block."""
+        metric = self._metric(self._state)
+        distances = np.empty((tuples.size - 1, len(tuples)))
+        for start, block in tuples.blocks(self.dtype):
+            m = len(block)
+            vectors = metric.transform(block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
+            apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
+            distances[:, start : start + m] = np.sqrt(np.square(apart).sum(axis=2)).T
+        return distances
+
+    def _check_items(self, X: ArrayLike) -> NDArray[Any]:
+        items: NDArray[Any] = validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
+        return items
+
+    # -- what was seen -----------------------------------------------------------------------------------
+
+    @property
+    def n_seen_(self) -> int:
+        """How many constraints were learned."""
+        return self._require_fitted().n_seen
+
+    @property
+    def utilization_(self) -> float:
+        """The share of the constraints seen that had a gradient; NaN before the first."""
+        state = self._require_fitted()
+        return state.n_used / state.n_seen if state.n_seen else math.nan
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_state")
+
+    def _require_fitted(self) -> S:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: it has not seen a constraint. "
+                "Call fit, partial_fit or learn_one first (or initialize, to use it unlearned)."
+            )
+        return self._state
+
+    # -- keeping -----------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file; `oahu.load` goes on from there as if it had never stopped.
+
+        The preprocessor's table is not written: set it again with ``set_params(preprocessor=...)``.
+        """
+        self._require_fitted()
+        files.save(self, path)
+
+    def __sklearn_clone__(self) -> Self:
+        """scikit-learn's `clone`, but the preprocessor's table is shared: it may be larger than memory."""
+        parameters = self.get_params(deep=False)
+        table = parameters.pop("preprocessor")
+        return type(self)(**copy.deepcopy(parameters), preprocessor=table)
+
+    _state: S
+
+
+def check_real(
+    owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither"
+) -> None:
+    """Raise unless ``value`` is a number between ``low`` and ``high``; ``closed`` names ends that belong."""
+    left = "[" if closed in ("left", "both") else "("
+    right = "]" if closed in ("right", "both") else ")"
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    above = number and (value >= low if left == "[" else value > low)
+    below = number and (value <= high if right == "]" else value < high)
+    if not (above and below):
+        _complain(owner, name, f"in {left}{low:g}, {high:g}{right}", value)
+
+
+def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least``."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        _complain(owner, name, f"an int of at least {least}", value)
+
+
+def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        _complain(owner, name, "one of " + ", ".join(map(repr, choices)), value)
+
+
+def _complain(owner: object, name: str, expected: str, value: Any) -> None:
+    raise InvalidInputError(
+        f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {value!r} instead."
+    )

@@ -1,0 +1,330 @@
+"""OAHU as a scikit-learn estimator: Online metric learning with Adaptive Hedge Update."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.constraints import Tuples
+from oahu.exceptions import RefusedConstraintError
+from oahu.learners.base import TripletLearner, check_choice, check_integer, check_real
+from oahu.learners.history import History
+from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
+from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
+from oahu.learners.oahu.step import LEARNED, learn
+from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers
+from oahu.metrics.files import Content, storable
+from oahu.randomness import RandomState, generator_from_state, generator_state
+
+__all__ = ["OAHU"]
+
+Floats = NDArray[np.floating]
+
+
+@dataclass
+class _State:
+    """Everything OAHU has learned."""
+
+    network: Network
+    alpha: NDArray[np.float64]
+    history: History
+    rng: np.random.Generator
+    n_seen: int = 0
+    n_used: int = 0
+
+    def copy(self) -> _State:
+        return _State(
+            self.network.copy(), self.alpha.copy(), self.history.copy(), self.rng, self.n_seen, self.n_used
+        )
+
+
+@storable
+class OAHU(TripletLearner[_State]):
+    """Online metric learning with Adaptive Hedge Update (OAHU).
+
+    An over-complete network has an embedding at every depth, E_0 (linear) to E_L. Each triplet moves all of them
+    along the gradient of the Adaptive-Bound Triplet Loss, and moves weight towards the depths that erred less.
+
+    One triplet costs O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time; the model takes as much
+    memory, and the history at most 1,024 samples.
+
+    Parameters
+    ----------
+    n_layers : int, default=5
+        L: the number of hidden layers. There are L + 1 experts. 0 leaves the linear one.
+    hidden_size : int, default=100
+        S_hidden: units in each hidden layer.
+    embedding_size : int, default=50
+        S_emb: dimensions of each expert's space.
+    tau : float, default=0.1
+        Control parameter of the loss, in (0, 2): similar pairs are pulled below ``tau``, dissimilar ones pushed
+        beyond ``2 - tau``. Theorem 1 needs it below 2/3.
+    beta : float, default=0.99
+        Discount factor of the hedge, in (0, 1).
+    smoothing : float, default=0.1
+        s, in [0, 1]: before normalising, no expert's weight is below ``s / (L + 1)``.
+    learning_rate : float, default=0.3
+        eta: the step size of online gradient descent.
+    hedge : {"printed", "log_beta", "hedge"}, default="printed"
+        The weight update: as printed in the paper; with log beta in the printed condition; or plain
+        ``beta ** loss``. See docs/fidelity.md.
+    through_thresholds : bool, default=False
+        Whether the gradient also flows through the two thresholds. By default they are constants of the round.
+    initialization : {"pytorch", "he", "orthogonal"}, default="pytorch"
+        How the weights are drawn: uniform in ±1/√in as `torch.nn.Linear` does, He's normal, or orthogonal.
+    bias : bool, default=True
+        Whether the layers have biases.
+    n_constraints : int, default=10000
+        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The table that triplets of indices point into; may be a memory map. Never copied.
+    dtype : {"float32", "float64"}, default="float32"
+        What the model computes in. float64 is for verification: half as fast.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the initial weights and the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    metric_weights_ : ndarray of shape (L + 1,)
+        alpha: how much each expert counts.
+    hidden_weights_, hidden_biases_ : lists of L arrays, (out, in) and (out,)
+        W^(1) ... W^(L), a copy.
+    embedding_weights_, embedding_biases_ : lists of L + 1 arrays, (out, in) and (out,)
+        Theta^(0) ... Theta^(L), a copy.
+    n_seen_ : int
+        How many triplets were learned.
+    utilization_ : float
+        The share of them that had a gradient.
+    history_rounds_ : ndarray of shape (n_kept,)
+        The rounds at which the history was kept, evenly spaced, at most 1,024.
+    loss_history_ : ndarray of shape (n_kept, L + 1)
+        Each expert's mean local loss over the rounds since the one kept before.
+    weight_history_ : ndarray of shape (n_kept, L + 1)
+        The metric weights after the kept rounds.
+    n_features_in_ : int
+        d: the number of features.
+
+    See Also
+    --------
+    oahu.EnsembleMetric : what `metric` returns.
+
+    Notes
+    -----
+    Every triplet is used once, in order, by plain gradient descent, as the paper says: there is no minibatch, no
+    momentum and no schedule. docs/fidelity.md lists each point at which the paper leaves a choice.
+
+    References
+    ----------
+    Y. Gao, Y.-F. Li, S. Chandra, L. Khan, B. Thuraisingham: Towards Self-Adaptive Metric Learning On the Fly.
+    The World Wide Web Conference (WWW), 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oahu import OAHU
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = OAHU(n_layers=2, n_constraints=500, random_state=0).fit(X, y)
+    >>> learner.n_seen_, learner.transform(X).shape
+    (500, (150, 150))
+    """
+
+    def __init__(
+        self,
+        n_layers: int = 5,
+        hidden_size: int = 100,
+        embedding_size: int = 50,
+        tau: float = 0.1,
+        beta: float = 0.99,
+        smoothing: float = 0.1,
+        learning_rate: float = 0.3,
+        *,
+        hedge: HedgeRule = "printed",
+        through_thresholds: bool = False,
+        initialization: Initialization = "pytorch",
+        bias: bool = True,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_layers = n_layers
+        self.hidden_size = hidden_size
+        self.embedding_size = embedding_size
+        self.tau = tau
+        self.beta = beta
+        self.smoothing = smoothing
+        self.learning_rate = learning_rate
+        self.hedge = hedge
+        self.through_thresholds = through_thresholds
+        self.initialization = initialization
+        self.bias = bias
+        self.n_constraints = n_constraints
+        self.preprocessor = preprocessor
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # -- what it has learned -----------------------------------------------------------------------------
+
+    @property
+    def metric_weights_(self) -> NDArray[np.float64]:
+        return self._require_fitted().alpha.copy()
+
+    @property
+    def hidden_weights_(self) -> list[Floats]:
+        return [array.copy() for array in self._require_fitted().network.hidden_weights]
+
+    @property
+    def hidden_biases_(self) -> list[Floats]:
+        return [array.copy() for array in self._require_fitted().network.hidden_biases]
+
+    @property
+    def embedding_weights_(self) -> list[Floats]:
+        return [array.copy() for array in self._require_fitted().network.embedding_weights]
+
+    @property
+    def embedding_biases_(self) -> list[Floats]:
+        return [array.copy() for array in self._require_fitted().network.embedding_biases]
+
+    @property
+    def history_rounds_(self) -> NDArray[np.int64]:
+        return self._require_fitted().history.rounds
+
+    @property
+    def loss_history_(self) -> NDArray[np.float64]:
+        return self._require_fitted().history.losses
+
+    @property
+    def weight_history_(self) -> NDArray[np.float64]:
+        return self._require_fitted().history.weights.copy()
+
+    def metric(self) -> EnsembleMetric:
+        """The metric as it is now: a frozen value that later learning does not touch."""
+        state = self._require_fitted()
+        return EnsembleMetric.frozen(*_layers(state.network), state.alpha, state.n_seen)
+
+    def embed(self, X: ArrayLike) -> Floats:
+        """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        return self._metric(self._require_fitted()).embed(self._check_items(X))
+
+    # -- how it learns -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_integer(self, "n_layers", self.n_layers, least=0)
+        check_integer(self, "hidden_size", self.hidden_size, least=1)
+        check_integer(self, "embedding_size", self.embedding_size, least=1)
+        check_real(self, "tau", self.tau, 0.0, 2.0)
+        check_real(self, "beta", self.beta, 0.0, 1.0)
+        check_real(self, "smoothing", self.smoothing, 0.0, 1.0, closed="both")
+        check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
+        check_choice(self, "hedge", self.hedge, tuple(HEDGE_RULES))
+        check_choice(self, "through_thresholds", self.through_thresholds, (False, True))
+        check_choice(self, "initialization", self.initialization, INITIALIZATIONS)
+        check_choice(self, "bias", self.bias, (False, True))
+        check_integer(self, "n_constraints", self.n_constraints, least=1)
+        check_choice(self, "dtype", self.dtype, ("float32", "float64"))
+
+    def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
+        if not self.tau < 2 / 3:
+            warnings.warn(
+                f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
+                f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
+                "separated.",
+                UserWarning,
+                stacklevel=5,
+            )
+        shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
+        n_experts = self.n_layers + 1
+        return _State(
+            network=Network.random(shape, self.dtype, rng, self.initialization, self.bias),
+            alpha=np.full(n_experts, 1.0 / n_experts),
+            history=History.empty(n_experts),
+            rng=rng,
+        )
+
+    def _learn(self, state: _State, triplets: Tuples) -> None:
+        network = state.network
+        sizes = (network.shape.n_layers, network.shape.hidden_size, network.shape.embedding_size)
+        for start, block in triplets.blocks(network.dtype):
+            losses, weights = np.empty((2, len(block), len(state.alpha)))
+            n_used, refused = learn(
+                block, network.first, network.first_bias, network.middle, network.middle_bias,
+                network.last, network.last_bias, state.alpha, sizes, float(self.learning_rate),
+                float(self.learning_rate) if self.bias else 0.0, float(self.tau), self.through_thresholds,
+                float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge], losses, weights,
+            )  # fmt: skip
+            if refused != LEARNED:
+                row = start + refused
+                raise RefusedConstraintError(
+                    f"Triplet {row} was refused: learning it would overflow the model's {self.dtype} weights. "
+                    "Nothing of this call was learned. Scale the features to a usual range, or lower the "
+                    "learning_rate.",
+                    row,
+                )
+            state.n_used += n_used
+            state.history.record(losses, weights)
+
+    def _metric(self, state: _State) -> EnsembleMetric:
+        layers = (tuple(arrays) for arrays in _layers(state.network))
+        return EnsembleMetric(*layers, metric_weights=state.alpha, version=state.n_seen)
+
+    # -- how it is kept ----------------------------------------------------------------------------------
+
+    def _to_content(self) -> Content:
+        state = self._state
+        parameters = self.get_params(deep=False)
+        del parameters["preprocessor"]  # a table of items, not something learned
+        seed = parameters["random_state"]
+        parameters["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
+        history = state.history
+        return Content(
+            {
+                "parameters": parameters,
+                "n_seen": state.n_seen,
+                "n_used": state.n_used,
+                "history": {"capacity": history.capacity, "stride": history.stride},
+                "rng": generator_state(state.rng),
+            },
+            pack_layers(*_layers(state.network))
+            | {
+                "metric_weights": state.alpha,
+                "history.running": history.running,
+                "history.totals": history.totals,
+                "history.weights": history.weights,
+            },
+        )
+
+    @classmethod
+    def _from_content(cls, content: Content) -> OAHU:
+        learner = cls(**content.state["parameters"])
+        learner._check_parameters()
+        layers = unpack_layers(content)
+        embedding_size, n_features = layers[2][0].shape
+        hidden_size = layers[0][0].shape[0] if layers[0] else learner.hidden_size
+        network = Network(Shape(n_features, len(layers[0]), hidden_size, embedding_size), layers[2][0].dtype)
+        network.assign(*layers)
+        n_experts, kept = len(layers[2]), content.state["history"]
+        history = History(
+            int(kept["capacity"]), int(content.state["n_seen"]), int(kept["stride"]),
+            content.array("history.running", (n_experts,)),
+            content.array("history.totals", (None, n_experts)),
+            content.array("history.weights", (None, n_experts)),
+        )  # fmt: skip
+        learner._state = _State(
+            network, content.array("metric_weights", (n_experts,)).copy(), history,
+            generator_from_state(content.state["rng"]), int(content.state["n_seen"]), int(content.state["n_used"]),
+        )  # fmt: skip
+        learner.n_features_in_ = n_features
+        return learner
+
+
+def _layers(network: Network) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
+    return (
+        network.hidden_weights,
+        network.hidden_biases,
+        network.embedding_weights,
+        network.embedding_biases,
+    )

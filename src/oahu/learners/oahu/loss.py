@@ -1,0 +1,133 @@
+"""The Adaptive-Bound Triplet Loss (ABTL), Section 3.3 of the paper.
+
+Distances between unit vectors lie in [0, 2]. ABTL pulls a similar pair below a threshold and pushes a
+dissimilar pair above another; both thresholds depend on the distance before the update (D_orig) and always
+ask for a little more than what is there, so every constraint has something to teach.
+
+The functions take floats or arrays, broadcast, and know nothing of the network. The fused update in
+``step.py`` compiles these same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oahu.learners.jit import inlined
+
+__all__ = [
+    "attractive_loss",
+    "attractive_slope",
+    "dissimilarity_threshold",
+    "local_loss",
+    "repulsive_loss",
+    "repulsive_slope",
+    "similarity_threshold",
+]
+
+Distance = Any  # a float or an array of them; what goes in comes out
+
+_E2 = math.exp(2.0) - 1.0  # e^2 - 1
+_F2 = 1.0 - math.exp(-2.0)  # 1 - e^-2
+
+
+@inlined
+def similarity_threshold(distance: Distance, tau: float) -> Distance:
+    """d_sim: how close a similar pair at ``distance`` should come. From 0 at 0 to tau at 2.
+
+    The paper's solved thresholds, first line: ``tau / (e^2 - 1) * (e^D_orig - 1)``.
+
+    >>> np.round(similarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
+    array([0.   , 0.027, 0.1  ])
+    """
+    return tau * np.expm1(distance) / _E2
+
+
+@inlined
+def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
+    """d_dis: how far a dissimilar pair at ``distance`` should go. From 2 - tau at 0 to 2 at 2.
+
+    The paper's solved thresholds, second line:
+    ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig - 1) + (2 - tau)``.
+
+    >>> np.round(dissimilarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
+    array([1.9  , 1.973, 2.   ])
+    """
+    return (2.0 - tau) - tau * np.expm1(-distance) / _F2
+
+
+@inlined
+def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
+    """L_attr of a similar pair, in [0, 1]: 0 at the threshold c_1 = d_sim, 1 at distance 2.
+
+    The paper's Eq. (attr_rep), first line: ``max{0, D / (2 - c_1) - c_1 / (2 - c_1)}``.
+
+    >>> attractive_loss(np.array([0.1, 2.0]), 0.1)
+    array([0., 1.])
+    """
+    return np.maximum(0.0, (distance - threshold) / (2.0 - threshold))
+
+
+@inlined
+def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
+    """L_rep of a dissimilar pair, in [0, 1]: 1 at distance 0, 0 at the threshold c_2 = d_dis.
+
+    The paper's Eq. (attr_rep), second line: ``max{0, 1 - D / c_2}``.
+
+    >>> repulsive_loss(np.array([0.0, 1.9]), 1.9)
+    array([1., 0.])
+    """
+    return np.maximum(0.0, 1.0 - distance / threshold)
+
+
+@inlined
+def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
+    """L^(l) of one expert on one triplet, in [0, 1]: the mean of attraction and repulsion.
+
+    The paper's Eq. (local_loss), with both thresholds taken at the given distances.
+
+    >>> local_loss(np.array([0.0, 2.0]), np.array([2.0, 0.0]), 0.1)
+    array([0., 1.])
+    """
+    attraction = attractive_loss(positive, similarity_threshold(positive, tau))
+    repulsion = repulsive_loss(negative, dissimilarity_threshold(negative, tau))
+    return 0.5 * (attraction + repulsion)
+
+
+@inlined
+def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
+    """dL_attr / dD. With ``through_thresholds`` d_sim moves with D; without, it stays at D_orig.
+
+    0 at distance 0, where the loss is 0 and there is no direction to move in.
+
+    >>> bool(attractive_slope(1.0, 0.1, False) > attractive_slope(1.0, 0.1, True) > 0)
+    True
+    """
+    threshold = similarity_threshold(distance, tau)
+    room = 2.0 - threshold
+    if distance <= threshold:
+        return 0.0
+    if not through_thresholds:
+        return 1.0 / room
+    moving = tau * math.exp(distance) / _E2
+    return ((1.0 - moving) * room + (distance - threshold) * moving) / (room * room)
+
+
+@inlined
+def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
+    """dL_rep / dD. With ``through_thresholds`` d_dis moves with D; without, it stays at D_orig.
+
+    0 at distance 2, where the loss is 0.
+
+    >>> bool(repulsive_slope(1.0, 0.1, False) < repulsive_slope(1.0, 0.1, True) < 0)
+    True
+    """
+    threshold = dissimilarity_threshold(distance, tau)
+    if distance >= threshold:
+        return 0.0
+    if not through_thresholds:
+        return -1.0 / threshold
+    moving = tau * math.exp(-distance) / _F2
+    return (distance * moving / threshold - 1.0) / threshold

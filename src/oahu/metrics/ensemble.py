@@ -1,0 +1,253 @@
+"""OAHU's metric: an embedding space at every depth of a network, each with a weight."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from oahu.exceptions import InvalidInputError
+from oahu.metrics import files
+from oahu.metrics.files import Content, storable
+
+__all__ = ["EnsembleMetric", "Expert"]
+
+Floats = NDArray[np.floating]
+
+_BLOCK = 4096  # items encoded at a time: bounds what a call needs beside its result
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class EnsembleMetric:
+    """A frozen metric: experts E_0 ... E_L of growing depth, and how much each counts.
+
+    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2`` with every ``f_l`` on the unit sphere. Learners hand it
+    out; what they learn afterwards does not touch it.
+
+    Attributes
+    ----------
+    hidden_weights, hidden_biases : tuples of L arrays, (out, in) and (out,)
+    embedding_weights, embedding_biases : tuples of L + 1 arrays, (out, in) and (out,)
+    metric_weights : ndarray of shape (L + 1,)
+        alpha: how much each expert counts. They sum to 1.
+    version : int
+        How many constraints the metric has learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oahu import OAHU
+    >>> metric = OAHU(n_layers=2, random_state=0).initialize(n_features=4).metric()
+    >>> [expert.name for expert in metric.spaces]
+    ['E_0', 'E_1', 'E_2']
+    >>> a, b = np.eye(4)[:2]
+    >>> d = metric.distance(a, b)
+    >>> bool(np.isclose(d, np.linalg.norm(metric.transform([a]) - metric.transform([b]))))
+    True
+    """
+
+    hidden_weights: tuple[Floats, ...]
+    hidden_biases: tuple[Floats, ...]
+    embedding_weights: tuple[Floats, ...]
+    embedding_biases: tuple[Floats, ...]
+    metric_weights: NDArray[np.float64]
+    version: int
+
+    @classmethod
+    def frozen(
+        cls,
+        hidden_weights: Sequence[Floats],
+        hidden_biases: Sequence[Floats],
+        embedding_weights: Sequence[Floats],
+        embedding_biases: Sequence[Floats],
+        metric_weights: NDArray[np.float64],
+        version: int,
+    ) -> EnsembleMetric:
+        """A metric of its own read-only copies."""
+        return cls(
+            *(
+                tuple(map(_read_only, arrays))
+                for arrays in (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
+            ),
+            metric_weights=_read_only(metric_weights),
+            version=version,
+        )
+
+    @property
+    def n_features(self) -> int:
+        return int(self.embedding_weights[0].shape[1])
+
+    @property
+    def spaces(self) -> tuple[Expert, ...]:
+        """The experts' spaces, shallow to deep, each with its weight."""
+        return tuple(Expert(self, level) for level in range(len(self.embedding_weights)))
+
+    def embed(self, X: ArrayLike) -> Floats:
+        """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        items = self._check(X)
+        size, dtype = self.embedding_weights[0].shape[0], self.embedding_weights[0].dtype
+        embedded: Floats = np.empty((len(self.embedding_weights), len(items), size), dtype)
+        for start in range(0, len(items), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            with np.errstate(over="ignore", invalid="ignore"):
+                for level, space in enumerate(self._levels(items[rows].astype(dtype, copy=False))):
+                    embedded[level, rows] = space
+        _check_embedded(embedded)
+        return embedded
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """One vector per item, (n_items, (L + 1) * embedding_size), Euclidean in the metric's distance."""
+        embedded = self.embed(X)
+        embedded *= np.sqrt(self.metric_weights).astype(embedded.dtype)[:, None, None]
+        return np.ascontiguousarray(embedded.transpose(1, 0, 2)).reshape(embedded.shape[1], -1)
+
+    def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
+        """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
+        left, right = np.asarray(a), np.asarray(b)
+        if left.shape != right.shape or left.ndim not in (1, 2):
+            raise InvalidInputError(
+                f"distance compares two items or two arrays of as many items. "
+                f"Got shapes {left.shape} and {right.shape} instead."
+            )
+        if left.ndim == 1:
+            return float(self.distance(left[None], right[None])[0])
+        return joint_distance(self.embed(left), self.embed(right), self.metric_weights)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the metric to a file that `oahu.load` reads."""
+        files.save(self, path)
+
+    def _check(self, X: ArrayLike) -> NDArray[Any]:
+        items: NDArray[Any] = check_array(X, dtype=[np.float32, np.float64], input_name="X")
+        if items.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"X has {items.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features} features as input."
+            )
+        return items
+
+    def _levels(self, inputs: Floats) -> Iterable[Floats]:
+        """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere."""
+        hidden = inputs
+        for level, (weights, biases) in enumerate(
+            zip(self.embedding_weights, self.embedding_biases, strict=True)
+        ):
+            if level:
+                hidden = hidden @ self.hidden_weights[level - 1].T
+                hidden += self.hidden_biases[level - 1]
+                np.maximum(hidden, 0, out=hidden)
+            yield on_unit_sphere(hidden @ weights.T + biases)
+
+    def _to_content(self) -> Content:
+        arrays = pack_layers(
+            self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
+        )
+        return Content({"version": self.version}, arrays | {"metric_weights": self.metric_weights})
+
+    @classmethod
+    def _from_content(cls, content: Content) -> EnsembleMetric:
+        layers = unpack_layers(content)
+        weights = content.array("metric_weights", (len(layers[2]),))
+        return cls.frozen(*layers, weights, int(content.state["version"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Expert:
+    """One of an ensemble's spaces: the expert E_l with its weight alpha_l."""
+
+    metric: EnsembleMetric
+    level: int
+
+    @property
+    def name(self) -> str:
+        return f"E_{self.level}"
+
+    @property
+    def weight(self) -> float:
+        return float(self.metric.metric_weights[self.level])
+
+    def encode(self, X: ArrayLike) -> Floats:
+        """This expert's unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
+        whole, level = self.metric, self.level
+        shallow = EnsembleMetric(
+            whole.hidden_weights[:level],
+            whole.hidden_biases[:level],
+            whole.embedding_weights[: level + 1],
+            whole.embedding_biases[: level + 1],
+            whole.metric_weights[: level + 1],
+            whole.version,
+        )
+        return np.ascontiguousarray(shallow.embed(X)[level])
+
+
+def joint_distance(left: Floats, right: Floats, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """sqrt(sum_l alpha_l D_l^2) between embeddings of shape (L + 1, n, embedding_size), item by item."""
+    squared = np.square(left - right).sum(axis=2, dtype=np.float64)
+    return np.asarray(np.sqrt(weights @ squared))
+
+
+def on_unit_sphere(vectors: Floats) -> Floats:
+    """Scale rows to length 1, also where their squares over- or underflow; a zero row stays zero."""
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    extreme = ~((squares > 1e-30) & (squares < 1e30))
+    if extreme.any():
+        largest = np.abs(vectors).max(axis=1, where=extreme[:, None], initial=0)
+        vectors = vectors / np.where(largest > 0, largest, 1)[:, None].astype(vectors.dtype)
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+    lengths = np.sqrt(np.where(squares > 0, squares, 1))
+    return np.asarray(vectors / lengths[:, None])
+
+
+def _check_embedded(embedded: Floats) -> None:
+    wrong = ~np.isfinite(embedded)
+    if wrong.any():
+        row = np.argwhere(wrong)[0, 1]
+        raise InvalidInputError(
+            f"Item {row} is too large for the model's {embedded.dtype}: its embedding overflows. Scale the "
+            "features to a usual range."
+        )
+
+
+def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
+    """Name the arrays of a network for a file: ``hidden_weights.0`` and so on."""
+    return {
+        f"{name}.{level}": array
+        for name, arrays in zip(_LAYERS, layers, strict=True)
+        for level, array in enumerate(arrays)
+    }
+
+
+def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
+    """The arrays of a network from a file, checked to fit each other."""
+    depth = sum(name.startswith("embedding_weights.") for name in content.arrays) - 1
+    hidden_weights, hidden_biases, embedding_weights, embedding_biases = [], [], [], []
+    size, dtype = None, content.array("embedding_weights.0", (None, None)).dtype
+    width: int | None = None
+    for level in range(depth + 1):
+        if level:
+            hidden_weights.append(content.array(f"hidden_weights.{level - 1}", (None, width)))
+            width = hidden_weights[-1].shape[0]
+            hidden_biases.append(content.array(f"hidden_biases.{level - 1}", (width,)))
+        embedding_weights.append(content.array(f"embedding_weights.{level}", (size, width)))
+        if not level:
+            size, width = embedding_weights[0].shape
+        embedding_biases.append(content.array(f"embedding_biases.{level}", (size,)))
+    layers = (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
+    if any(array.dtype != dtype for arrays in layers for array in arrays):
+        raise ValueError("its layers are of different types")
+    return layers
+
+
+_LAYERS = ("hidden_weights", "hidden_biases", "embedding_weights", "embedding_biases")
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,214 @@
+"""Model files: safetensors, with a JSON header and a SHA-256 over all of it.
+
+A file holds arrays and plain JSON, never code. It is written beside its target, flushed to disk and renamed, so
+that whoever looks sees the old file or the new one, whole.
+
+The header is the one entry ``oahu`` of the safetensors metadata: ``format``, ``class``, whatever the class
+keeps in JSON (``state``), the versions that wrote it, and ``sha256`` over the header and every array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from oahu.exceptions import ModelFileError
+from oahu.version import __version__
+
+__all__ = ["FORMAT", "Content", "Storable", "load", "save", "storable"]
+
+#: Raised by one when older versions of oahu could no longer read what is written.
+FORMAT = 1
+
+_KEY = "oahu"
+_LONGEST_HEADER = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a class puts into its file and gets back: plain JSON and named arrays."""
+
+    state: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    def array(self, name: str, shape: tuple[int | None, ...], kind: str = "f") -> NDArray[Any]:
+        """The array ``name``, checked: None stands for any length, ``kind`` for numpy's dtype kind."""
+        if name not in self.arrays:
+            raise ModelFileError(f"it has no array {name!r}")
+        array = self.arrays[name]
+        fits = len(array.shape) == len(shape) and all(
+            want is None or want == got for want, got in zip(shape, array.shape, strict=True)
+        )
+        if not fits or array.dtype.kind != kind:
+            raise ModelFileError(
+                f"its array {name!r} has shape {array.shape} and type {array.dtype}, not shape {shape}"
+            )
+        if kind == "f" and not np.isfinite(array).all():
+            raise ModelFileError(f"its array {name!r} has values that are not finite")
+        return array
+
+
+class Storable(Protocol):
+    """A class whose objects can live in a model file."""
+
+    def _to_content(self) -> Content: ...
+
+    @classmethod
+    def _from_content(cls, content: Content) -> Any: ...
+
+
+S = TypeVar("S", bound=type[Storable])
+
+_classes: dict[str, type[Storable]] = {}
+
+
+def storable(cls: S) -> S:
+    """Class decorator: let `load` make objects of this class. Nothing else can come out of a file."""
+    _classes[cls.__name__] = cls
+    return cls
+
+
+def save(thing: Storable, path: str | os.PathLike[str]) -> None:
+    """Write ``thing`` to ``path``, durably and all or nothing.
+
+    A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
+    """
+    content = thing._to_content()
+    arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "class": type(thing).__name__,
+        "oahu": __version__,
+        "numpy": np.__version__,
+        "state": content.state,
+    }
+    header["sha256"] = _digest(header, arrays)
+    payload = safetensors.numpy.save(arrays, metadata={_KEY: json.dumps(header, sort_keys=True)})
+    _replace(Path(path), payload)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote: a learner or a metric, ready to go on.
+
+    Runs no code from the file. A file that is truncated, damaged, foreign or newer than this oahu raises
+    `ModelFileError`, which says which of these it is.
+    """
+    try:
+        data = Path(path).read_bytes()
+        header, arrays = _parse(data)
+        cls = _classes.get(header["class"])
+        if cls is None:
+            known = ", ".join(sorted(_classes))
+            raise ModelFileError(f"it holds a {header['class']!r}; this oahu knows {known}")
+        try:
+            return cls._from_content(Content(header["state"], arrays))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+    except ModelFileError as error:
+        raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {error}.") from error
+
+
+def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Check a file from the outside in: length, header, format, arrays, digest."""
+    if len(data) < 8:
+        raise ModelFileError(f"it is truncated: {len(data)} bytes cannot hold a header")
+    length = int.from_bytes(data[:8], "little")
+    if length > _LONGEST_HEADER:
+        raise ModelFileError(
+            f"its header claims {length} bytes, more than the {_LONGEST_HEADER} allowed: "
+            "it is not an oahu model file, or it is damaged"
+        )
+    if length > len(data) - 8:
+        raise ModelFileError(
+            f"it is truncated: its header claims {length} bytes, {len(data) - 8} follow"
+        )
+    header, end_of_arrays = _parse_header(data[8 : 8 + length])
+    present = len(data) - 8 - length
+    if present < end_of_arrays:
+        raise ModelFileError(f"it is truncated: {end_of_arrays} bytes of arrays expected, {present} found")
+    try:
+        arrays = safetensors.numpy.load(data)
+    except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise ModelFileError(f"it is damaged: {error}") from error
+    found = header.pop("sha256", None)
+    expected = _digest(header, arrays)
+    if found != expected:
+        raise ModelFileError(f"it is damaged: its SHA-256 is {expected}, and it says {found}")
+    return header, arrays
+
+
+def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
+    """The oahu header, and where the last array ends."""
+    try:
+        tables = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"its header is not JSON: it is not an oahu model file, or it is damaged ({error})"
+        ) from error
+    try:
+        header = json.loads(tables["__metadata__"][_KEY])
+        version = header["format"]
+        if not isinstance(version, int) or not isinstance(header["class"], str):
+            raise TypeError(f"format {version!r}, class {header['class']!r}")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"it is not an oahu model file: no oahu header ({error!r})") from error
+    if version > FORMAT:
+        raise ModelFileError(
+            f"it is of format {version}, written by oahu {header.get('oahu')}; "
+            f"this is oahu {__version__}, which reads formats up to {FORMAT}: upgrade oahu"
+        )
+    try:
+        ends = [entry["data_offsets"][1] for name, entry in tables.items() if name != "__metadata__"]
+        return header, max(map(int, ends), default=0)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelFileError(f"it is damaged: its table of arrays is not readable ({error!r})") from error
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 over the header and, by name, every array's name, type, shape and bytes."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    """Write beside ``path``, flush to disk, rename over it, flush the folder."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _flush_folder(path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename durable where the system lets a folder be flushed."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
