@@ -21,7 +21,7 @@ class InvalidInputError(OAHUError, ValueError):
     """The input is not what was asked for; nothing was learned from it."""
 
 
-class NotFittedError(OAHUError, SklearnNotFittedError):
+class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
     """A learner was asked for its metric before it had seen the number of features."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Final
 
 import numpy as np
@@ -27,8 +26,9 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
-    whole = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
-    if random_state is not None and (not whole or random_state < 0):
+    seed: Any = random_state
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if seed is not None and not (whole and seed >= 0):
         raise InvalidInputError(
             "The 'random_state' parameter must be None, an int of at least 0, a numpy Generator or a "
             f"RandomState. Got {random_state!r} instead."

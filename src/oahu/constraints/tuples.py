@@ -75,8 +75,7 @@ class Tuples:
             )
         if n_features is not None and tuples.n_features != n_features:
             raise InvalidInputError(
-                f"X has {tuples.n_features} features, but the learner is expecting {n_features} features as "
-                "input."
+                f"X has {tuples.n_features} features, but the learner is expecting {n_features} features as input."
             )
         return tuples
 
@@ -86,8 +85,7 @@ class Tuples:
         n, given, d = values.shape
         if given != size:
             raise InvalidInputError(
-                f"A {noun} has {size} items: the shape must be (n, {size}, n_features). "
-                f"Got {values.shape} instead."
+                f"A {noun} has {size} items: the shape must be (n, {size}, n_features). Got {values.shape} instead."
             )
         _check_not_empty(n, noun, values.shape)
         if d == 0:
@@ -124,7 +122,7 @@ class Tuples:
 
     @property
     def size(self) -> int:
-        return self.indices.shape[1]
+        return int(self.indices.shape[1])
 
     @property
     def n_features(self) -> int:

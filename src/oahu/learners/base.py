@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-import numbers
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -132,7 +131,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             if y is None:
                 checked = Tuples.check(X, size=3, preprocessor=self.preprocessor)
                 state = self._begin_anew(checked.n_features)
-                vars(self).pop("feature_names_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
             else:
                 items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64])
                 check_classification_targets(labels)
@@ -149,18 +148,18 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             check_integer(self, "n_features", n_features, least=1)
             self._state = self._begin_anew(n_features)
             self.n_features_in_ = n_features
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
         return self
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Leave the learner as it was if anything goes wrong inside, an interrupt included."""
-        before = vars(self).copy()
+        before = self.__dict__.copy()
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _begin_anew(self, n_features: int) -> S:
@@ -187,11 +186,10 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     def pair_distance(self, pairs: ArrayLike) -> NDArray[np.float64]:
         """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
         self._require_fitted()
-        checked = Tuples.check(
-            pairs, size=2, preprocessor=self.preprocessor, n_features=self.n_features_in_
-        )
+        checked = Tuples.check(pairs, size=2, preprocessor=self.preprocessor, n_features=self.n_features_in_)
         checked.check_finite(self.dtype)
-        return self._distances(checked)[0]
+        distances: NDArray[np.float64] = self._distances(checked)[0]
+        return distances
 
     def pair_score(self, pairs: ArrayLike) -> NDArray[np.float64]:
         """How alike each pair is: the negative of `pair_distance`. Higher is more alike."""
@@ -204,9 +202,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """
         self._require_fitted()
         if y is None:
-            checked = Tuples.check(
-                X, size=3, preprocessor=self.preprocessor, n_features=self.n_features_in_
-            )
+            checked = Tuples.check(X, size=3, preprocessor=self.preprocessor, n_features=self.n_features_in_)
         else:
             items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], reset=False)
             checked = self._drawn(items, labels, as_generator(self.random_state))
@@ -272,13 +268,11 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     _state: S
 
 
-def check_real(
-    owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither"
-) -> None:
+def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
     """Raise unless ``value`` is a number between ``low`` and ``high``; ``closed`` names ends that belong."""
     left = "[" if closed in ("left", "both") else "("
     right = "]" if closed in ("right", "both") else ")"
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, float | int | np.number) and not isinstance(value, bool) and math.isfinite(value)
     above = number and (value >= low if left == "[" else value > low)
     below = number and (value <= high if right == "]" else value < high)
     if not (above and below):
@@ -287,7 +281,7 @@ def check_real(
 
 def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         _complain(owner, name, f"an int of at least {least}", value)
 
 

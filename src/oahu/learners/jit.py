@@ -26,4 +26,5 @@ def kernel(function: F) -> F:
 
 def inlined(function: F) -> F:
     """Leave a plain Python function that kernels can also compile: one formula, two uses."""
-    return cast("F", register_jitable(function))
+    jitable: F = register_jitable(function)
+    return jitable

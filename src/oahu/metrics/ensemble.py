@@ -71,12 +71,12 @@ class EnsembleMetric:
     ) -> EnsembleMetric:
         """A metric of its own read-only copies."""
         return cls(
-            *(
-                tuple(map(_read_only, arrays))
-                for arrays in (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
-            ),
-            metric_weights=_read_only(metric_weights),
-            version=version,
+            tuple(map(_read_only, hidden_weights)),
+            tuple(map(_read_only, hidden_biases)),
+            tuple(map(_read_only, embedding_weights)),
+            tuple(map(_read_only, embedding_biases)),
+            _read_only(metric_weights),
+            version,
         )
 
     @property
@@ -135,9 +135,7 @@ class EnsembleMetric:
     def _levels(self, inputs: Floats) -> Iterable[Floats]:
         """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere."""
         hidden = inputs
-        for level, (weights, biases) in enumerate(
-            zip(self.embedding_weights, self.embedding_biases, strict=True)
-        ):
+        for level, (weights, biases) in enumerate(zip(self.embedding_weights, self.embedding_biases, strict=True)):
             if level:
                 hidden = hidden @ self.hidden_weights[level - 1].T
                 hidden += self.hidden_biases[level - 1]
@@ -145,9 +143,7 @@ class EnsembleMetric:
             yield on_unit_sphere(hidden @ weights.T + biases)
 
     def _to_content(self) -> Content:
-        arrays = pack_layers(
-            self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
-        )
+        arrays = pack_layers(self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases)
         return Content({"version": self.version}, arrays | {"metric_weights": self.metric_weights})
 
     @classmethod

@@ -130,9 +130,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             "it is not an oahu model file, or it is damaged"
         )
     if length > len(data) - 8:
-        raise ModelFileError(
-            f"it is truncated: its header claims {length} bytes, {len(data) - 8} follow"
-        )
+        raise ModelFileError(f"it is truncated: its header claims {length} bytes, {len(data) - 8} follow")
     header, end_of_arrays = _parse_header(data[8 : 8 + length])
     present = len(data) - 8 - length
     if present < end_of_arrays:
@@ -194,7 +192,7 @@ def _replace(path: Path, payload: bytes) -> None:
             file.write(payload)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -210,5 +208,3 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-

@@ -69,8 +69,9 @@ def hedge_update(
     """
     least_loss = losses.min()
     floor = smoothing / weights.size
-    updated = np.empty_like(weights)
+    updated: NDArray[np.float64] = np.empty_like(weights)
     for expert in range(weights.size):
         factor = hedge_factor(losses[expert], least_loss, beta, rule)
         updated[expert] = max(weights[expert] * factor, floor)
-    return updated / updated.sum()
+    updated /= updated.sum()
+    return updated

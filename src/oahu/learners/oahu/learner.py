@@ -268,8 +268,10 @@ class OAHU(TripletLearner[_State]):
             state.history.record(losses, weights)
 
     def _metric(self, state: _State) -> EnsembleMetric:
-        layers = (tuple(arrays) for arrays in _layers(state.network))
-        return EnsembleMetric(*layers, metric_weights=state.alpha, version=state.n_seen)
+        hidden_weights, hidden_biases, embedding_weights, embedding_biases = map(tuple, _layers(state.network))
+        return EnsembleMetric(
+            hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.alpha, state.n_seen
+        )
 
     # -- how it is kept ----------------------------------------------------------------------------------
 

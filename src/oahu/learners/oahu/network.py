@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -50,7 +51,7 @@ class Shape:
     def hidden(self) -> list[tuple[int, int]]:
         """(out, in) of W^(1) ... W^(L)."""
         sizes = [self.n_features] + [self.hidden_size] * self.n_layers
-        return [(out, into) for into, out in zip(sizes, sizes[1:], strict=False)]
+        return [(out, into) for into, out in pairwise(sizes)]
 
     @property
     def embedding(self) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from oahu.learners.oahu.loss import attractive_slope, local_loss, repulsive_slop
 __all__ = ["LEARNED", "learn"]
 
 Floats = NDArray[np.floating]
+Scalar = Any  # a float of the kind that the arrays hold
 
 #: What `learn` returns in place of a row when no triplet was refused.
 LEARNED = -1
@@ -99,9 +101,7 @@ def learn(
             _rectify(outputs[i], E, hidden[i + 1])
         if n_layers:
             _project(last, last_bias, hidden[n_layers - 1], last_output)
-            loss[n_layers] = _expert(
-                last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient
-            )
+            loss[n_layers] = _expert(last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient)
 
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
         reach = 0.0
@@ -201,7 +201,7 @@ def _project(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
 
 @kernel
 def _backpropagate_then_update(
-    matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: float, bias_rate: float,
+    matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
     delta: Floats,
 ) -> None:  # fmt: skip
     """The gradient before the ReLU below, and the descent step of (in, out) weights, in one pass.
@@ -237,7 +237,7 @@ def _backpropagate_then_update(
 
 
 @kernel
-def _owe(gradient: Floats, bias: Floats, rate: float, bias_rate: float, owed: Floats) -> None:
+def _owe(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, owed: Floats) -> None:
     """Note what the d-wide matrix is owed, and update its bias."""
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
@@ -275,7 +275,7 @@ def _reach(gradient: Floats, inputs: Floats, bias_rate: float) -> float:
 def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
     gradient: Floats,
-) -> float:  # fmt: skip
+) -> Scalar:  # fmt: skip
     """One expert's local loss; its gradient, weighted, goes to the first ``size`` columns of ``gradient``.
 
     An embedding of length zero (every unit of its layer silent) stays zero and has no gradient. Two equal
@@ -313,7 +313,7 @@ def _expert(
 
 
 @kernel
-def _length(vector: Floats, size: int) -> float:
+def _length(vector: Floats, size: int) -> Scalar:
     """The Euclidean length of the first ``size`` entries, also where their squares over- or underflow."""
     total = vector.dtype.type(0)
     for r in range(size):
@@ -333,14 +333,14 @@ def _length(vector: Floats, size: int) -> float:
 
 
 @kernel
-def _scale(vector: Floats, length: float, unit: Floats) -> None:
+def _scale(vector: Floats, length: Scalar, unit: Floats) -> None:
     """Project onto the unit sphere; the zero vector stays where it is."""
     for r in range(unit.size):
         unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
 
 
 @kernel
-def _tangent(gradient: Floats, unit: Floats, along: float, length: float) -> None:
+def _tangent(gradient: Floats, unit: Floats, along: Scalar, length: Scalar) -> None:
     """Take a gradient back through the projection onto the unit sphere."""
     for r in range(unit.size):
         if length != 0:

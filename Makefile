@@ -1,0 +1,47 @@
+# Two commands do everything on a machine with Python 3.11+ and make:
+#   make demo   stream real digits through OAHU and see it learn
+#   make test   every check: format, lint, types, imports, tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test lint format bench-step clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.plots ## stream the bundled digits through OAHU; writes demo-output/
+	@$(BIN)/oahu demo
+
+test: $(VENV)/.dev lint ## every check
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## format, lint, types and the import contract
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## put the code into shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench-step: $(VENV)/.bench ## speed and memory of the online step
+	@$(BIN)/python benchmarks/step.py
+
+clean: ## forget the environment and everything built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .numba_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# requirements.txt pins what the checks run with; a plain `pip install oahu` takes any release that fits.
+$(VENV)/.%: pyproject.toml requirements.txt | $(VENV)/bin/python
+	@echo "Installing oahu[$*] into $(VENV) ..."
+	@$(PIP) install --constraint requirements.txt --editable '.[$*]'
+	@touch $@
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "oahu needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)

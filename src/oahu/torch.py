@@ -1,0 +1,241 @@
+"""OAHU as a torch module: the same experts, loss and hedge, differentiable, to stand behind any network.
+
+`OAHUHead` replaces the classifier of a CNN or RNN (the paper's Section 3.8, Extendability): the loss flows back
+through it into the layers that make the features. One triplet at a time with plain SGD it takes the same steps as
+`oahu.OAHU`, some fifty times slower, which is why it is also the oracle of the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule, hedge_update
+from oahu.learners.oahu.learner import OAHU
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:  # pragma: no cover
+    raise ImportError("oahu.torch needs PyTorch: pip install 'oahu[torch]'") from error
+
+__all__ = ["AdaptiveBoundTripletLoss", "OAHUHead"]
+
+
+class AdaptiveBoundTripletLoss(nn.Module):
+    """The Adaptive-Bound Triplet Loss of unit vectors, in [0, 1] for each triplet.
+
+    Parameters
+    ----------
+    tau : float, default=0.1
+        Control parameter, in (0, 2).
+    through_thresholds : bool, default=False
+        Whether the gradient also flows through the two thresholds. By default they are constants of the round.
+
+    Examples
+    --------
+    >>> loss = AdaptiveBoundTripletLoss(tau=0.1)
+    >>> here, there = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0])
+    >>> loss(here, here, there).item(), loss(here, there, here).item()
+    (0.0, 1.0)
+    """
+
+    def __init__(self, tau: float = 0.1, through_thresholds: bool = False) -> None:
+        super().__init__()
+        if not 0 < tau < 2:
+            raise ValueError(
+                f"The 'tau' parameter of AdaptiveBoundTripletLoss must be in (0, 2). Got {tau} instead."
+            )
+        self.tau = tau
+        self.through_thresholds = through_thresholds
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Embeddings of shape (..., embedding_size) to losses of shape (...)."""
+        near = torch.linalg.vector_norm(anchor - positive, dim=-1).clamp(max=2.0)
+        far = torch.linalg.vector_norm(anchor - negative, dim=-1).clamp(max=2.0)
+        near_orig, far_orig = (near, far) if self.through_thresholds else (near.detach(), far.detach())
+        similarity = self.tau * torch.expm1(near_orig) / math.expm1(2)
+        dissimilarity = (2 - self.tau) + self.tau * torch.expm1(-far_orig) / math.expm1(-2)
+        attraction = torch.relu((near - similarity) / (2 - similarity))
+        repulsion = torch.relu(1 - far / dissimilarity)
+        return 0.5 * (attraction + repulsion)
+
+    def extra_repr(self) -> str:
+        return f"tau={self.tau}, through_thresholds={self.through_thresholds}"
+
+
+class OAHUHead(nn.Module):
+    """L hidden ReLU layers with an embedding on the unit sphere at every depth, and a weight for each.
+
+    Parameters
+    ----------
+    n_features, n_layers, hidden_size, embedding_size : int
+        The sizes d, L, S_hidden and S_emb.
+    tau, beta, smoothing, hedge, through_thresholds, bias
+        As for `oahu.OAHU`.
+
+    Attributes
+    ----------
+    metric_weights : Tensor of shape (L + 1,), float64
+        alpha: a buffer, moved by `hedge_step` and not by the optimiser.
+
+    Examples
+    --------
+    One online round, as in the paper's Algorithm 1:
+
+    >>> _ = torch.manual_seed(0)
+    >>> head = OAHUHead(n_features=8, n_layers=2)
+    >>> optimizer = torch.optim.SGD(head.parameters(), lr=0.3)
+    >>> anchor, positive, negative = torch.randn(3, 1, 8)
+    >>> losses = head.losses(anchor, positive, negative)
+    >>> optimizer.zero_grad()
+    >>> head.overall(losses).backward()
+    >>> optimizer.step()
+    >>> head.hedge_step(losses)
+    >>> tuple(head(anchor).shape)
+    (3, 1, 50)
+    """
+
+    metric_weights: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        n_layers: int = 5,
+        hidden_size: int = 100,
+        embedding_size: int = 50,
+        tau: float = 0.1,
+        beta: float = 0.99,
+        smoothing: float = 0.1,
+        *,
+        hedge: HedgeRule = "printed",
+        through_thresholds: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        inputs = [n_features] + [hidden_size] * n_layers
+        self.hidden = nn.ModuleList(nn.Linear(size, hidden_size, bias) for size in inputs[:-1])
+        self.embeddings = nn.ModuleList(nn.Linear(size, embedding_size, bias) for size in inputs)
+        self.loss = AdaptiveBoundTripletLoss(tau, through_thresholds)
+        self.beta = beta
+        self.smoothing = smoothing
+        self.hedge: HedgeRule = hedge
+        alpha = torch.full((n_layers + 1,), 1 / (n_layers + 1), dtype=torch.float64)
+        self.register_buffer("metric_weights", alpha)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Every expert's unit vectors: (n, n_features) to (L + 1, n, embedding_size)."""
+        embedded = [_on_unit_sphere(self.embeddings[0](x))]
+        for hidden, embedding in zip(self.hidden, self.embeddings[1:], strict=True):
+            x = torch.relu(hidden(x))
+            embedded.append(_on_unit_sphere(embedding(x)))
+        return torch.stack(embedded)
+
+    def transform(self, x: Tensor) -> Tensor:
+        """One vector per item, (n, (L + 1) * embedding_size), Euclidean in the ensemble's distance."""
+        weighted: Tensor = self(x) * self.metric_weights.sqrt().to(x.dtype)[:, None, None]
+        return weighted.transpose(0, 1).flatten(1)
+
+    def losses(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Each expert's local loss, averaged over the batch: three (n, n_features) to (L + 1,)."""
+        n = len(anchor)
+        a, p, q = self(torch.cat([anchor, positive, negative])).split(n, dim=1)
+        per_triplet: Tensor = self.loss(a, p, q)
+        return per_triplet.mean(dim=1)
+
+    def overall(self, losses: Tensor) -> Tensor:
+        """L_overall: the losses weighted by alpha, which gets no gradient."""
+        return (self.metric_weights.to(losses.dtype) * losses).sum()
+
+    @torch.no_grad()
+    def hedge_step(self, losses: Tensor) -> None:
+        """Move weight between the experts by the round's losses (Eq. alpha_update), after the optimiser's step."""
+        alpha = hedge_update(
+            self.metric_weights.cpu().numpy(),
+            losses.detach().double().cpu().numpy(),
+            self.beta,
+            self.smoothing,
+            HEDGE_RULES[self.hedge],
+        )
+        self.metric_weights.copy_(torch.from_numpy(alpha))
+
+    # -- to and from the learner -------------------------------------------------------------------------
+
+    @classmethod
+    def from_learner(cls, learner: OAHU) -> OAHUHead:
+        """A head with a learner's sizes, parameters and weights."""
+        shape, dtype = learner._require_fitted().network.shape, getattr(torch, learner.dtype)
+        head = cls(
+            shape.n_features,
+            shape.n_layers,
+            shape.hidden_size,
+            shape.embedding_size,
+            learner.tau,
+            learner.beta,
+            learner.smoothing,
+            hedge=learner.hedge,
+            through_thresholds=learner.through_thresholds,
+            bias=learner.bias,
+        ).to(dtype)
+        head.metric_weights = torch.from_numpy(learner.metric_weights_)
+        with torch.no_grad():
+            for layers, weights, biases in (
+                (head.hidden, learner.hidden_weights_, learner.hidden_biases_),
+                (head.embeddings, learner.embedding_weights_, learner.embedding_biases_),
+            ):
+                for layer, weight, offset in zip(layers, weights, biases, strict=True):
+                    _assign(layer, weight, offset)
+        return head
+
+    def to_learner(self, **parameters: Any) -> OAHU:
+        """A learner that goes on from this head; ``parameters`` are OAHU's others, such as learning_rate.
+
+        Its counters and history start anew: they belong to the stream, not to the weights.
+        """
+        first: Any = self.embeddings[0]
+        deepest: Any = self.embeddings[-1]
+        learner = OAHU(
+            n_layers=len(self.hidden),
+            hidden_size=deepest.in_features if self.hidden else 100,
+            embedding_size=first.out_features,
+            tau=self.loss.tau,
+            beta=self.beta,
+            smoothing=self.smoothing,
+            hedge=self.hedge,
+            through_thresholds=self.loss.through_thresholds,
+            bias=first.bias is not None,
+            dtype=str(first.weight.dtype).removeprefix("torch."),
+        )
+        learner.set_params(**parameters)
+        learner.initialize(first.in_features)
+        hidden, embedding = ([_arrays(layer) for layer in group] for group in (self.hidden, self.embeddings))
+        learner._state.network.assign(
+            [weights for weights, _ in hidden],
+            [biases for _, biases in hidden],
+            [weights for weights, _ in embedding],
+            [biases for _, biases in embedding],
+        )
+        learner._state.alpha[:] = self.metric_weights.cpu().numpy()
+        return learner
+
+
+def _on_unit_sphere(vectors: Tensor) -> Tensor:
+    """Scale to length 1; the zero vector stays zero and has no gradient."""
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    alive = length > 0
+    return torch.where(alive, vectors / torch.where(alive, length, 1), 0)
+
+
+def _assign(layer: Any, weights: Any, biases: Any) -> None:
+    layer.weight.copy_(torch.from_numpy(weights))
+    if layer.bias is not None:
+        layer.bias.copy_(torch.from_numpy(biases))
+
+
+def _arrays(layer: Any) -> tuple[Any, Any]:
+    """A linear layer's weights and biases as arrays; zeros where it has no biases."""
+    weights = layer.weight.detach().cpu().numpy()
+    biases = np.zeros(len(weights), weights.dtype) if layer.bias is None else layer.bias.detach().cpu().numpy()
+    return weights, biases
