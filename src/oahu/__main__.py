@@ -1,0 +1,5 @@
+"""``python -m oahu`` is ``oahu``."""
+
+from oahu.cli import app
+
+app()
