@@ -6,6 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from hypothesis import settings
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -17,3 +19,8 @@ def _fresh_kernels() -> None:
 
 
 _fresh_kernels()
+
+# Compiling and a busy machine make first examples slow. On CI the examples are the same every time.
+settings.register_profile("oahu", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "oahu")

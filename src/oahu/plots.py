@@ -50,17 +50,11 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
     n_experts = len(shares)
     colors = _depth_colors(n_experts)
     ax.stackplot(np.asarray(rounds), shares, colors=colors, edgecolor="white", linewidth=0.4)
-    middle = np.cumsum(shares[:, -1]) - shares[:, -1] / 2
-    for level, (height, share) in enumerate(zip(middle, shares[:, -1], strict=True)):
-        if share > 0.04:
-            ax.annotate(
-                f"$E_{{{level}}}$",
-                (1.01, height),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=9,
-                color=_INK,
-            )
+    beginning = shares[:, 0]
+    for level, height in enumerate(np.cumsum(beginning) - beginning / 2):
+        ink = "white" if level > n_experts / 2 else _INK
+        at = (0.015, height)
+        ax.annotate(f"$E_{{{level}}}$", at, xycoords=("axes fraction", "data"), va="center", color=ink)
     ax.set_ylim(0, 1)
     ax.set_xlim(np.min(rounds), np.max(rounds))
     _label(ax, "Metric weight of each depth", "triplets learned", "weight, stacked")
