@@ -129,10 +129,13 @@ class Tuples:
         return int(self.table.shape[1])
 
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Walk the constraints in order: (index of the first, values of shape (m, t, n_features))."""
+        """Walk the constraints in order: (index of the first, values of shape (m, t, n_features)).
+
+        The values may be a view of what was given: they are for reading.
+        """
         for start in range(0, len(self), _BLOCK):
             indices = self.indices[start : start + _BLOCK]
-            rows = self._rows(indices.ravel(), dtype)
+            rows = np.require(self._rows(indices.ravel(), dtype), requirements="CW")
             yield start, rows.reshape(*indices.shape, self.n_features)
 
     def check_finite(self, dtype: DTypeLike) -> None:
@@ -140,16 +143,20 @@ class Tuples:
         rows = np.unique(self.indices) if not self.by_value else self.indices.ravel()
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
-            wrong = ~np.isfinite(self._rows(block, dtype))
-            if wrong.any():
-                place, feature = np.argwhere(wrong)[0]
+            values = self._rows(block, dtype)
+            with np.errstate(over="ignore", invalid="ignore"):
+                if np.isfinite(values.sum(dtype=dtype)):
+                    continue  # a sum with NaN or infinity in it is not finite; one that overflows is looked at
+            wrong = np.argwhere(~np.isfinite(values))
+            if len(wrong):
+                place, feature = wrong[0]
                 self._complain(int(block[place]), int(feature), np.dtype(dtype))
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
-        """Rows of the table as a new C-contiguous array of ``dtype``."""
+        """Rows of the table as ``dtype``; may be a view of it."""
         chosen = self.table[indices[0] : indices[-1] + 1] if self.by_value else self.table[indices]
-        with np.errstate(over="ignore"):
-            return chosen.astype(dtype, order="C", copy=self.by_value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return chosen.astype(dtype, copy=False)
 
     def _complain(self, row: int, feature: int, dtype: np.dtype[Any]) -> None:
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))

@@ -1,0 +1,324 @@
+"""Speed and memory of the online step. Every speed is a ratio against something measured in the same run.
+
+    make bench-step        (or: python benchmarks/step.py [--quick])
+
+One thread, float32, and unless a table says otherwise the paper's sizes: d = 784, L = 5, 100 hidden, 50 embedding.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_pool] = "1"
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from onn.OnlineNeuralNetwork import ONN
+from rich.console import Console
+from rich.table import Table
+
+import oahu
+from oahu import OAHU
+from oahu.learners.oahu.network import Shape
+from oahu.torch import OAHUHead
+
+console = Console(width=100)
+PAPER = Shape(n_features=784, n_layers=5, hidden_size=100, embedding_size=50)
+
+Triplets = NDArray[np.float32]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repeats: a minute, noisier")
+    repeats = 5 if parser.parse_args().quick else 15
+    torch.set_num_threads(1)
+    console.print(f"[bold]{machine()}[/bold]", highlight=False)
+    console.print(start_up())
+    console.print(against_peers(repeats))
+    console.print(growth(repeats))
+    console.print(memory())
+
+
+def machine() -> str:
+    cpu = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor(),
+    )
+    versions = f"numpy {np.__version__}, numba {numba.__version__}, torch {torch.__version__}"
+    return f"{cpu}, Python {platform.python_version()}, {versions}, oahu {oahu.__version__}"
+
+
+# -- starting up ---------------------------------------------------------------------------------------------
+
+
+def start_up() -> Table:
+    """Import and first call in new processes, with an empty and then a filled cache of compiled code."""
+    script = (
+        "import time; t = time.perf_counter(); import oahu, sys; i = time.perf_counter() - t\n"
+        "import numpy as np; x = np.eye(3, 784)[None]\n"
+        "t = time.perf_counter(); oahu.OAHU(random_state=0).partial_fit(x); print(i, time.perf_counter() - t)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        runs = [[float(x) for x in _output([sys.executable, "-c", script], environment).split()] for _ in range(4)]
+    table = Table(title="Starting up, seconds", title_justify="left")
+    table.add_column("")
+    table.add_column("import oahu", justify="right")
+    table.add_column("first partial_fit", justify="right")
+    table.add_row("first ever (compiles)", f"{runs[0][0]:.2f}", f"{runs[0][1]:.2f}")
+    imports, calls = zip(*runs[1:], strict=True)
+    table.add_row(
+        "afterwards (compiled code on disk), median of 3",
+        f"{statistics.median(imports):.2f}",
+        f"{statistics.median(calls):.2f}",
+    )
+    return table
+
+
+# -- against peers and the physical bound --------------------------------------------------------------------
+
+
+def against_peers(repeats: int) -> Table:
+    """Seconds per constraint of everything, measured in turns so that noise falls on all alike."""
+    n = 1024
+    triplets = np.random.default_rng(0).standard_normal((n, 3, PAPER.n_features)).astype(np.float32)
+    contestants: dict[str, tuple[int, Callable[[int], object]]] = {
+        "oahu.OAHU, partial_fit": (n, _learner(triplets)),
+        "oahu.OAHU, learn_one": (n // 4, _learner_one_by_one(triplets)),
+        "bound: one pass, two rows at a time": (n, _bound(triplets, _one_pass_by_two)),
+        "bound: one pass, plain loop": (n, _bound(triplets, _one_pass)),
+        "PyTorch eager, OAHUHead + SGD": (n // 16, _eager(triplets)),
+        "onn (PyPI): HBP, one sample, 50 classes": (n // 64, _onn(triplets)),
+    }
+    for _, run in contestants.values():
+        run(8)
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, (count, run) in contestants.items():
+            times[name].append(_timed(run, count) / count)
+    ours = times["oahu.OAHU, partial_fit"]
+    table = Table(
+        title=f"\nOne constraint at d=784, L=5, 100 hidden, 50 embedding; {repeats} turns", title_justify="left"
+    )
+    for heading in ("", "µs, median", "constraints/s", "its time / OAHU's", "OAHU's time / its"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, its in times.items():
+        ratio = statistics.median(theirs / mine for theirs, mine in zip(its, ours, strict=True))
+        table.add_row(
+            name, f"{1e6 * statistics.median(its):.1f}", f"{1 / statistics.median(its):,.0f}", f"{ratio:.2f}",
+            f"{1 / ratio:.2f}",
+        )  # fmt: skip
+    return table
+
+
+def _learner(triplets: Triplets) -> Callable[[int], object]:
+    learner = OAHU(random_state=0).partial_fit(triplets[:8])
+    return lambda count: learner.partial_fit(triplets[:count])
+
+
+def _learner_one_by_one(triplets: Triplets) -> Callable[[int], object]:
+    learner = OAHU(random_state=0).partial_fit(triplets[:8])
+
+    def run(count: int) -> None:
+        for anchor, positive, negative in triplets[:count]:
+            learner.learn_one(anchor, positive, negative)
+
+    return run
+
+
+def _eager(triplets: Triplets) -> Callable[[int], object]:
+    """The obvious PyTorch program: one round of the paper's Algorithm 1 for every triplet."""
+    head = OAHUHead(PAPER.n_features)
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.3)
+    tensors = torch.from_numpy(triplets)
+
+    def run(count: int) -> None:
+        for triplet in tensors[:count]:
+            losses = head.losses(*triplet[:, None])
+            optimizer.zero_grad()
+            head.overall(losses).backward()
+            optimizer.step()
+            head.hedge_step(losses)
+
+    return run
+
+
+def _onn(triplets: Triplets) -> Callable[[int], object]:
+    """Hedge Backpropagation, OAHU's ancestor: the same hidden layers, one labelled sample in place of three."""
+    network = ONN(PAPER.n_features, PAPER.n_layers, PAPER.hidden_size, n_classes=PAPER.embedding_size)
+    labels = np.random.default_rng(0).integers(PAPER.embedding_size, size=len(triplets))
+
+    def run(count: int) -> None:
+        for i in range(count):
+            network.partial_fit(triplets[i, :1], labels[i : i + 1])
+
+    return run
+
+
+def _bound(triplets: Triplets, one_pass: Callable[..., None]) -> Callable[[int], object]:
+    """Read as many parameters as the model has, apply three axpys, write, take three dot products; per triplet."""
+    rows = -(-PAPER.n_parameters // PAPER.n_features)
+    weights = np.random.default_rng(0).standard_normal((rows, PAPER.n_features)).astype(np.float32)
+    steps, out = np.full((3, rows), 1e-9, np.float32), np.empty((3, rows), np.float32)
+
+    def run(count: int) -> None:
+        _passes(one_pass, weights, steps, triplets[:count], out)
+
+    return run
+
+
+@numba.njit(fastmath={"reassoc", "contract"})
+def _passes(one_pass, weights, steps, triplets, out):  # type: ignore[no-untyped-def]
+    for t in range(len(triplets)):
+        one_pass(weights, steps, triplets[t - 1], triplets[t], out)
+
+
+@numba.njit(fastmath={"reassoc", "contract"})
+def _one_pass(weights, steps, old, new, out):  # type: ignore[no-untyped-def]
+    x0, x1, x2, y0, y1, y2 = old[0], old[1], old[2], new[0], new[1], new[2]
+    for i in range(weights.shape[0]):
+        row, a, b, c = weights[i], steps[0, i], steps[1, i], steps[2, i]
+        p = q = r = np.float32(0)
+        for j in range(weights.shape[1]):
+            w = row[j] + a * x0[j] + b * x1[j] + c * x2[j]
+            row[j] = w
+            p += w * y0[j]
+            q += w * y1[j]
+            r += w * y2[j]
+        out[0, i], out[1, i], out[2, i] = p, q, r
+
+
+@numba.njit(fastmath={"reassoc", "contract"})
+def _one_pass_by_two(weights, steps, old, new, out):  # type: ignore[no-untyped-def]
+    """The same with two rows in flight, which share the loads of the vectors: the tightest we could write."""
+    x0, x1, x2, y0, y1, y2 = old[0], old[1], old[2], new[0], new[1], new[2]
+    for i in range(0, weights.shape[0] - 1, 2):
+        u, a, b, c = weights[i], steps[0, i], steps[1, i], steps[2, i]
+        v, d, e, f = weights[i + 1], steps[0, i + 1], steps[1, i + 1], steps[2, i + 1]
+        p = q = r = s = t = o = np.float32(0)
+        for j in range(weights.shape[1]):
+            g = u[j] + a * x0[j] + b * x1[j] + c * x2[j]
+            h = v[j] + d * x0[j] + e * x1[j] + f * x2[j]
+            u[j] = g
+            v[j] = h
+            p += g * y0[j]
+            q += g * y1[j]
+            r += g * y2[j]
+            s += h * y0[j]
+            t += h * y1[j]
+            o += h * y2[j]
+        out[0, i], out[1, i], out[2, i] = p, q, r
+        out[0, i + 1], out[1, i + 1], out[2, i + 1] = s, t, o
+
+
+# -- how cost grows --------------------------------------------------------------------------------------------
+
+
+def growth(repeats: int) -> Table:
+    """Cost and memory against d, S_hidden and L, beside the paper's Section 3.7."""
+    shapes = (
+        [Shape(d, 5, 100, 50) for d in (64, 256, 784, 2048, 4096)]
+        + [Shape(784, 5, hidden, 50) for hidden in (25, 50, 200, 400)]
+        + [Shape(784, layers, 100, 50) for layers in (0, 1, 2, 10, 20)]
+    )
+    runs = []
+    for shape in shapes:
+        triplets = np.random.default_rng(0).standard_normal((256, 3, shape.n_features)).astype(np.float32)
+        learner = OAHU(shape.n_layers, shape.hidden_size, shape.embedding_size, random_state=0)
+        learner.partial_fit(triplets[:8])
+        runs.append((shape, learner, triplets, []))
+    for _ in range(repeats):
+        for _, learner, triplets, times in runs:
+            times.append(_timed(lambda count, one=learner, t=triplets: one.partial_fit(t[:count]), 256) / 256)
+    table = Table(title="\nHow cost grows", title_justify="left")
+    for heading in (
+        "d",
+        "L",
+        "hidden",
+        "parameters",
+        "paper's space formula",
+        "MiB stored",
+        "µs a triplet",
+        "ns a parameter",
+    ):
+        table.add_column(heading, justify="right")
+    for number, (shape, learner, _, times) in enumerate(runs):
+        micros = 1e6 * statistics.median(times)
+        table.add_row(
+            str(shape.n_features), str(shape.n_layers), str(shape.hidden_size), f"{shape.n_parameters:,}",
+            f"{papers_space(shape):,}", f"{learner._state.network.flat.nbytes / 2**20:.2f}", f"{micros:.1f}",
+            f"{1e3 * micros / shape.n_parameters:.3f}", end_section=number in (4, 8),
+        )  # fmt: skip
+    return table
+
+
+def papers_space(shape: Shape) -> int:
+    """Section 3.7: d S_emb + L S_hidden (d + S_emb) + L (L - 1) / 2 S_hidden^2."""
+    d, L, H, E = shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size
+    return d * E + L * H * (d + E) + L * (L - 1) // 2 * H * H
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+
+def memory() -> Table:
+    """Training from indices into a memory map, in a process of its own."""
+    rows, features = 35_000, 784
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npy"
+        features_file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, features))
+        features_file[:] = np.random.default_rng(0).standard_normal((rows, features), dtype=np.float32)
+        features_file.flush()
+        script = (
+            "import sys, tracemalloc, numpy as np; from oahu import OAHU\n"
+            "def anonymous(): return next(int(l.split()[1]) for l in open('/proc/self/status') if 'RssAnon' in l)\n"
+            "table = np.load(sys.argv[1], mmap_mode='r')\n"
+            "triplets = np.random.default_rng(0).integers(len(table), size=(20_000, 3))\n"
+            "learner = OAHU(random_state=0, preprocessor=table).partial_fit(triplets[:8])\n"
+            "before = anonymous(); tracemalloc.start(); learner.partial_fit(triplets)\n"
+            "print(tracemalloc.get_traced_memory()[1], (anonymous() - before) * 1024)"
+        )
+        traced, grown = map(int, _output([sys.executable, "-c", script, str(path)], dict(os.environ)).split())
+    table = Table(title=f"\nMemory of learning 20,000 index triplets from a {rows:,} x {features} memory map, MiB",
+                  title_justify="left")  # fmt: skip
+    for heading in ("the table", "its triplets as values", "peak of what partial_fit allocated", "process grew by"):
+        table.add_column(heading, justify="right")
+    sizes = (4 * rows * features, 20_000 * 3 * features * 4, traced, grown)
+    table.add_row(*(f"{size / 2**20:.1f}" for size in sizes))
+    return table
+
+
+# -- helpers ---------------------------------------------------------------------------------------------------
+
+
+def _timed(run: Callable[[int], object], count: int) -> float:
+    start = time.perf_counter()
+    run(count)
+    return time.perf_counter() - start
+
+
+def _output(command: list[str], environment: dict[str, str]) -> str:
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+if __name__ == "__main__":
+    main()

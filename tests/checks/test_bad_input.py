@@ -1,0 +1,636 @@
+"""Bad input is a clear error that says what, where and what was expected, and changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from oahu import InvalidInputError, RefusedConstraintError
+from oahu.learners.base import TripletLearner
+
+Learner = TripletLearner[Any]
+Factory = Callable[..., Learner]
+Take = Callable[[Learner], Any]
+
+rng = np.random.default_rng(0)
+TRIPLETS = rng.normal(size=(9, 3, 5))
+PAIRS = TRIPLETS[:, :2]
+TABLE = rng.normal(size=(20, 5))
+INDICES = rng.permutation(18).reshape(6, 3)
+LABELS = np.arange(20) % 3
+
+
+def put(array: NDArray[Any], place: tuple[int, ...], value: Any, dtype: Any = None) -> NDArray[Any]:
+    """A copy of ``array`` with one value changed."""
+    changed = array.astype(dtype or array.dtype)
+    changed[place] = value
+    return changed
+
+
+# -- constraints as values -------------------------------------------------------------------------------
+
+BAD_TRIPLETS: dict[str, tuple[Any, str]] = {
+    "NaN": (put(TRIPLETS, (3, 1, 2), np.nan), r"NaN: the positive of triplet 3 at feature 2\b.*finite"),
+    "infinity": (put(TRIPLETS, (8, 2, 4), np.inf), r"infinity: the negative of triplet 8 at feature 4\b.*finite"),
+    "minus infinity": (put(TRIPLETS, (0, 0, 0), -np.inf), r"infinity: the anchor of triplet 0 at feature 0\b"),
+    "too large for float32": (
+        put(TRIPLETS, (2, 0, 1), 1e39),
+        r"1e\+39, too large for float32: the anchor of triplet 2 at feature 1\b",
+    ),
+    "None inside": (put(TRIPLETS, (4, 2, 3), None, object), r"NaN: the negative of triplet 4 at feature 3\b"),
+    "items of different lengths": ([[[1.0, 2.0], [1.0, 2.0], [1.0]]], "triplets are ragged"),
+    "triplets of different lengths": ([[[1.0], [2.0], [3.0]], [[1.0], [2.0]]], "triplets are ragged"),
+    "words": (np.full((4, 3, 5), "one"), "triplets must be real numbers. Got strings"),
+    "digits as text": (np.full((4, 3, 5), "1"), "triplets must be real numbers. Got strings"),
+    "bytes": (np.full((4, 3, 5), b"1"), "triplets must be real numbers. Got bytes"),
+    "dates": (np.zeros((4, 3, 5), "datetime64[s]"), r"triplets must be real numbers. Got datetime64\[s\]"),
+    "records": (np.zeros((4, 3), [("a", float)]), "triplets must be real numbers"),
+    "complex": (TRIPLETS + 1j, "must be real numbers.*complex"),
+    "an object inside": (put(TRIPLETS, (1, 1, 1), object(), object), "triplets must be numbers.*'object'"),
+    "a word inside": (put(TRIPLETS, (1, 1, 1), "one", object), "triplets must be numbers.*'one'"),
+    "a complex inside": (put(TRIPLETS, (1, 1, 1), 1j, object), "triplets must be numbers.*'complex'"),
+    "a dictionary": ({"anchor": [1.0]}, "triplets must be numbers.*'dict'"),
+    "a generator": ((triplet for triplet in TRIPLETS), "triplets must be numbers.*'generator'"),
+    "a sparse matrix": (sparse.csr_matrix(TRIPLETS[0]), "triplets must be "),
+    "a sparse array": (sparse.csr_array(TRIPLETS[0]), "triplets must be "),
+    "no triplets": (TRIPLETS[:0], r"no triplets: the shape is \(0, 3, 5\). At least one"),
+    "an empty list": ([], r"shape \(n, 3, n_features\).*shape \(0,\)"),
+    "no features": (TRIPLETS[:, :, :0], r"0 feature\(s\) \(shape=\(9, 3, 0\)\).*minimum of 1"),
+    "None": (None, r"shape \(n, 3, n_features\).*0 dimension\(s\)"),
+    "a number": (3.0, r"shape \(n, 3, n_features\).*0 dimension\(s\)"),
+    "one vector": (TRIPLETS[0, 0], r"shape \(n, 3, n_features\).*1 dimension\(s\), shape \(5,\)"),
+    "one triplet without its axis": (TRIPLETS[0], r"shape \(3, 5\) are indices.*there is none.*preprocessor="),
+    "indices without a table": (INDICES, r"shape \(6, 3\) are indices.*there is none.*preprocessor="),
+    "four dimensions": (TRIPLETS[None], r"shape \(n, 3, n_features\).*4 dimension\(s\), shape \(1, 9, 3, 5\)"),
+    "pairs": (PAIRS, r"triplet has 3 items.*\(n, 3, n_features\). Got \(9, 2, 5\)"),
+    "quadruples": (np.zeros((9, 4, 5)), r"triplet has 3 items.*\(n, 3, n_features\). Got \(9, 4, 5\)"),
+}
+
+#: How a triplet reaches a learner, by whether the learner is fitted before.
+TAKING_TRIPLETS = [
+    pytest.param(False, "partial_fit", id="new-partial_fit"),
+    pytest.param(False, "fit", id="new-fit"),
+    pytest.param(True, "partial_fit", id="fitted-partial_fit"),
+    pytest.param(True, "fit", id="fitted-fit"),
+    pytest.param(True, "score", id="fitted-score"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_TRIPLETS.values(), ids=BAD_TRIPLETS.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_bad_triplets_are_an_error_that_says_what_and_where(
+    make: Factory, fitted: bool, method: str, data: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted)
+    with pytest.raises(InvalidInputError, match=message):
+        getattr(learner, method)(data)
+
+
+@pytest.mark.parametrize("data", [data for data, _ in BAD_TRIPLETS.values()], ids=BAD_TRIPLETS.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_bad_triplets_change_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str, data: Any
+) -> None:
+    learner = learner_of(make, fitted)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(data), learner, snapshot)
+
+
+def test_what_is_too_large_for_float32_is_learned_in_float64(make: Factory) -> None:
+    learner = make(dtype="float64").partial_fit(put(TRIPLETS, (2, 0, 1), 1e39))
+    assert learner.n_seen_ == len(TRIPLETS)
+
+
+# -- constraints as indices ------------------------------------------------------------------------------
+
+BAD_INDICES: dict[str, tuple[Any, str]] = {
+    "past the end": (put(INDICES, (5, 2), 20), "negative of triplet 5 is row 20 of preprocessor.*rows 0 to 19"),
+    "negative": (put(INDICES, (1, 0), -1), "anchor of triplet 1 is row -1 of preprocessor.*rows 0 to 19"),
+    "far past the end": (
+        put(INDICES, (4, 1), 2**63, np.uint64),
+        "positive of triplet 4 is row 9223372036854775808 of preprocessor",
+    ),
+    "floats": (INDICES.astype(float), r"must be integers. Got float64.*\(n, 3, n_features\)"),
+    "truth values": (INDICES > 3, "must be integers. Got bool"),
+    "words": (INDICES.astype(str), "must be real numbers. Got strings"),
+    "complex": (INDICES + 0j, "must be real numbers.*complex"),
+    "None inside": ([[0, 1, None]], "must be integers"),
+    "ragged": ([[0, 1, 2], [0, 1]], "triplets are ragged"),
+    "none": (INDICES[:0], r"no triplets: the shape is \(0, 3\). At least one"),
+    "an empty list": ([], r"\(n, 3\) with preprocessor=.*shape \(0,\)"),
+    "a number": (3, r"\(n, 3\) with preprocessor=.*0 dimension\(s\)"),
+    "one triplet without its axis": (INDICES[0], r"\(n, 3\) with preprocessor=.*shape \(3,\)"),
+    "pairs": (INDICES[:, :2], r"triplet has 3 items.*shape \(n, 3\). Got \(6, 2\)"),
+    "quadruples": (np.zeros((6, 4), int), r"triplet has 3 items.*shape \(n, 3\). Got \(6, 4\)"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_INDICES.values(), ids=BAD_INDICES.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_bad_indices_are_an_error_that_says_what_and_where(
+    make: Factory, fitted: bool, method: str, data: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted, preprocessor=TABLE)
+    with pytest.raises(InvalidInputError, match=message):
+        getattr(learner, method)(data)
+
+
+@pytest.mark.parametrize("data", [data for data, _ in BAD_INDICES.values()], ids=BAD_INDICES.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_bad_indices_change_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str, data: Any
+) -> None:
+    learner = learner_of(make, fitted, preprocessor=TABLE)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(data), learner, snapshot)
+
+
+#: INDICES[2, 1], by its place in a table of features.
+ROW = int(INDICES[2, 1])
+NAMED = rf"the positive of triplet 2, row {ROW} of preprocessor, at feature 3\b"
+
+BAD_TABLES: dict[str, tuple[Any, str]] = {
+    "NaN": (put(TABLE, (ROW, 3), np.nan), f"NaN: {NAMED}"),
+    "infinity": (put(TABLE, (ROW, 3), np.inf), f"infinity: {NAMED}"),
+    "too large for float32": (put(TABLE, (ROW, 3), -1e39), rf"-1e\+39, too large for float32: {NAMED}"),
+    "None inside": (put(TABLE, (ROW, 3), None, object), f"NaN: {NAMED}"),
+    "one dimension": (TABLE[0], r"\(n_items, n_features\).*Got shape \(5,\)"),
+    "three dimensions": (TRIPLETS, r"\(n_items, n_features\).*Got shape \(9, 3, 5\)"),
+    "no items": (TABLE[:0], r"\(n_items, n_features\).*Got shape \(0, 5\)"),
+    "no features": (TABLE[:, :0], r"\(n_items, n_features\).*Got shape \(20, 0\)"),
+    "a number": (3.0, r"\(n_items, n_features\).*Got shape \(\)"),
+    "words": (TABLE.astype(str), "features of preprocessor must be real numbers. Got strings"),
+    "complex": (TABLE + 0j, "features of preprocessor must be real numbers.*complex"),
+    "ragged": ([[1.0, 2.0], [1.0]], "features of preprocessor are ragged"),
+    "an object inside": (put(TABLE, (0, 0), object(), object), "features of preprocessor must be numbers"),
+    "a function": (lambda index: TABLE[index], "features of preprocessor must be numbers.*'function'"),
+    "a sparse matrix": (sparse.csr_matrix(TABLE), "features of preprocessor must be "),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), BAD_TABLES.values(), ids=BAD_TABLES.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_bad_preprocessor_is_an_error_that_says_what_and_where(
+    make: Factory, fitted: bool, method: str, table: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted).set_params(preprocessor=table)
+    with pytest.raises(InvalidInputError, match=message):
+        getattr(learner, method)(INDICES)
+
+
+@pytest.mark.parametrize("table", [table for table, _ in BAD_TABLES.values()], ids=BAD_TABLES.keys())
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_bad_preprocessor_changes_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str, table: Any
+) -> None:
+    learner = learner_of(make, fitted).set_params(preprocessor=table)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(INDICES), learner, snapshot)
+
+
+def test_a_bad_item_that_no_triplet_names_does_no_harm(make: Factory, saved: Callable[[Learner], bytes]) -> None:
+    unnamed = next(iter(set(range(20)) - set(INDICES.ravel().tolist())))
+    spoilt = make(preprocessor=put(TABLE, (unnamed, 0), np.nan)).partial_fit(INDICES)
+    assert saved(spoilt) == saved(make(preprocessor=TABLE).partial_fit(INDICES))
+
+
+# -- one bad row among many ------------------------------------------------------------------------------
+
+LATE = put(np.random.default_rng(1).normal(size=(1000, 3, 5)), (998, 0, 4), np.nan)
+
+
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_bad_row_late_in_a_long_batch_is_named(make: Factory, fitted: bool, method: str) -> None:
+    learner = learner_of(make, fitted)
+    with pytest.raises(InvalidInputError, match="anchor of triplet 998 at feature 4"):
+        getattr(learner, method)(LATE)
+
+
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_bad_row_late_in_a_long_batch_changes_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str
+) -> None:
+    learner = learner_of(make, fitted)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(LATE), learner, snapshot)
+
+
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_bad_index_late_in_a_long_batch_changes_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str
+) -> None:
+    indices = put(np.resize(INDICES, (1000, 3)), (999, 2), 20)
+    learner = learner_of(make, fitted, preprocessor=TABLE)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(indices), learner, snapshot)
+
+
+def test_the_first_of_several_bad_rows_is_named(make: Factory) -> None:
+    bad = put(put(TRIPLETS, (6, 0, 0), np.nan), (4, 1, 2), np.inf)
+    with pytest.raises(InvalidInputError, match="infinity: the positive of triplet 4 at feature 2"):
+        make().partial_fit(bad)
+
+
+# -- another number of features --------------------------------------------------------------------------
+
+OTHER_FEATURES: dict[str, Take] = {
+    "partial_fit": lambda learner: learner.partial_fit(TRIPLETS[:, :, :3]),
+    "partial_fit by index": (
+        lambda learner: learner.set_params(preprocessor=TABLE[:, :3]).partial_fit(INDICES)
+    ),
+    "learn_one": lambda learner: learner.learn_one(*TRIPLETS[0, :, :3]),
+    "score": lambda learner: learner.score(TRIPLETS[:, :, :3]),
+    "score with labels": lambda learner: learner.score(TABLE[:, :3], LABELS),
+    "pair_distance": lambda learner: learner.pair_distance(PAIRS[:, :, :3]),
+    "pair_score": lambda learner: learner.pair_score(PAIRS[:, :, :3]),
+    "transform": lambda learner: learner.transform(TABLE[:, :3]),
+}
+
+
+@pytest.mark.parametrize("take", OTHER_FEATURES.values(), ids=OTHER_FEATURES.keys())
+def test_another_number_of_features_is_refused_with_both_numbers(make: Factory, take: Take) -> None:
+    learner = learner_of(make, fitted=True)
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 5 features"):
+        take(learner)
+
+
+@pytest.mark.parametrize("take", OTHER_FEATURES.values(), ids=OTHER_FEATURES.keys())
+def test_another_number_of_features_changes_nothing_learned(
+    make: Factory, learned: Callable[[Learner], Any], take: Take
+) -> None:
+    assert_unchanged_by(take, learner_of(make, fitted=True), learned)
+
+
+# -- one triplet -----------------------------------------------------------------------------------------
+
+A, P, N = TRIPLETS[0]
+
+BAD_ONE: dict[str, tuple[tuple[Any, Any, Any], str]] = {
+    "NaN": ((A, P, put(N, (2,), np.nan)), "NaN: the negative of triplet 0 at feature 2"),
+    "infinity": ((put(A, (0,), np.inf), P, N), "infinity: the anchor of triplet 0 at feature 0"),
+    "too large for float32": ((A, put(P, (1,), 1e39), N), r"1e\+39, too large for float32: the positive of"),
+    "different lengths": ((A, P, N[:4]), r"as many features.*\(5,\), \(5,\), \(4,\)"),
+    "a vector and a number": ((A, P, 3), r"as many features.*\(5,\), \(5,\), \(\)"),
+    "a vector and None": ((A, P, None), r"as many features.*\(5,\), \(5,\), \(\)"),
+    "Nones": ((None, None, None), "there is none.*preprocessor="),
+    "words": (("a", "b", "c"), "must be real numbers. Got strings"),
+    "vectors of words": ((["a"], ["b"], ["c"]), "must be real numbers. Got strings"),
+    "complex": ((A + 1j, P, N), "must be real numbers.*complex"),
+    "objects": ((object(), object(), object()), "must be numbers.*'object'"),
+    "no features": (([], [], []), r"0 feature\(s\)"),
+    "tables": ((TABLE, TABLE, TABLE), r"shape \(n, 3, n_features\).*shape \(1, 3, 20, 5\)"),
+    "sparse rows": ((sparse.csr_matrix(A[None]),) * 3, "triplets must be "),
+    "indices without a table": ((0, 1, 2), "there is none.*preprocessor="),
+}
+
+BAD_ONE_INDICES: dict[str, tuple[tuple[Any, Any, Any], str]] = {
+    "past the end": ((0, 1, 20), "negative of triplet 0 is row 20 of preprocessor.*rows 0 to 19"),
+    "negative": ((-1, 1, 2), "anchor of triplet 0 is row -1 of preprocessor.*rows 0 to 19"),
+    "floats": ((0.0, 1.0, 2.0), "must be integers. Got float64"),
+    "words": (("0", "1", "2"), "must be real numbers. Got strings"),
+    "a None": ((0, 1, None), "must be integers"),
+}
+
+
+@pytest.mark.parametrize(("items", "message"), BAD_ONE.values(), ids=BAD_ONE.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_one_bad_triplet_is_an_error_that_says_what(
+    make: Factory, fitted: bool, items: tuple[Any, Any, Any], message: str
+) -> None:
+    learner = learner_of(make, fitted)
+    with pytest.raises(InvalidInputError, match=message):
+        learner.learn_one(*items)
+
+
+@pytest.mark.parametrize(("items", "message"), BAD_ONE_INDICES.values(), ids=BAD_ONE_INDICES.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_one_bad_triplet_of_indices_is_an_error_that_says_what(
+    make: Factory, fitted: bool, items: tuple[Any, Any, Any], message: str
+) -> None:
+    learner = learner_of(make, fitted, preprocessor=TABLE)
+    with pytest.raises(InvalidInputError, match=message):
+        learner.learn_one(*items)
+
+
+@pytest.mark.parametrize("items", [items for items, _ in BAD_ONE.values()], ids=BAD_ONE.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_one_bad_triplet_changes_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, items: tuple[Any, Any, Any]
+) -> None:
+    assert_unchanged_by(lambda learner: learner.learn_one(*items), learner_of(make, fitted), snapshot)
+
+
+# -- pairs -----------------------------------------------------------------------------------------------
+
+BAD_PAIRS: dict[str, tuple[Any, str]] = {
+    "NaN": (put(PAIRS, (3, 1, 2), np.nan), r"NaN: the second item of pair 3 at feature 2\b"),
+    "infinity": (put(PAIRS, (8, 0, 4), -np.inf), r"infinity: the first item of pair 8 at feature 4\b"),
+    "too large for float32": (put(PAIRS, (2, 0, 1), 1e39), "too large for float32: the first item of pair 2"),
+    "ragged": ([[[1.0, 2.0], [1.0]]], "pairs are ragged"),
+    "words": (np.full((4, 2, 5), "one"), "pairs must be real numbers. Got strings"),
+    "complex": (PAIRS + 1j, "pairs must be real numbers.*complex"),
+    "an object inside": (put(PAIRS, (1, 1, 1), object(), object), "pairs must be numbers"),
+    "a sparse matrix": (sparse.csr_matrix(PAIRS[0]), "pairs must be "),
+    "no pairs": (PAIRS[:0], r"no pairs: the shape is \(0, 2, 5\)"),
+    "no features": (PAIRS[:, :, :0], r"0 feature\(s\)"),
+    "None": (None, r"shape \(n, 2, n_features\).*0 dimension\(s\)"),
+    "one vector": (A, r"shape \(n, 2, n_features\).*shape \(5,\)"),
+    "one pair without its axis": (PAIRS[0], r"shape \(2, 5\) are indices.*there is none"),
+    "four dimensions": (PAIRS[None], r"shape \(n, 2, n_features\).*shape \(1, 9, 2, 5\)"),
+    "triplets": (TRIPLETS, r"pair has 2 items.*\(n, 2, n_features\). Got \(9, 3, 5\)"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_PAIRS.values(), ids=BAD_PAIRS.keys())
+@pytest.mark.parametrize("method", ["pair_distance", "pair_score"])
+def test_bad_pairs_are_an_error_that_says_what_and_where(
+    make: Factory, method: str, data: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted=True)
+    with pytest.raises(InvalidInputError, match=message):
+        getattr(learner, method)(data)
+
+
+@pytest.mark.parametrize("data", [data for data, _ in BAD_PAIRS.values()], ids=BAD_PAIRS.keys())
+def test_bad_pairs_change_nothing(make: Factory, snapshot: Callable[[Learner], Any], data: Any) -> None:
+    assert_unchanged_by(lambda learner: learner.pair_distance(data), learner_of(make, True), snapshot)
+
+
+def test_a_pair_index_past_the_end_is_named(make: Factory) -> None:
+    learner = learner_of(make, fitted=True, preprocessor=TABLE)
+    with pytest.raises(InvalidInputError, match="second item of pair 1 is row 20 of preprocessor.*rows 0 to 19"):
+        learner.pair_distance([[0, 1], [2, 20]])
+
+
+# -- items and labels ------------------------------------------------------------------------------------
+
+#: Items are checked by scikit-learn, whose errors are ValueErrors but for sparse and object input.
+BAD_ITEMS: dict[str, tuple[Any, str]] = {
+    "NaN": (put(TABLE, (3, 1), np.nan), "contains NaN"),
+    "infinity": (put(TABLE, (3, 1), np.inf), "contains infinity"),
+    "too large for float32": (put(TABLE, (3, 1), 1e39), "too large for .*float32"),
+    "None inside": (put(TABLE, (3, 1), None, object), "contains NaN"),
+    "ragged": ([[1.0] * 5, [1.0] * 4], "ragged|inhomogeneous"),
+    "words": (np.full((20, 5), "one"), "string"),
+    "complex": (TABLE + 1j, "[Cc]omplex"),
+    "an object inside": (put(TABLE, (3, 1), object(), object), "number, not 'object'"),
+    "a sparse matrix": (sparse.csr_matrix(TABLE), "[Ss]parse"),
+    "a sparse array": (sparse.csr_array(TABLE), "[Ss]parse"),
+    "no items": (TABLE[:0], r"0 sample\(s\)|no items"),
+    "no features": (TABLE[:, :0], r"0 feature\(s\)"),
+    "None": (None, "2D array|n_items, n_features"),
+    "a number": (3.0, "2D array|n_items, n_features"),
+    "one vector": (A, "2D array|n_items, n_features"),
+    "triplets": (TRIPLETS, "dim 3|n_items, n_features"),
+    "four dimensions": (TRIPLETS[None], "dim 4|n_items, n_features"),
+}
+
+
+@pytest.mark.parametrize(("items", "message"), BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+def test_bad_items_cannot_be_transformed(make: Factory, items: Any, message: str) -> None:
+    learner = learner_of(make, fitted=True)
+    with pytest.raises((ValueError, TypeError), match=message):
+        learner.transform(items)
+
+
+@pytest.mark.parametrize(("items", "message"), BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+def test_bad_items_cannot_be_embedded(make_oahu: Factory, items: Any, message: str) -> None:
+    learner = learner_of(make_oahu, fitted=True)
+    with pytest.raises((ValueError, TypeError), match=message):
+        learner.embed(items)
+
+
+@pytest.mark.parametrize(("items", "message"), BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+@pytest.mark.parametrize(("fitted", "method"), [(False, "fit"), (True, "fit"), (True, "score")])
+def test_bad_items_with_labels_are_an_error(
+    make: Factory, fitted: bool, method: str, items: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted)
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(learner, method)(items, LABELS)
+
+
+@pytest.mark.parametrize("items", [items for items, _ in BAD_ITEMS.values()], ids=BAD_ITEMS.keys())
+@pytest.mark.parametrize(("fitted", "method"), [(False, "fit"), (True, "fit"), (True, "score")])
+def test_bad_items_with_labels_change_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str, items: Any
+) -> None:
+    learner = learner_of(make, fitted)
+    assert_unchanged_by(lambda learner: getattr(learner, method)(items, LABELS), learner, snapshot)
+
+
+@pytest.mark.parametrize("items", [items for items, _ in BAD_ITEMS.values()], ids=BAD_ITEMS.keys())
+def test_bad_items_to_transform_change_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], items: Any
+) -> None:
+    assert_unchanged_by(lambda learner: learner.transform(items), learner_of(make, True), snapshot)
+
+
+@pytest.mark.parametrize("method", ["transform", "embed"])
+def test_a_finite_item_whose_embedding_would_overflow_is_named(make_oahu: Factory, method: str) -> None:
+    learner = learner_of(make_oahu, fitted=True)
+    largest = put(TABLE, (3,), np.finfo(np.float32).max)
+    with pytest.raises(InvalidInputError, match="Item 3 is too large for the model's float32"):
+        getattr(learner, method)(largest)
+
+
+BAD_LABELS: dict[str, tuple[Any, str]] = {
+    "too few": (LABELS[:9], r"inconsistent numbers of samples: \[20, 9\]"),
+    "two columns": (np.stack([LABELS, LABELS], axis=1), r"1d array.*shape \(20, 2\)"),
+    "NaN": (np.where(LABELS == 1, np.nan, 0.0), "contains NaN"),
+    "real numbers": (LABELS + 0.5, "Unknown label type: continuous"),
+    "one class": (np.zeros(20, int), "negative of another class.* 1 class"),
+    "only singletons": (np.arange(20), "positive of the anchor's class.*20 classes"),
+}
+
+
+@pytest.mark.parametrize(("labels", "message"), BAD_LABELS.values(), ids=BAD_LABELS.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_bad_labels_are_an_error_that_says_what(
+    make: Factory, fitted: bool, labels: Any, message: str
+) -> None:
+    learner = learner_of(make, fitted)
+    with pytest.raises(ValueError, match=message):
+        learner.fit(TABLE, labels)
+
+
+@pytest.mark.parametrize("labels", [labels for labels, _ in BAD_LABELS.values()], ids=BAD_LABELS.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_bad_labels_change_nothing(
+    make: Factory, snapshot: Callable[[Learner], Any], fitted: bool, labels: Any
+) -> None:
+    assert_unchanged_by(lambda learner: learner.fit(TABLE, labels), learner_of(make, fitted), snapshot)
+
+
+def test_partial_fit_refuses_labels_and_says_who_takes_them(make: Factory) -> None:
+    with pytest.raises(InvalidInputError, match=r"y must be None.*fit\(X, y\)"):
+        make().partial_fit(TRIPLETS, LABELS[:9])
+
+
+# -- parameters ------------------------------------------------------------------------------------------
+
+#: What each parameter of OAHU must be, from its documentation, and values that are not.
+OAHU_PARAMETERS: dict[str, tuple[str, list[Any]]] = {
+    "n_layers": ("an int of at least 0", [-1, 2.0, True, np.nan, None, "2", [2]]),
+    "hidden_size": ("an int of at least 1", [0, -5, 6.0, True, np.nan, None, "6"]),
+    "embedding_size": ("an int of at least 1", [0, -5, 4.0, True, np.nan, None, "4"]),
+    "tau": ("in (0, 2)", [0.0, 2.0, 3.0, -0.1, True, np.nan, np.inf, None, "0.1", [0.1], 0.1j]),
+    "beta": ("in (0, 1)", [0, 1, 1.5, -0.5, True, np.nan, None, "0.9"]),
+    "smoothing": ("in [0, 1]", [-0.001, 1.001, True, np.nan, np.inf, None, "0"]),
+    "learning_rate": ("in (0, inf)", [0, -0.3, True, np.nan, np.inf, None, "0.3"]),
+    "hedge": ("one of 'printed', 'log_beta', 'hedge'", ["Hedge", "", 0, None, ["printed"]]),
+    "through_thresholds": ("one of False, True", [0, 1, None, "True", np.nan]),
+    "initialization": ("one of 'pytorch', 'he', 'orthogonal'", ["zeros", 0, None, True]),
+    "bias": ("one of False, True", [0, 1, None, "False", np.nan]),
+    "n_constraints": ("an int of at least 1", [0, -1, 10.0, True, np.nan, None, "10"]),
+    "dtype": ("one of 'float32', 'float64'", ["float16", "double", np.float32, np.dtype("float32"), None, 32]),
+}
+BAD_PARAMETERS = [
+    pytest.param(name, value, expected, id=f"{name}={value!r}")
+    for name, (expected, values) in OAHU_PARAMETERS.items()
+    for value in values
+]
+BEGINNING: dict[str, Take] = {
+    "partial_fit": lambda learner: learner.partial_fit(TRIPLETS),
+    "learn_one": lambda learner: learner.learn_one(*TRIPLETS[0]),
+    "fit": lambda learner: learner.fit(TRIPLETS),
+    "fit with labels": lambda learner: learner.fit(TABLE, LABELS),
+    "initialize": lambda learner: learner.initialize(5),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), BAD_PARAMETERS)
+@pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
+def test_a_bad_parameter_is_an_error_in_the_one_form(
+    make_oahu: Factory, begin: Take, name: str, value: Any, expected: str
+) -> None:
+    message = f"The '{name}' parameter of OAHU must be {expected}. Got {value!r} instead."
+    with pytest.raises(InvalidInputError, match=f"^{re.escape(message)}$"):
+        begin(make_oahu(**{name: value}))
+
+
+def test_every_parameter_but_those_that_stand_for_objects_is_checked(make_oahu: Factory) -> None:
+    assert set(make_oahu().get_params()) - set(OAHU_PARAMETERS) == {"preprocessor", "random_state"}
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, True, np.nan, "0", [0]], ids=repr)
+@pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
+def test_a_bad_random_state_is_an_error(make: Factory, begin: Take, value: Any) -> None:
+    expected = "None, an int of at least 0, a numpy Generator or a RandomState"
+    message = rf"The 'random_state' parameter (of \w+ )?must be {expected}. Got {re.escape(repr(value))} instead"
+    with pytest.raises(InvalidInputError, match=message):
+        begin(make(random_state=value))
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), BAD_PARAMETERS)
+def test_a_bad_parameter_changes_nothing_learned(
+    make_oahu: Factory, learned: Callable[[Learner], Any], name: str, value: Any, expected: str
+) -> None:
+    learner = learner_of(make_oahu, fitted=True).set_params(**{name: value})
+    assert_unchanged_by(BEGINNING["partial_fit"], learner, learned)
+
+
+@pytest.mark.parametrize("value", [0, -3, 5.0, True, None, "5"], ids=repr)
+def test_initialize_needs_a_number_of_features(make: Factory, value: Any) -> None:
+    message = rf"The 'n_features' parameter of \w+ must be an int of at least 1. Got {value!r} instead\."
+    with pytest.raises(InvalidInputError, match=message):
+        make().initialize(value)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"smoothing": 0},
+        {"smoothing": 1},
+        {"n_layers": 0},
+        {"hidden_size": 1},
+        {"embedding_size": 1},
+        {"n_constraints": 1},
+        {"n_layers": np.int64(1), "tau": np.float32(0.25)},
+        {"random_state": np.uint8(3)},
+    ],
+    ids=str,
+)
+def test_parameters_at_the_ends_of_their_range_and_of_numpy_types_are_accepted(
+    make_oahu: Factory, parameters: dict[str, Any]
+) -> None:
+    assert make_oahu(**parameters).partial_fit(TRIPLETS).n_seen_ == len(TRIPLETS)
+
+
+# -- tau of 2/3 and more ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tau", [2 / 3, 0.7, 1, 1.99])
+@pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
+def test_a_tau_for_which_theorem_1_says_nothing_warns_with_its_reason(
+    make_oahu: Factory, begin: Take, tau: float
+) -> None:
+    with pytest.warns(UserWarning, match=r"outside \(0, 2/3\), where Theorem 1 .* holds.*2 - 3 tau apart") as caught:
+        begin(make_oahu(tau=tau))
+    apart = re.search(r"apart, which is (\S+) here", str(caught[0].message))
+    assert apart is not None
+    assert float(apart[1]) == pytest.approx(2 - 3 * tau, abs=0.01)
+
+
+def test_a_refit_warns_again(make_oahu: Factory) -> None:
+    with pytest.warns(UserWarning, match="Theorem 1"):
+        learner = make_oahu(tau=1.0).fit(TRIPLETS)
+    with pytest.warns(UserWarning, match="Theorem 1"):
+        learner.fit(TRIPLETS)
+
+
+@pytest.mark.filterwarnings("error")
+def test_later_triplets_do_not_warn_again(make_oahu: Factory) -> None:
+    with pytest.warns(UserWarning, match="Theorem 1"):
+        learner = make_oahu(tau=1.0).partial_fit(TRIPLETS)
+    assert learner.partial_fit(TRIPLETS).learn_one(*TRIPLETS[0]).n_seen_ == 2 * len(TRIPLETS) + 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tau", [1e-6, 0.1, np.nextafter(2 / 3, 0)])
+@pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
+def test_a_tau_for_which_theorem_1_holds_does_not_warn(make_oahu: Factory, begin: Take, tau: float) -> None:
+    assert begin(make_oahu(tau=tau)).n_features_in_ == 5
+
+
+# -- triplets that are finite and yet cannot be learned --------------------------------------------------
+
+OVERFLOWING = put(np.random.default_rng(1).normal(size=(300, 3, 5)), (200,), 3e38)
+OVERFLOWING[200, 1:] *= -1
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu: Factory, method: str) -> None:
+    with pytest.raises(RefusedConstraintError, match="Triplet 200 was refused.*overflow") as refusal:
+        getattr(make_oahu(), method)(OVERFLOWING)
+    assert refusal.value.row == 200
+
+
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_a_refused_triplet_changes_nothing(
+    make_oahu: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str
+) -> None:
+    learner = learner_of(make_oahu, fitted)
+    before = snapshot(learner)
+    with pytest.raises(RefusedConstraintError):
+        getattr(learner, method)(OVERFLOWING)
+    assert snapshot(learner) == before
+
+
+# -- helpers ---------------------------------------------------------------------------------------------
+
+
+def learner_of(make: Factory, fitted: bool, **parameters: Any) -> Learner:
+    """A new learner, or one that has learned something."""
+    learner = make(**parameters)
+    return learner.partial_fit(TRIPLETS[::-1]) if fitted else learner
+
+
+def assert_unchanged_by(take: Take, learner: Learner, view: Callable[[Learner], Any]) -> None:
+    """``take`` raises, and ``view`` shows the same of the learner before and after."""
+    before = view(learner)
+    with pytest.raises((ValueError, TypeError)):
+        take(learner)
+    assert view(learner) == before
