@@ -8,7 +8,7 @@ import numpy as np
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["RandomState", "as_generator", "generator_from_state", "generator_state"]
+__all__ = ["RandomState", "as_generator", "generator_from_state", "generator_state", "own_generator"]
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -36,38 +36,42 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
-_BIT_GENERATORS: Final = {
-    cls.__name__: cls
-    for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
-}
+def own_generator(random_state: RandomState) -> np.random.Generator:
+    """A generator that nobody else draws from, always a PCG64: what a learner keeps.
+
+    A Generator or RandomState that is passed moves on by the seed that is drawn from it.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
+    return as_generator(random_state)
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Where a generator stands, as plain JSON."""
-    state: dict[str, Any] = _plain(generator.bit_generator.state)
-    return state
+    """Where a generator of `own_generator` stands, as plain JSON."""
+    state = generator.bit_generator.state
+    return {**state["state"], "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
 
 def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
-    """A generator that goes on from there.
+    """A generator that goes on from there; ValueError if there is no such place.
 
-    >>> rng = np.random.default_rng(0)
+    >>> rng = own_generator(0)
     >>> twin = generator_from_state(generator_state(rng))
     >>> bool(rng.random() == twin.random())
     True
     """
-    bits = _BIT_GENERATORS[state["bit_generator"]](0)
-    bits.state = _arrays(state)
+    for name, limit in _PLACES.items():
+        value = state[name]
+        if not isinstance(value, int) or not 0 <= value < limit:
+            raise ValueError(f"a generator's {name!r} cannot be {value!r}")
+    bits = np.random.PCG64(0)
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": state["state"], "inc": state["inc"]},
+        "has_uint32": state["has_uint32"],
+        "uinteger": state["uinteger"],
+    }
     return np.random.Generator(bits)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _arrays(part) for name, part in value.items()}
-    return np.array(value, dtype=np.uint64) if isinstance(value, list) else value
+_PLACES: Final = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}

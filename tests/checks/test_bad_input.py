@@ -236,9 +236,7 @@ def test_the_first_of_several_bad_rows_is_named(make: Factory) -> None:
 
 OTHER_FEATURES: dict[str, Take] = {
     "partial_fit": lambda learner: learner.partial_fit(TRIPLETS[:, :, :3]),
-    "partial_fit by index": (
-        lambda learner: learner.set_params(preprocessor=TABLE[:, :3]).partial_fit(INDICES)
-    ),
+    "partial_fit by index": (lambda learner: learner.set_params(preprocessor=TABLE[:, :3]).partial_fit(INDICES)),
     "learn_one": lambda learner: learner.learn_one(*TRIPLETS[0, :, :3]),
     "score": lambda learner: learner.score(TRIPLETS[:, :, :3]),
     "score with labels": lambda learner: learner.score(TABLE[:, :3], LABELS),
@@ -359,7 +357,7 @@ def test_bad_pairs_change_nothing(make: Factory, snapshot: Callable[[Learner], A
 
 def test_a_pair_index_past_the_end_is_named(make: Factory) -> None:
     learner = learner_of(make, fitted=True, preprocessor=TABLE)
-    with pytest.raises(InvalidInputError, match="second item of pair 1 is row 20 of preprocessor.*rows 0 to 19"):
+    with pytest.raises(InvalidInputError, match=r"second item of pair 1 is row 20 of preprocessor.*rows 0 to 19"):
         learner.pair_distance([[0, 1], [2, 20]])
 
 
@@ -447,9 +445,7 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("labels", "message"), BAD_LABELS.values(), ids=BAD_LABELS.keys())
 @pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
-def test_bad_labels_are_an_error_that_says_what(
-    make: Factory, fitted: bool, labels: Any, message: str
-) -> None:
+def test_bad_labels_are_an_error_that_says_what(make: Factory, fitted: bool, labels: Any, message: str) -> None:
     learner = learner_of(make, fitted)
     with pytest.raises(ValueError, match=message):
         learner.fit(TABLE, labels)
@@ -566,7 +562,9 @@ def test_parameters_at_the_ends_of_their_range_and_of_numpy_types_are_accepted(
 def test_a_tau_for_which_theorem_1_says_nothing_warns_with_its_reason(
     make_oahu: Factory, begin: Take, tau: float
 ) -> None:
-    with pytest.warns(UserWarning, match=r"outside \(0, 2/3\), where Theorem 1 .* holds.*2 - 3 tau apart") as caught:
+    with pytest.warns(
+        UserWarning, match=r"outside \(0, 2/3\), where Theorem 1 .* holds.*2 - 3 tau apart"
+    ) as caught:
         begin(make_oahu(tau=tau))
     apart = re.search(r"apart, which is (\S+) here", str(caught[0].message))
     assert apart is not None
@@ -602,7 +600,7 @@ OVERFLOWING[200, 1:] *= -1
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu: Factory, method: str) -> None:
-    with pytest.raises(RefusedConstraintError, match="Triplet 200 was refused.*overflow") as refusal:
+    with pytest.raises(RefusedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
         getattr(make_oahu(), method)(OVERFLOWING)
     assert refusal.value.row == 200
 

@@ -31,21 +31,21 @@ Floats = NDArray[np.floating]
 
 # -- however the stream is cut ---------------------------------------------------------------------------
 
-#: Where to cut a stream, as fractions of it; often where a block of 128 triplets ends.
-CUTS = st.lists(st.floats(0, 1), max_size=8)
+#: Where to cut a stream: anywhere, and often near the end of a block of 128 triplets.
+CUTS = st.lists(st.integers(1, 299) | st.sampled_from([1, 127, 128, 129, 255, 256, 257]), max_size=8)
+LONG_CUTS = st.lists(st.integers(1, 2499) | st.sampled_from([1023, 1024, 1025, 2047, 2048, 2049]), max_size=8)
 
 
-def parts(stream: Floats, cuts: list[float]) -> Iterator[Floats]:
-    """The stream in pieces; none is empty."""
-    places = sorted({round(cut * len(stream)) for cut in cuts})
-    return (part for part in np.split(stream, places) if len(part))
+def parts(stream: NDArray[Any], cuts: list[int]) -> Iterator[NDArray[Any]]:
+    """The stream in pieces, none of them empty."""
+    return (part for part in np.split(stream, sorted(set(cuts))) if len(part))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@given(cuts=CUTS, n=st.sampled_from([2, 127, 128, 129, 256, 300]), n_features=st.integers(1, 40), seed=st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
+@given(cuts=CUTS, n=st.integers(1, 300), n_features=st.integers(1, 40), seed=st.integers(0, 9))
+@settings(max_examples=100)
 def test_any_chunks_give_the_bits_of_one_call(
-    make: Factory, saved: Saved, dtype: str, cuts: list[float], n: int, n_features: int, seed: int
+    make: Factory, saved: Saved, dtype: str, cuts: list[int], n: int, n_features: int, seed: int
 ) -> None:
     stream = np.random.default_rng(seed).normal(size=(n, 3, n_features))
     chunked = make(dtype=dtype)
@@ -55,19 +55,17 @@ def test_any_chunks_give_the_bits_of_one_call(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_one_by_one_gives_the_bits_of_one_call(
-    make: Factory, saved: Saved, triplets: Floats, dtype: str
-) -> None:
+def test_one_by_one_gives_the_bits_of_one_call(make: Factory, saved: Saved, triplets: Floats, dtype: str) -> None:
     single = make(dtype=dtype)
     for anchor, positive, negative in triplets:
         single.learn_one(anchor, positive, negative)
     assert saved(single) == saved(make(dtype=dtype).partial_fit(triplets))
 
 
-@given(cuts=CUTS, n=st.sampled_from([1024, 1025, 1500, 2049, 2500]))
-@settings(max_examples=12, deadline=None)
+@given(cuts=LONG_CUTS, n=st.sampled_from([1024, 1025, 1500, 2049, 2500]))
+@settings(max_examples=30)
 def test_chunks_of_a_stream_longer_than_the_history_give_the_bits_of_one_call(
-    make: Factory, saved: Saved, cuts: list[float], n: int
+    make: Factory, saved: Saved, cuts: list[int], n: int
 ) -> None:
     stream = np.random.default_rng(n).normal(size=(n, 3, 4))
     chunked = make()
@@ -85,9 +83,9 @@ def test_one_by_one_beyond_the_history_gives_the_bits_of_one_call(make: Factory,
 
 
 @given(cuts=CUTS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_values_and_indices_in_turn_give_the_bits_of_values(
-    make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64], cuts: list[float]
+    make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64], cuts: list[int]
 ) -> None:
     mixed = make(preprocessor=table)
     for turn, part in enumerate(parts(indices, cuts)):
@@ -165,12 +163,19 @@ def test_the_form_of_the_table_does_not_matter(
     assert saved(learner) == saved(make().partial_fit(table[indices]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 def test_the_form_of_the_values_does_not_matter(
-    make: Factory, saved: Saved, tmp_path: Path, table: Floats, indices: NDArray[np.int64], form: Callable[..., Any]
+    make: Factory,
+    saved: Saved,
+    tmp_path: Path,
+    table: Floats,
+    indices: NDArray[np.int64],
+    form: Callable[..., Any],
+    dtype: str,
 ) -> None:
-    learner = make().partial_fit(form(table[indices], tmp_path))
-    assert saved(learner) == saved(make().partial_fit(table[indices]))
+    learner = make(dtype=dtype).partial_fit(form(table[indices], tmp_path))
+    assert saved(learner) == saved(make(dtype=dtype).partial_fit(table[indices]))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", ">i8", "list", "Fortran order"])
@@ -311,9 +316,7 @@ def test_learning_changes_what_was_learned(make: Factory, learned: Learned, trip
 # -- what using gives ------------------------------------------------------------------------------------
 
 
-def test_pair_distance_is_euclidean_between_transformed_items(
-    make: Factory, triplets: Floats
-) -> None:
+def test_pair_distance_is_euclidean_between_transformed_items(make: Factory, triplets: Floats) -> None:
     learner = make().partial_fit(triplets)
     left, right = learner.transform(triplets[:, 0]), learner.transform(triplets[:, 1])
     expected = [math.dist(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
@@ -329,8 +332,10 @@ def test_pair_score_is_higher_where_the_distance_is_lower(make: Factory, triplet
 
 def test_score_is_the_share_of_triplets_in_the_right_order(make: Factory, triplets: Floats) -> None:
     learner = make().partial_fit(triplets[:50])
-    right = learner.pair_distance(triplets[:, [0, 1]]) < learner.pair_distance(triplets[:, [0, 2]])
-    assert learner.score(triplets) == pytest.approx(np.count_nonzero(right) / len(triplets), abs=1.5 / len(triplets))
+    vectors = learner.transform(triplets.reshape(-1, 5)).reshape(len(triplets), 3, -1).tolist()
+    margins = np.array([math.dist(a, n) - math.dist(a, p) for a, p, n in vectors])
+    clear = np.abs(margins) > 1e-4  # the others are a matter of rounding
+    assert learner.score(triplets[clear]) == np.count_nonzero(margins > 1e-4) / np.count_nonzero(clear)
 
 
 def test_indices_are_compared_as_the_values_they_name(
@@ -455,6 +460,11 @@ def test_a_metric_does_not_learn_on(make: Factory, triplets: Floats, table: Floa
     np.testing.assert_array_equal(metric.transform(table), before)
 
 
+def test_a_metric_cannot_be_written_to(make: Factory, triplets: Floats) -> None:
+    metric = make().partial_fit(triplets).metric()
+    assert [name for name, value in vars(metric).items() if arrays_in(value)] == []
+
+
 def test_a_metric_transforms_as_its_learner_does(make: Factory, triplets: Floats, table: Floats) -> None:
     learner = make().partial_fit(triplets)
     np.testing.assert_array_equal(learner.metric().transform(table), learner.transform(table))
@@ -549,7 +559,9 @@ def test_a_clone_keeps_the_parameters(make: Factory) -> None:
     assert clone(make(**parameters)).get_params() == parameters
 
 
-@pytest.mark.parametrize("form", [FORMS["writable"], FORMS["memory map"], FORMS["list"]], ids=["array", "map", "list"])
+@pytest.mark.parametrize(
+    "form", [FORMS["writable"], FORMS["memory map"], FORMS["list"]], ids=["array", "map", "list"]
+)
 def test_a_clone_shares_the_table(make: Factory, tmp_path: Path, table: Floats, form: Callable[..., Any]) -> None:
     shared = form(table, tmp_path)
     assert clone(make(preprocessor=shared)).preprocessor is shared
@@ -595,9 +607,7 @@ def test_learning_returns_the_learner(make: Factory, triplets: Floats) -> None:
     assert all(result is learner for result in results)
 
 
-NOT_BEFORE_LEARNING: dict[str, Callable[..., Any]] = {
-    name: use for name, use in USES.items() if name != "repr"
-} | {
+NOT_BEFORE_LEARNING: dict[str, Callable[..., Any]] = {name: use for name, use in USES.items() if name != "repr"} | {
     "n_seen_": lambda learner, *_: learner.n_seen_,
     "utilization_": lambda learner, *_: learner.utilization_,
 }
@@ -644,7 +654,9 @@ def test_scikit_learn_sees_whether_a_learner_is_fitted(make: Factory, triplets: 
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError, SystemExit])
-@pytest.mark.parametrize(("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")])
+@pytest.mark.parametrize(
+    ("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")]
+)
 def test_an_interrupt_between_blocks_leaves_the_learner_as_before(
     make: Factory,
     snapshot: Learned,
@@ -669,7 +681,9 @@ def test_an_interrupt_between_blocks_leaves_the_learner_as_before(
     assert snapshot(learner) == before
 
 
-@pytest.mark.parametrize(("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")])
+@pytest.mark.parametrize(
+    ("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")]
+)
 def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
     make_oahu: Factory,
     snapshot: Learned,
@@ -717,7 +731,7 @@ def test_an_interrupted_learner_goes_on_as_if_it_had_not_been(
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_n_seen_counts_every_triplet(make: Factory, triplets: Floats, sizes: list[int]) -> None:
     learner = make()
     for size in sizes:
@@ -748,7 +762,7 @@ def test_an_oahu_uses_every_ordinary_triplet(make_oahu: Factory, triplets: Float
 
 
 @given(same=st.sets(st.integers(0, 39)))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_triplets_of_one_item_thrice_are_seen_and_not_used(
     make_oahu: Factory, triplets: Floats, same: set[int]
 ) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -513,11 +514,9 @@ def test_a_parameter_out_of_range_is_refused_by_name(name: str, value: Any) -> N
 
 
 @pytest.mark.parametrize("value", [None, "x", -1, float("inf"), float("nan"), 2**200, [], [-1], [2**70], {}])
-@pytest.mark.parametrize("bits", ["PCG64", "MT19937", "Philox", "SFC64"])
-def test_any_value_of_the_header_exchanged_is_read_or_refused(bits: str, value: Any) -> None:
+def test_any_value_of_the_header_exchanged_is_read_or_refused(value: Any) -> None:
     """Whatever the header holds, nothing but a `ModelFileError` comes out of `load`."""
-    rng = np.random.Generator(getattr(np.random, bits)(0))
-    header, arrays = parsed(saved(tiny_learner(random_state=rng)))
+    header, arrays = parsed(saved(tiny_learner()))
     escaped = {}
     for place in places(header["state"], ("state",)):
         try:
@@ -530,24 +529,13 @@ def test_any_value_of_the_header_exchanged_is_read_or_refused(bits: str, value: 
 
 
 @pytest.mark.parametrize(
-    ("bits", "place", "value"),
-    [
-        ("MT19937", ("state", "pos"), 625),
-        ("MT19937", ("state", "pos"), -1),
-        ("MT19937", ("state", "key"), [0] * 623),
-        ("Philox", ("buffer_pos",), -1),
-        ("Philox", ("buffer_pos",), 5),
-        ("PCG64", ("bit_generator",), "BitGenerator"),
-        ("PCG64", ("bit_generator",), "SFC64"),
-    ],
+    ("place", "value"),
+    [("state", -1), ("state", 2**128), ("inc", 0.5), ("has_uint32", 2), ("uinteger", 2**32), ("uinteger", None)],
 )
-def test_a_generator_that_would_read_outside_its_memory_is_refused(
-    bits: str, place: tuple[str, ...], value: Any
-) -> None:
-    """numpy does not check where a generator stands; drawing from such a one crashes the process."""
-    rng = np.random.Generator(getattr(np.random, bits)(0))
-    header, arrays = parsed(saved(tiny_learner(random_state=rng)))
-    refusal(crafted(changed(header, ("state", "rng", *place), value), arrays))
+def test_a_generator_that_stands_nowhere_is_refused(place: str, value: Any) -> None:
+    """numpy does not check where a generator stands."""
+    header, arrays = parsed(saved(tiny_learner()))
+    assert place in refusal(crafted(changed(header, ("state", "rng", place), value), arrays))
 
 
 @pytest.mark.parametrize(
@@ -676,6 +664,14 @@ def test_a_save_over_a_folder_leaves_only_the_folder(thing: Thing, tmp_path: Pat
     with pytest.raises(OSError, match="model"):
         thing.save(tmp_path / "model")
     assert list(tmp_path.rglob("*")) == [tmp_path / "model"]
+
+
+def test_threads_that_save_to_one_file_at_once_do_not_disturb_each_other(old: Path) -> None:
+    """Each has a temporary file of its own: no save fails, none is mixed with another, none is left over."""
+    learners = [tiny_learner(random_state=seed) for seed in range(4)]
+    with ThreadPoolExecutor(len(learners)) as pool:
+        list(pool.map(lambda learner: [learner.save(old) for _ in range(25)], learners))
+    assert ([*old.parent.iterdir()], old.read_bytes() in map(saved, learners)) == ([old], True)
 
 
 # -- what a kill leaves behind ------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class Tuples:
         """
         for start in range(0, len(self), _BLOCK):
             indices = self.indices[start : start + _BLOCK]
-            rows = np.require(self._rows(indices.ravel(), dtype), requirements="CW")
+            rows = np.require(self._rows(indices.ravel(), dtype), requirements=["C", "W"])
             yield start, rows.reshape(*indices.shape, self.n_features)
 
     def check_finite(self, dtype: DTypeLike) -> None:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from oahu.constraints import Tuples, sample_triplets
 from oahu.exceptions import InvalidInputError, NotFittedError
 from oahu.metrics import files
-from oahu.randomness import RandomState, as_generator
+from oahu.randomness import RandomState, as_generator, own_generator
 
 __all__ = ["State", "TripletLearner", "check_choice", "check_integer", "check_real"]
 
@@ -133,7 +133,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
                 state = self._begin_anew(checked.n_features)
                 self.__dict__.pop("feature_names_in_", None)
             else:
-                items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64])
+                items, labels = validate_data(self, X, y, dtype=self._dtypes)
                 check_classification_targets(labels)
                 state = self._begin_anew(items.shape[1])
                 checked = self._drawn(items, labels, state.rng)
@@ -163,7 +163,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             raise
 
     def _begin_anew(self, n_features: int) -> S:
-        return self._begin(n_features, as_generator(self.random_state))
+        return self._begin(n_features, own_generator(self.random_state))
 
     def _learn_into(self, state: S, triplets: Tuples) -> None:
         self._learn(state, triplets)
@@ -204,7 +204,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         if y is None:
             checked = Tuples.check(X, size=3, preprocessor=self.preprocessor, n_features=self.n_features_in_)
         else:
-            items, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], reset=False)
+            items, labels = validate_data(self, X, y, dtype=self._dtypes, reset=False)
             checked = self._drawn(items, labels, as_generator(self.random_state))
         checked.check_finite(self.dtype)
         positive, negative = self._distances(checked)
@@ -221,8 +221,13 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             distances[:, start : start + m] = np.sqrt(np.square(apart).sum(axis=2)).T
         return distances
 
+    @property
+    def _dtypes(self) -> list[Any]:
+        """Float types that items may have; others become the model's own."""
+        return [self.dtype, np.float64, np.float32]
+
     def _check_items(self, X: ArrayLike) -> NDArray[Any]:
-        items: NDArray[Any] = validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
+        items: NDArray[Any] = validate_data(self, X, dtype=self._dtypes, reset=False)
         return items
 
     # -- what was seen -----------------------------------------------------------------------------------
@@ -254,7 +259,8 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file; `oahu.load` goes on from there as if it had never stopped.
 
-        The preprocessor's table is not written: set it again with ``set_params(preprocessor=...)``.
+        The preprocessor's table is not written: set it again with ``set_params(preprocessor=...)``. A
+        ``random_state`` that is not an int comes back as None.
         """
         self._require_fitted()
         files.save(self, path)

@@ -34,6 +34,14 @@ class History:
     totals: Floats = field(repr=False)  # (n_kept, n_experts): the same sums at the kept rounds
     weights: Floats = field(repr=False)  # (n_kept, n_experts): the weights after the kept rounds
 
+    def __post_init__(self) -> None:
+        sizes = {len(self.totals), len(self.weights), self.n_rounds // max(self.stride, 1)}
+        if self.stride < 1 or len(sizes) > 1 or not 0 <= len(self.totals) <= self.capacity:
+            raise ValueError(
+                f"a history of {self.n_rounds} rounds, {len(self.totals)} and {len(self.weights)} of them kept, "
+                f"does not fit a stride of {self.stride} and a capacity of {self.capacity}"
+            )
+
     @classmethod
     def empty(cls, n_experts: int, capacity: int = 1024) -> Self:
         return cls(capacity, 0, 1, np.zeros(n_experts), np.empty((0, n_experts)), np.empty((0, n_experts)))

@@ -124,7 +124,8 @@ class EnsembleMetric:
         files.save(self, path)
 
     def _check(self, X: ArrayLike) -> NDArray[Any]:
-        items: NDArray[Any] = check_array(X, dtype=[np.float32, np.float64], input_name="X")
+        own = self.embedding_weights[0].dtype
+        items: NDArray[Any] = check_array(X, dtype=[own, np.float64, np.float32], input_name="X")
         if items.shape[1] != self.n_features:
             raise InvalidInputError(
                 f"X has {items.shape[1]} features, but {type(self).__name__} is expecting "
@@ -149,7 +150,7 @@ class EnsembleMetric:
     @classmethod
     def _from_content(cls, content: Content) -> EnsembleMetric:
         layers = unpack_layers(content)
-        weights = content.array("metric_weights", (len(layers[2]),))
+        weights = unpack_weights(content, len(layers[2]))
         return cls.frozen(*layers, weights, int(content.state["version"]))
 
 
@@ -221,7 +222,7 @@ def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
 
 def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
     """The arrays of a network from a file, checked to fit each other."""
-    depth = sum(name.startswith("embedding_weights.") for name in content.arrays) - 1
+    depth = len(content.array("metric_weights", (None,))) - 1
     hidden_weights, hidden_biases, embedding_weights, embedding_biases = [], [], [], []
     size, dtype = None, content.array("embedding_weights.0", (None, None)).dtype
     width: int | None = None
@@ -237,7 +238,17 @@ def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Fl
     layers = (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
     if any(array.dtype != dtype for arrays in layers for array in arrays):
         raise ValueError("its layers are of different types")
+    if sum(name.split(".")[0] in _LAYERS for name in content.arrays) != sum(map(len, layers)):
+        raise ValueError(f"it has layers beyond its {depth + 1} experts")
     return layers
+
+
+def unpack_weights(content: Content, n_experts: int) -> NDArray[np.float64]:
+    """The metric weights from a file, checked to be some."""
+    weights = content.array("metric_weights", (n_experts,), np.float64)
+    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
+        raise ValueError("its metric_weights are not shares of 1")
+    return weights
 
 
 _LAYERS = ("hidden_weights", "hidden_biases", "embedding_weights", "embedding_biases")

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import safetensors
 import safetensors.numpy
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from oahu.exceptions import ModelFileError
 from oahu.version import __version__
@@ -42,19 +42,21 @@ class Content:
     state: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
 
-    def array(self, name: str, shape: tuple[int | None, ...], kind: str = "f") -> NDArray[Any]:
-        """The array ``name``, checked: None stands for any length, ``kind`` for numpy's dtype kind."""
+    def array(self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """The array ``name``, checked to be finite; None stands for any length, and for either float type."""
         if name not in self.arrays:
             raise ModelFileError(f"it has no array {name!r}")
         array = self.arrays[name]
-        fits = len(array.shape) == len(shape) and all(
+        types = (np.dtype(np.float32), np.dtype(np.float64)) if dtype is None else (np.dtype(dtype),)
+        sizes_fit = len(array.shape) == len(shape) and all(
             want is None or want == got for want, got in zip(shape, array.shape, strict=True)
         )
-        if not fits or array.dtype.kind != kind:
+        if not sizes_fit or array.dtype not in types:
+            wanted = " or ".join(map(str, types))
             raise ModelFileError(
-                f"its array {name!r} has shape {array.shape} and type {array.dtype}, not shape {shape}"
+                f"its array {name!r} is {array.dtype} of shape {array.shape}, not {wanted} of shape {shape}"
             )
-        if kind == "f" and not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             raise ModelFileError(f"its array {name!r} has values that are not finite")
         return array
 
@@ -84,17 +86,20 @@ def save(thing: Storable, path: str | os.PathLike[str]) -> None:
 
     A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
     """
+    name = type(thing).__name__
+    if _classes.get(name) is not type(thing):
+        raise TypeError(f"A {name} cannot be saved: oahu.load would not know it.")
     content = thing._to_content()
     arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
     header: dict[str, Any] = {
         "format": FORMAT,
-        "class": type(thing).__name__,
+        "class": name,
         "oahu": __version__,
         "numpy": np.__version__,
         "state": content.state,
     }
     header["sha256"] = _digest(header, arrays)
-    payload = safetensors.numpy.save(arrays, metadata={_KEY: json.dumps(header, sort_keys=True)})
+    payload = safetensors.numpy.save(arrays, metadata={_KEY: _canonical(header)})
     _replace(Path(path), payload)
 
 
@@ -113,7 +118,9 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ModelFileError(f"it holds a {header['class']!r}; this oahu knows {known}")
         try:
             return cls._from_content(Content(header["state"], arrays))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except ModelFileError:
+            raise
+        except Exception as error:  # whatever a made-up content leads to, it is the file's fault
             raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
     except ModelFileError as error:
         raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {error}.") from error
@@ -155,10 +162,11 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
             f"its header is not JSON: it is not an oahu model file, or it is damaged ({error})"
         ) from error
     try:
-        header = json.loads(tables["__metadata__"][_KEY])
+        written = tables["__metadata__"][_KEY]
+        header = json.loads(written)
         version = header["format"]
-        if not isinstance(version, int) or not isinstance(header["class"], str):
-            raise TypeError(f"format {version!r}, class {header['class']!r}")
+        if type(version) is not int or version < 1 or not isinstance(header["class"], str):
+            raise ValueError(f"format {version!r}, class {header['class']!r}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"it is not an oahu model file: no oahu header ({error!r})") from error
     if version > FORMAT:
@@ -166,16 +174,23 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
             f"it is of format {version}, written by oahu {header.get('oahu')}; "
             f"this is oahu {__version__}, which reads formats up to {FORMAT}: upgrade oahu"
         )
+    if written != _canonical(header):
+        raise ModelFileError("it is damaged: its header is not as oahu writes it")
     try:
         ends = [entry["data_offsets"][1] for name, entry in tables.items() if name != "__metadata__"]
         return header, max(map(int, ends), default=0)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise ModelFileError(f"it is damaged: its table of arrays is not readable ({error!r})") from error
+
+
+def _canonical(header: Mapping[str, Any]) -> str:
+    """The one way to write a header."""
+    return json.dumps(header, sort_keys=True)
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 over the header and, by name, every array's name, type, shape and bytes."""
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    digest = hashlib.sha256(_canonical(header).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from oahu.learners.history import History
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.step import LEARNED, learn
-from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers
+from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.metrics.files import Content, storable
 from oahu.randomness import RandomState, generator_from_state, generator_state
 
@@ -276,15 +276,16 @@ class OAHU(TripletLearner[_State]):
     # -- how it is kept ----------------------------------------------------------------------------------
 
     def _to_content(self) -> Content:
-        state = self._state
+        state, history = self._state, self._state.history
         parameters = self.get_params(deep=False)
         del parameters["preprocessor"]  # a table of items, not something learned
-        seed = parameters["random_state"]
-        parameters["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
-        history = state.history
+        if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
+            parameters["random_state"] = None
+        names = getattr(self, "feature_names_in_", None)
         return Content(
             {
-                "parameters": parameters,
+                "parameters": {name: _plain(value) for name, value in parameters.items()},
+                "feature_names": None if names is None else list(names),
                 "n_seen": state.n_seen,
                 "n_used": state.n_used,
                 "history": {"capacity": history.capacity, "stride": history.stride},
@@ -304,23 +305,32 @@ class OAHU(TripletLearner[_State]):
         learner = cls(**content.state["parameters"])
         learner._check_parameters()
         layers = unpack_layers(content)
-        embedding_size, n_features = layers[2][0].shape
+        n_experts, (embedding_size, n_features) = len(layers[2]), layers[2][0].shape
         hidden_size = layers[0][0].shape[0] if layers[0] else learner.hidden_size
-        network = Network(Shape(n_features, len(layers[0]), hidden_size, embedding_size), layers[2][0].dtype)
+        network = Network(Shape(n_features, n_experts - 1, hidden_size, embedding_size), layers[2][0].dtype)
         network.assign(*layers)
-        n_experts, kept = len(layers[2]), content.state["history"]
+        n_seen, n_used, kept = (content.state[name] for name in ("n_seen", "n_used", "history"))
+        if not 0 <= n_used <= n_seen:
+            raise ValueError(f"{n_used} of {n_seen} triplets cannot have been used")
         history = History(
-            int(kept["capacity"]), int(content.state["n_seen"]), int(kept["stride"]),
-            content.array("history.running", (n_experts,)),
-            content.array("history.totals", (None, n_experts)),
-            content.array("history.weights", (None, n_experts)),
-        )  # fmt: skip
-        learner._state = _State(
-            network, content.array("metric_weights", (n_experts,)).copy(), history,
-            generator_from_state(content.state["rng"]), int(content.state["n_seen"]), int(content.state["n_used"]),
-        )  # fmt: skip
+            int(kept["capacity"]),
+            int(n_seen),
+            int(kept["stride"]),
+            content.array("history.running", (n_experts,), np.float64),
+            content.array("history.totals", (None, n_experts), np.float64),
+            content.array("history.weights", (None, n_experts), np.float64),
+        )
+        alpha, rng = unpack_weights(content, n_experts).copy(), generator_from_state(content.state["rng"])
+        learner._state = _State(network, alpha, history, rng, int(n_seen), int(n_used))
         learner.n_features_in_ = n_features
+        if content.state["feature_names"] is not None:
+            learner.feature_names_in_ = np.array(content.state["feature_names"], dtype=object)
         return learner
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _layers(network: Network) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:

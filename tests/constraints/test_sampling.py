@@ -1,0 +1,212 @@
+"""Triplets drawn from labels are triplets, and each is as likely as it should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from oahu import InvalidInputError, sample_triplets
+
+LABELS = st.lists(st.integers(0, 6), min_size=3, max_size=40)
+
+
+def possible(labels: list[Any]) -> dict[tuple[int, int, int], Fraction]:
+    """Every triplet that can be drawn and its probability, by looking at all there are."""
+    n = len(labels)
+    alike = {i: [j for j in range(n) if j != i and labels[j] == labels[i]] for i in range(n)}
+    unlike = {i: [j for j in range(n) if labels[j] != labels[i]] for i in range(n)}
+    anchors = [i for i in range(n) if alike[i]]
+    return {
+        (a, p, q): Fraction(1, len(anchors) * len(alike[a]) * len(unlike[a]))
+        for a in anchors
+        for p, q in product(alike[a], unlike[a])
+    }
+
+
+# -- every triplet is one --------------------------------------------------------------------------------
+
+
+@given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
+@settings(max_examples=200)
+def test_only_triplets_that_the_labels_allow_are_drawn(labels: list[int], n: int, seed: int) -> None:
+    allowed = possible(labels)
+    assume(allowed)
+    drawn = sample_triplets(labels, n, seed)
+    assert {tuple(triplet) for triplet in drawn.tolist()} <= set(allowed)
+
+
+@given(n=st.integers(1, 200))
+def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
+    assert sample_triplets([0, 0, 1], n, 0).shape == (n, 3)
+
+
+def test_the_anchor_is_never_its_own_positive() -> None:
+    anchor, positive, _ = sample_triplets([0, 0, 1, 1, 1], 5000, 0).T
+    assert (anchor != positive).all()
+
+
+def test_the_positive_is_of_the_anchors_class() -> None:
+    labels = np.array([2, 0, 1, 0, 2, 1, 0])
+    anchor, positive, _ = sample_triplets(labels, 5000, 0).T
+    assert (labels[anchor] == labels[positive]).all()
+
+
+def test_the_negative_is_of_another_class() -> None:
+    labels = np.array([2, 0, 1, 0, 2, 1, 0])
+    anchor, _, negative = sample_triplets(labels, 5000, 0).T
+    assert (labels[anchor] != labels[negative]).all()
+
+
+def test_an_instance_alone_in_its_class_is_never_an_anchor() -> None:
+    assert 2 not in sample_triplets([0, 0, 9, 1, 1], 5000, 0)[:, 0]
+
+
+def test_an_instance_alone_in_its_class_is_never_a_positive() -> None:
+    assert 2 not in sample_triplets([0, 0, 9, 1, 1], 5000, 0)[:, 1]
+
+
+def test_an_instance_alone_in_its_class_can_be_a_negative() -> None:
+    assert 2 in sample_triplets([0, 0, 9, 1, 1], 5000, 0)[:, 2]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["cat", "dog", "cat", "mouse", "dog"],
+        np.array(["cat", "dog", "cat", "mouse", "dog"], dtype=object),
+        np.array([b"cat", b"dog", b"cat", b"mouse", b"dog"]),
+        [1.5, 2.5, 1.5, 3.5, 2.5],
+        [True, False, True, False, False],
+        np.array(["2020-01-01", "2021-01-01", "2020-01-01", "2022-01-01", "2021-01-01"], "datetime64[D]"),
+    ],
+    ids=["text", "objects", "bytes", "floats", "truth values", "dates"],
+)
+def test_labels_may_be_anything_that_can_be_sorted(labels: Any) -> None:
+    drawn = {tuple(triplet) for triplet in sample_triplets(labels, 2000, 0).tolist()}
+    assert drawn == set(possible(list(labels)))
+
+
+def test_what_the_labels_are_called_does_not_matter() -> None:
+    numbers, words = [10, 20, 10, 30, 20], ["a", "b", "a", "c", "b"]
+    np.testing.assert_array_equal(sample_triplets(numbers, 500, 0), sample_triplets(words, 500, 0))
+
+
+def test_the_labels_are_left_as_they_are() -> None:
+    labels = np.array([2, 0, 1, 0, 2, 1, 0])
+    sample_triplets(labels, 100, 0)
+    assert labels.tolist() == [2, 0, 1, 0, 2, 1, 0]
+
+
+def test_the_triplets_can_be_used_as_indices() -> None:
+    assert np.arange(5.0)[sample_triplets([0, 0, 1, 1, 1], 10, 0)].shape == (10, 3)
+
+
+# -- and as likely as it should be -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[0, 0, 1], [0, 1, 0, 1, 2], [0, 0, 0, 0, 1, 1, 2], [3, 1, 1, 2, 3, 3, 2, 3, 5, 4]],
+    ids=str,
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_triplet_is_as_likely_as_counting_says(labels: list[int], seed: int) -> None:
+    allowed = possible(labels)
+    n = 400 * len(allowed)
+    counts = Counter(map(tuple, sample_triplets(labels, n, seed).tolist()))
+    observed = [counts[triplet] for triplet in allowed]
+    expected = [float(n * probability) for probability in allowed.values()]
+    assert chisquare(observed, expected).pvalue > 1e-3
+
+
+def test_anchors_are_uniform_over_instances_not_over_classes() -> None:
+    labels = np.array([0] * 90 + [1] * 10)
+    anchors = sample_triplets(labels, 20_000, 0)[:, 0]
+    counts = np.bincount(anchors, minlength=100)
+    assert chisquare(counts).pvalue > 1e-3
+
+
+def test_one_triplet_does_not_depend_on_the_one_before() -> None:
+    anchors = sample_triplets([0, 0, 1, 1], 40_001, 0)[:, 0]
+    transitions = np.bincount(4 * anchors[:-1] + anchors[1:], minlength=16)
+    assert chisquare(transitions).pvalue > 1e-3
+
+
+# -- randomness ------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    labels = np.arange(30) % 4
+    np.testing.assert_array_equal(sample_triplets(labels, 100, 5), sample_triplets(labels, 100, 5))
+
+
+def test_another_seed_draws_others() -> None:
+    labels = np.arange(30) % 4
+    assert (sample_triplets(labels, 100, 5) != sample_triplets(labels, 100, 6)).any()
+
+
+def test_no_seed_draws_others_every_time() -> None:
+    labels = np.arange(30) % 4
+    assert (sample_triplets(labels, 100) != sample_triplets(labels, 100)).any()
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
+def test_a_generator_moves_on(make: Any) -> None:
+    labels, rng = np.arange(30) % 4, make(5)
+    assert (sample_triplets(labels, 100, rng) != sample_triplets(labels, 100, rng)).any()
+
+
+# -- what cannot be drawn from ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([4, 4, 4], "another class: the labels have 1 class"),
+        ([], "another class: the labels have 0 class"),
+        ([0, 1, 2], "anchor's class: each of the 3 classes has one instance"),
+        ([[0, 0, 1]], r"shape \(n_items,\). Got \(1, 3\)"),
+        (np.zeros((4, 1)), r"shape \(n_items,\). Got \(4, 1\)"),
+        (3, r"shape \(n_items,\). Got \(\)"),
+    ],
+    ids=["one class", "none", "only singletons", "one row", "one column", "a number"],
+)
+def test_labels_without_triplets_are_an_error_that_says_why(labels: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        sample_triplets(labels, 10, 0)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_fewer_than_one_triplet_is_an_error(n: int) -> None:
+    with pytest.raises(InvalidInputError, match=f"at least 1. Got {n}"):
+        sample_triplets([0, 0, 1], n, 0)
+
+
+def test_a_bad_seed_is_an_error() -> None:
+    with pytest.raises(InvalidInputError, match="'random_state' parameter must be"):
+        sample_triplets([0, 0, 1], 10, -1)
+
+
+def test_a_bad_request_does_not_move_the_generator() -> None:
+    rng = np.random.default_rng(5)
+    with pytest.raises(InvalidInputError):
+        sample_triplets([0, 0, 0], 10, rng)
+    assert rng.bit_generator.state == np.random.default_rng(5).bit_generator.state
+
+
+# -- many ------------------------------------------------------------------------------------------------
+
+
+def test_a_million_triplets_of_many_small_classes_are_all_triplets() -> None:
+    labels = np.random.default_rng(0).integers(0, 30_000, 100_000)
+    anchor, positive, negative = sample_triplets(labels, 1_000_000, 0).T
+    alike, unlike = labels[anchor] == labels[positive], labels[anchor] != labels[negative]
+    assert (alike & unlike & (anchor != positive)).all()

@@ -1,0 +1,143 @@
+"""Every draw is a numpy Generator's, from whatever scikit-learn's users pass as random_state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oahu import InvalidInputError
+from oahu.randomness import as_generator, generator_from_state, generator_state
+
+BIT_GENERATORS = [
+    np.random.PCG64,
+    np.random.PCG64DXSM,
+    np.random.MT19937,
+    np.random.Philox,
+    np.random.SFC64,
+]
+
+
+def draws(generator: np.random.Generator, n: int = 20) -> list[int]:
+    return generator.integers(2**63, size=n).tolist()
+
+
+# -- as_generator ----------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 2**128))
+def test_an_int_gives_the_same_draws_every_time(seed: int) -> None:
+    assert draws(as_generator(seed)) == draws(as_generator(seed))
+
+
+@given(seed=st.integers(0, 2**128))
+def test_an_int_gives_the_draws_of_numpys_default_generator(seed: int) -> None:
+    assert draws(as_generator(seed)) == draws(np.random.default_rng(seed))
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_next_int_gives_other_draws(seed: int) -> None:
+    assert draws(as_generator(seed)) != draws(as_generator(seed + 1))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int16])
+def test_an_int_of_numpy_is_an_int(kind: type[np.integer[Any]]) -> None:
+    assert draws(as_generator(kind(7))) == draws(as_generator(7))
+
+
+def test_none_gives_fresh_draws() -> None:
+    assert draws(as_generator(None)) != draws(as_generator(None))
+
+
+def test_a_generator_is_used_as_it_is() -> None:
+    generator = np.random.default_rng(0)
+    assert as_generator(generator) is generator
+
+
+def test_a_legacy_state_gives_the_same_draws_from_the_same_seed() -> None:
+    assert draws(as_generator(np.random.RandomState(3))) == draws(as_generator(np.random.RandomState(3)))
+
+
+def test_a_legacy_state_gives_other_draws_from_another_seed() -> None:
+    assert draws(as_generator(np.random.RandomState(3))) != draws(as_generator(np.random.RandomState(4)))
+
+
+def test_a_legacy_state_moves_on() -> None:
+    legacy = np.random.RandomState(3)
+    assert draws(as_generator(legacy)) != draws(as_generator(legacy))
+
+
+def test_drawing_does_not_move_the_legacy_state_any_further() -> None:
+    legacy, twin = np.random.RandomState(3), np.random.RandomState(3)
+    as_generator(legacy)
+    draws(as_generator(twin))
+    assert legacy.randint(2**31) == twin.randint(2**31)
+
+
+@pytest.mark.parametrize(
+    "wrong", [-1, np.int64(-1), 1.0, np.float64(1.0), True, False, np.True_, "1", [1], np.array(1), np.nan, object]
+)
+def test_anything_else_is_an_error_that_quotes_it(wrong: Any) -> None:
+    with pytest.raises(
+        InvalidInputError, match="'random_state' parameter must be None, an int of at least 0"
+    ) as error:
+        as_generator(wrong)
+    assert f"Got {wrong!r} instead" in str(error.value)
+
+
+# -- where a generator stands ----------------------------------------------------------------------------
+
+
+def advance(generator: np.random.Generator, kinds: list[str]) -> None:
+    """Draw in ways that leave different things behind in a generator: half a word, a buffer, nothing."""
+    for kind in kinds:
+        if kind == "word":
+            generator.random()
+        elif kind == "half":
+            generator.integers(2**31, dtype=np.uint32)
+        else:
+            generator.normal(size=3)
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+@given(seed=st.integers(0, 2**64), kinds=st.lists(st.sampled_from(["word", "half", "normal"]), max_size=20))
+@settings(max_examples=30)
+def test_a_generator_goes_on_from_where_it_stood(bits: Any, seed: int, kinds: list[str]) -> None:
+    generator = np.random.Generator(bits(seed))
+    advance(generator, kinds)
+    twin = generator_from_state(json.loads(json.dumps(generator_state(generator))))
+    halves = [g.integers(2**31, size=5, dtype=np.uint32).tolist() for g in (generator, twin)]
+    assert halves[0] == halves[1]
+    assert draws(generator) == draws(twin)
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+def test_asking_where_a_generator_stands_does_not_move_it(bits: Any) -> None:
+    generator = np.random.Generator(bits(0))
+    generator_state(generator)
+    assert draws(generator) == draws(np.random.Generator(bits(0)))
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+def test_a_state_does_not_move_with_its_generator(bits: Any) -> None:
+    generator = np.random.Generator(bits(0))
+    state = generator_state(generator)
+    draws(generator)
+    assert draws(generator_from_state(state)) == draws(np.random.Generator(bits(0)))
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+def test_a_generator_from_a_state_leaves_the_original_alone(bits: Any) -> None:
+    generator = np.random.Generator(bits(0))
+    draws(generator_from_state(generator_state(generator)))
+    assert draws(generator) == draws(np.random.Generator(bits(0)))
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+def test_a_generator_from_a_state_is_of_the_same_kind(bits: Any) -> None:
+    twin = generator_from_state(generator_state(np.random.Generator(bits(0))))
+    assert type(twin.bit_generator) is bits
