@@ -259,7 +259,32 @@ def test_a_generator_moves_on_from_one_learner_to_the_next(
     assert learned(one) != learned(other)
 
 
+def test_scoring_labels_with_a_generator_changes_nothing_learned(
+    make: Factory, saved: Saved, table: Floats, labels: NDArray[Any]
+) -> None:
+    learner = make(random_state=np.random.default_rng(7)).fit(table, labels)
+    before = saved(learner)
+    learner.score(table, labels)
+    assert saved(learner) == before
+
+
+def test_what_others_draw_from_the_generator_does_not_reach_the_learner(
+    make: Factory, saved: Saved, triplets: Floats
+) -> None:
+    rng = np.random.default_rng(7)
+    learner = make(random_state=rng).partial_fit(triplets)
+    before = saved(learner)
+    rng.random()
+    assert saved(learner) == before
+
+
 # -- using changes nothing -------------------------------------------------------------------------------
+
+
+def file_of(learner: Learner, folder: Path) -> bytes:
+    learner.save(folder / "file")
+    return (folder / "file").read_bytes()
+
 
 #: Everything that uses a learner without teaching it, given (learner, triplets, table, labels, folder).
 USES: dict[str, Callable[..., Any]] = {
@@ -270,7 +295,7 @@ USES: dict[str, Callable[..., Any]] = {
     "score with labels": lambda learner, triplets, table, labels, folder: learner.score(table, labels),
     "metric": lambda learner, triplets, table, labels, folder: learner.metric().transform(table),
     "distance": lambda learner, triplets, table, labels, folder: learner.metric().distance(table, table[::-1]),
-    "save": lambda learner, triplets, table, labels, folder: learner.save(folder / "use"),
+    "save": lambda learner, triplets, table, labels, folder: file_of(learner, folder),
     "repr": lambda learner, triplets, table, labels, folder: repr(learner),
 }
 
@@ -540,6 +565,12 @@ def test_a_copy_brings_its_table(
     other = COPIES[name](make(preprocessor=table).partial_fit(indices[:100]), tmp_path)
     whole = make(preprocessor=table).partial_fit(indices)
     assert saved(other.partial_fit(indices[100:])) == saved(whole)
+
+
+def test_a_file_takes_parameters_of_numpy_types(make_oahu: Factory, tmp_path: Path, triplets: Floats) -> None:
+    parameters = {"n_layers": np.int64(1), "tau": np.float32(0.25), "random_state": np.uint8(3)}
+    loaded = through_a_file(make_oahu(**parameters).partial_fit(triplets), tmp_path)
+    assert {name: loaded.get_params()[name] for name in parameters} == parameters
 
 
 # -- clones forget ---------------------------------------------------------------------------------------
