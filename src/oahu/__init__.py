@@ -3,9 +3,11 @@
 from oahu.constraints import TupleTransformer, sample_triplets
 from oahu.exceptions import (
     InvalidInputError,
+    InvalidTypeError,
     ModelFileError,
     NotFittedError,
     OAHUError,
+    OverflowedItemError,
     RefusedConstraintError,
 )
 from oahu.learners import OAHU
@@ -16,9 +18,11 @@ __all__ = [
     "OAHU",
     "EnsembleMetric",
     "InvalidInputError",
+    "InvalidTypeError",
     "ModelFileError",
     "NotFittedError",
     "OAHUError",
+    "OverflowedItemError",
     "RefusedConstraintError",
     "TupleTransformer",
     "__version__",

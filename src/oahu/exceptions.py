@@ -6,9 +6,11 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
     "InvalidInputError",
+    "InvalidTypeError",
     "ModelFileError",
     "NotFittedError",
     "OAHUError",
+    "OverflowedItemError",
     "RefusedConstraintError",
 ]
 
@@ -19,6 +21,27 @@ class OAHUError(Exception):
 
 class InvalidInputError(OAHUError, ValueError):
     """The input is not what was asked for; nothing was learned from it."""
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """The input is of a kind that cannot be what was asked for, such as a sparse matrix or a dictionary."""
+
+
+class OverflowedItemError(InvalidInputError):
+    """An item is finite, and its embedding is not.
+
+    Attributes
+    ----------
+    row : int
+        Which item of the call it was, counted from 0.
+    """
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+    def __reduce__(self) -> tuple[type[OverflowedItemError], tuple[str, int]]:
+        return type(self), (str(self), self.row)
 
 
 class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]

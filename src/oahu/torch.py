@@ -166,7 +166,8 @@ class OAHUHead(nn.Module):
     @classmethod
     def from_learner(cls, learner: OAHU) -> OAHUHead:
         """A head with a learner's sizes, parameters and weights."""
-        shape, dtype = learner._require_fitted().network.shape, getattr(torch, learner.dtype)
+        network = learner._require_fitted().network
+        shape, dtype = network.shape, getattr(torch, str(network.dtype))
         head = cls(
             shape.n_features,
             shape.n_layers,

@@ -43,10 +43,6 @@ NOT_FOR_TRIPLETS = {
         "It ends with partial_fit(X, y) on items and labels, which a stream of triplets does not take. That fit, "
         "transform, score and partial_fit refuse another number of features is checked in test_bad_input.py."
     ),
-    "check_transformer_preserve_dtypes": (
-        "It wants float64 items to give a float64 transform. What a learner computes in is its dtype parameter, "
-        "float32 by default, whatever the type of the items."
-    ),
 }
 
 

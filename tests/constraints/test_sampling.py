@@ -176,17 +176,20 @@ def test_a_generator_moves_on(make: Any) -> None:
         ([[0, 0, 1]], r"shape \(n_items,\). Got \(1, 3\)"),
         (np.zeros((4, 1)), r"shape \(n_items,\). Got \(4, 1\)"),
         (3, r"shape \(n_items,\). Got \(\)"),
+        ([0.0, 1.0, np.nan, 1.0], "Label 2 is NaN"),
+        ([0, None, 1, 0], "one kind that can be sorted"),
+        ([[0, 1], [2]], "one kind that can be sorted"),
     ],
-    ids=["one class", "none", "only singletons", "one row", "one column", "a number"],
+    ids=["one class", "none", "only singletons", "one row", "one column", "a number", "NaN", "None", "ragged"],
 )
 def test_labels_without_triplets_are_an_error_that_says_why(labels: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         sample_triplets(labels, 10, 0)
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_fewer_than_one_triplet_is_an_error(n: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"at least 1. Got {n}"):
+@pytest.mark.parametrize("n", [0, -1, 2.5, 10.0, True, np.nan, "5", None], ids=repr)
+def test_what_is_no_number_of_triplets_is_an_error(n: Any) -> None:
+    with pytest.raises(InvalidInputError, match=f"at least 1. Got {n!r}"):
         sample_triplets([0, 0, 1], n, 0)
 
 

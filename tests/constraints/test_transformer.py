@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from oahu import OAHU, TupleTransformer
@@ -148,3 +149,26 @@ def test_a_pipeline_learns_triplets_and_transforms_items() -> None:
     pipeline = make_pipeline(TupleTransformer(FunctionTransformer(np.tanh)), learner).fit(values)
     alone = clone(learner).fit(np.tanh(values))
     np.testing.assert_array_equal(pipeline.transform(values[:, 0]), alone.transform(np.tanh(values[:, 0])))
+
+
+def test_transforming_before_fitting_is_a_not_fitted_error() -> None:
+    with pytest.raises(NotFittedError, match="TupleTransformer"):
+        TupleTransformer(StandardScaler()).transform(np.zeros((2, 3, 4)))
+
+
+def test_sparse_items_pass_as_they_are() -> None:
+    items = sparse.csr_array(np.eye(4))
+    scaler = StandardScaler(with_mean=False)
+    found = TupleTransformer(scaler).fit(items).transform(items)
+    np.testing.assert_array_equal(found.toarray(), scaler.fit_transform(items).toarray())
+
+
+def test_a_transformer_that_gives_sparse_rows_gives_dense_constraints() -> None:
+    triplets = np.random.default_rng(0).integers(0, 3, (10, 3, 2))
+    found = TupleTransformer(OneHotEncoder()).fit(triplets).transform(triplets)
+    expected = OneHotEncoder(sparse_output=False).fit_transform(triplets.reshape(-1, 2)).reshape(10, 3, -1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_number_of_features_is_known_after_fitting() -> None:
+    assert TupleTransformer(StandardScaler()).fit(np.zeros((2, 3, 4))).n_features_in_ == 4

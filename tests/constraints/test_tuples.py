@@ -201,3 +201,20 @@ def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
     tuples.check_finite("float32")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, [table[[0, 1, 8]]])
+
+
+def test_masked_values_are_refused() -> None:
+    masked = np.ma.masked_greater(np.arange(6.0).reshape(1, 3, 2), 4)
+    with pytest.raises(InvalidInputError, match="masked values"):
+        Tuples.check(masked, size=3)
+
+
+def test_whole_numbers_as_objects_are_indices() -> None:
+    indices = np.array([[0, 1, 2]], dtype=object)
+    checked = Tuples.check(indices, size=3, preprocessor=np.eye(3))
+    np.testing.assert_array_equal(checked.indices, [[0, 1, 2]])
+
+
+def test_a_number_beyond_every_float_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="triplets must be numbers"):
+        Tuples.check(np.full((1, 3, 2), 10**400, dtype=object), size=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,13 +40,11 @@ def sample_triplets(y: ArrayLike, n: int, random_state: RandomState = None) -> N
     >>> bool((y[a] == y[p]).all() and (y[a] != y[n]).all() and (a != p).all())
     True
     """
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise InvalidInputError(f"Labels must have shape (n_items,). Got {labels.shape} instead.")
-    if n < 1:
-        raise InvalidInputError(f"The number of triplets must be at least 1. Got {n} instead.")
+    number: Any = n
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+        raise InvalidInputError(f"The number of triplets must be an int of at least 1. Got {n!r} instead.")
+    classes, counts = _classes(y)
     rng = as_generator(random_state)
-    _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(counts) < 2:
         raise InvalidInputError(
             f"Triplets need a negative of another class: the labels have {len(counts)} class(es), 2 are needed."
@@ -62,6 +62,20 @@ def sample_triplets(y: ArrayLike, n: int, random_state: RandomState = None) -> N
     size, start = counts[classes[order[anchor]]], starts[classes[order[anchor]]]
     positive = start + rng.integers(size - 1)
     positive += positive >= anchor
-    negative = rng.integers(len(labels) - size)
+    negative = rng.integers(len(classes) - size)
     negative += np.where(negative >= start, size, 0)
     return order[np.stack([anchor, positive, negative], axis=1)]
+
+
+def _classes(y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The number of each item's class, and how many items each class has."""
+    try:
+        labels = np.asarray(y)
+        names, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"Labels must be of one kind that can be sorted ({error}).") from error
+    if labels.ndim != 1:
+        raise InvalidInputError(f"Labels must have shape (n_items,). Got {labels.shape} instead.")
+    if names.dtype.kind == "f" and np.isnan(names).any():
+        raise InvalidInputError(f"Label {np.flatnonzero(np.isnan(labels))[0]} is NaN: every item needs a label.")
+    return classes, counts

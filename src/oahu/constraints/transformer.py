@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from oahu.exceptions import NotFittedError
 
 __all__ = ["TupleTransformer"]
 
@@ -40,23 +42,30 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
-    def fit(self, X: ArrayLike, y: Any = None) -> TupleTransformer:
+    def fit(self, X: Any, y: Any = None) -> TupleTransformer:
         items, _ = _flattened(X)
         self.transformer_ = clone(self.transformer).fit(items, y)
+        self.n_features_in_ = items.shape[1]
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        items, shape = _flattened(X)
-        transformed: NDArray[Any] = self.transformer_.transform(items)
-        return transformed.reshape(*shape, transformed.shape[-1])
+    def transform(self, X: Any) -> Any:
+        """The transformed items, in the shape that they came in."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This TupleTransformer instance is not fitted yet: call fit first.")
+        items, tuples = _flattened(X)
+        transformed = self.transformer_.transform(items)
+        if tuples is None:
+            return transformed
+        dense = transformed.toarray() if issparse(transformed) else transformed
+        return dense.reshape(*tuples, dense.shape[-1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
 
 
-def _flattened(X: ArrayLike) -> tuple[Any, tuple[int, ...]]:
-    """Items one a row, and the shape to give back to them."""
-    array = np.asarray(X)
-    if array.ndim == 3:
-        return array.reshape(-1, array.shape[2]), array.shape[:2]
-    return X, array.shape[:1]
+def _flattened(X: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Items one a row, and the shape (n, t) of the tuples that they came in, if they did."""
+    array = X if hasattr(X, "shape") else np.asarray(X)
+    if len(array.shape) == 3:
+        return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]
+    return array, None

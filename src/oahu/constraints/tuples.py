@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.sparse import issparse
 
-from oahu.exceptions import InvalidInputError
+from oahu.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["Tuples"]
+__all__ = ["Tuples", "not_finite"]
 
 _BLOCK: Final = 128  # tuples handed out at a time: at d = 784, 1.2 MB of float32 triplets
 _NAMES: Final = {2: ("first item", "second item"), 3: ("anchor", "positive", "negative")}
@@ -50,11 +51,18 @@ class Tuples:
 
     @classmethod
     def check(
-        cls, data: ArrayLike, *, size: int, preprocessor: ArrayLike | None = None, n_features: int | None = None
+        cls,
+        data: ArrayLike,
+        *,
+        size: int,
+        preprocessor: ArrayLike | None = None,
+        n_features: int | None = None,
+        owner: str = "the learner",
     ) -> Tuples:
         """Make constraints of ``size`` items from values, or from indices into ``preprocessor``.
 
-        Shapes, types and indices are checked here; whether the values are finite, by `check_finite`.
+        Shapes, types and indices are checked here; whether the values are finite, by `check_finite`. ``owner`` is
+        who expects ``n_features``.
         """
         noun = _NOUNS[size]
         array = _as_array(data, f"{noun}s")
@@ -75,7 +83,7 @@ class Tuples:
             )
         if n_features is not None and tuples.n_features != n_features:
             raise InvalidInputError(
-                f"X has {tuples.n_features} features, but the learner is expecting {n_features} features as input."
+                f"X has {tuples.n_features} features, but {owner} is expecting {n_features} features as input."
             )
         return tuples
 
@@ -158,34 +166,53 @@ class Tuples:
         with np.errstate(over="ignore", invalid="ignore"):
             return chosen.astype(dtype, copy=False)
 
-    def _complain(self, row: int, feature: int, dtype: np.dtype[Any]) -> None:
+    def place(self, row: int) -> str:
+        """In words, where the table's ``row`` is first used."""
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
-        value = self.table[row, feature]
-        what = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"
         source = "" if self.by_value else f", row {row} of preprocessor,"
+        return f"the {_NAMES[self.size][item]} of {_NOUNS[self.size]} {where}{source}"
+
+    def _complain(self, row: int, feature: int, dtype: np.dtype[Any]) -> None:
+        what = not_finite(self.table[row, feature], dtype)
         raise InvalidInputError(
-            f"Input contains {what}: the {_NAMES[self.size][item]} of {_NOUNS[self.size]} {where}{source} at "
-            f"feature {feature}. Every value must be a finite number."
+            f"Input contains {what}: {self.place(row)} at feature {feature}. Every value must be a finite number."
         )
+
+
+def not_finite(value: Any, dtype: np.dtype[Any]) -> str:
+    """What is wrong with a value that is not finite in ``dtype``."""
+    if np.isnan(value):
+        return "NaN"
+    return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"
 
 
 def _as_array(data: ArrayLike, what: str) -> NDArray[Any]:
     """An array of real numbers, or an error that says why not."""
+    if issparse(data):
+        raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse one instead: use toarray().")
+    if np.ma.is_masked(data):
+        raise InvalidInputError(f"The {what} must be numbers. Got masked values instead.")
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise InvalidInputError(f"The {what} are ragged: they do not form one array ({error}).") from error
     if array.dtype.kind == "O":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"The {what} must be numbers ({error}).") from error
+        array = _from_objects(array, what)
     if array.dtype.kind not in "fiub":
         kind = {"U": "strings", "S": "bytes", "c": "Complex data not supported: complex numbers"}
         raise InvalidInputError(
             f"The {what} must be real numbers. Got {kind.get(array.dtype.kind, str(array.dtype))} instead."
         )
     return array
+
+
+def _from_objects(array: NDArray[Any], what: str) -> NDArray[Any]:
+    """Python's numbers in an array of objects, as an array of numbers."""
+    try:
+        inferred = np.array(array.tolist())
+        return inferred if inferred.dtype.kind in "fiub" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"The {what} must be numbers ({error}).") from error
 
 
 def _as_table(preprocessor: ArrayLike) -> NDArray[Any]:

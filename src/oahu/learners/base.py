@@ -22,11 +22,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from oahu.constraints import Tuples, sample_triplets
-from oahu.exceptions import InvalidInputError, NotFittedError
+from oahu.constraints.tuples import not_finite
+from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError, OverflowedItemError
+from oahu.learners.parameters import check_integer
 from oahu.metrics import files
 from oahu.randomness import RandomState, as_generator, own_generator
 
-__all__ = ["State", "TripletLearner", "check_choice", "check_integer", "check_real"]
+__all__ = ["State", "TripletLearner"]
+
+_ROWS = 4096  # items checked at a time
 
 
 class State(Protocol):
@@ -35,6 +39,9 @@ class State(Protocol):
     n_seen: int
     n_used: int
     rng: np.random.Generator
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
 
     def copy(self) -> Self: ...
 
@@ -87,7 +94,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         ----------
         triplets : array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
             Anchor, positive and negative: their values, or their rows in the preprocessor's table.
-        y : ignored
+        y : None
             Triplets carry their own answer.
         """
         if y is not None:
@@ -97,23 +104,24 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             )
         with self._all_or_nothing():
             self._check_parameters()
-            known = self.n_features_in_ if self.__sklearn_is_fitted__() else None
-            checked = Tuples.check(triplets, size=3, preprocessor=self.preprocessor, n_features=known)
-            checked.check_finite(self.dtype)
-            state = self._begin_anew(checked.n_features) if known is None else self._state.copy()
-            self._learn_into(state, checked)
+            checked = self._tuples(triplets, 3, self._known_features)
+            known = self._known_features is not None
+            self._learn_into(self._state.copy() if known else self._begin_anew(checked.n_features), checked)
         return self
 
     def learn_one(self, anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike) -> Self:
         """Learn from one triplet: three vectors, or three rows of the preprocessor's table."""
         try:
             triplet = np.array([[anchor, positive, negative]])
-        except ValueError:
-            shapes = ", ".join(str(np.shape(item)) for item in (anchor, positive, negative))
+        except ValueError as error:
+            try:
+                got = "shapes " + ", ".join(str(np.shape(item)) for item in (anchor, positive, negative))
+            except ValueError:
+                got = "a ragged item"
             raise InvalidInputError(
                 "Anchor, positive and negative must be three vectors of as many features, or three rows of "
-                f"preprocessor. Got shapes {shapes} instead."
-            ) from None
+                f"preprocessor. Got {got} instead."
+            ) from error
         return self.partial_fit(triplet)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
@@ -128,16 +136,14 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """
         with self._all_or_nothing():
             self._check_parameters()
+            self._forget()
             if y is None:
-                checked = Tuples.check(X, size=3, preprocessor=self.preprocessor)
+                checked = self._tuples(X, 3)
                 state = self._begin_anew(checked.n_features)
-                self.__dict__.pop("feature_names_in_", None)
             else:
-                items, labels = validate_data(self, X, y, dtype=self._dtypes)
-                check_classification_targets(labels)
+                items, labels = self._labelled(X, y, reset=True)
                 state = self._begin_anew(items.shape[1])
                 checked = self._drawn(items, labels, state.rng)
-            checked.check_finite(self.dtype)
             self._learn_into(state, checked)
         return self
 
@@ -146,9 +152,9 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         with self._all_or_nothing():
             self._check_parameters()
             check_integer(self, "n_features", n_features, least=1)
+            self._forget()
             self._state = self._begin_anew(n_features)
             self.n_features_in_ = n_features
-            self.__dict__.pop("feature_names_in_", None)
         return self
 
     @contextmanager
@@ -162,6 +168,10 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             self.__dict__.update(before)
             raise
 
+    def _forget(self) -> None:
+        for name in ("_state", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+
     def _begin_anew(self, n_features: int) -> S:
         return self._begin(n_features, own_generator(self.random_state))
 
@@ -171,24 +181,18 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         self._state = state
         self.n_features_in_ = triplets.n_features
 
-    def _drawn(self, items: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
-        indices = sample_triplets(labels, self.n_constraints, rng)
-        return Tuples.check(indices, size=3, preprocessor=items)
-
     # -- using -------------------------------------------------------------------------------------------
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
         """One vector per item whose Euclidean distances are the metric's."""
-        self._require_fitted()
-        transformed: NDArray[np.floating] = self._metric(self._state).transform(self._check_items(X))
+        metric = self._metric(self._require_fitted())
+        transformed: NDArray[np.floating] = metric.transform(self._items(X))
         return transformed
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray[np.float64]:
         """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
         self._require_fitted()
-        checked = Tuples.check(pairs, size=2, preprocessor=self.preprocessor, n_features=self.n_features_in_)
-        checked.check_finite(self.dtype)
-        distances: NDArray[np.float64] = self._distances(checked)[0]
+        distances: NDArray[np.float64] = self._distances(self._tuples(pairs, 2, self.n_features_in_))[0]
         return distances
 
     def pair_score(self, pairs: ArrayLike) -> NDArray[np.float64]:
@@ -202,33 +206,77 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """
         self._require_fitted()
         if y is None:
-            checked = Tuples.check(X, size=3, preprocessor=self.preprocessor, n_features=self.n_features_in_)
+            checked = self._tuples(X, 3, self.n_features_in_)
         else:
-            items, labels = validate_data(self, X, y, dtype=self._dtypes, reset=False)
-            checked = self._drawn(items, labels, as_generator(self.random_state))
-        checked.check_finite(self.dtype)
+            checked = self._drawn(*self._labelled(X, y, reset=False), as_generator(self.random_state))
         positive, negative = self._distances(checked)
         return float(np.mean(positive < negative))
 
     def _distances(self, tuples: Tuples) -> NDArray[np.float64]:
         """Distances of each tuple's first item to its others, (t - 1, n), block by block."""
-        metric = self._metric(self._state)
+        state = self._state
+        metric = self._metric(state)
         distances = np.empty((tuples.size - 1, len(tuples)))
-        for start, block in tuples.blocks(self.dtype):
+        for start, block in tuples.blocks(state.dtype):
             m = len(block)
-            vectors = metric.transform(block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
+            try:
+                vectors = metric.transform(block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
+            except OverflowedItemError as error:
+                item = tuples.place(int(tuples.indices[start:].flat[error.row]))
+                message = str(error).replace(f"Item {error.row}", item[0].upper() + item[1:])
+                raise OverflowedItemError(message, tuples.size * start + error.row) from error
             apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
             distances[:, start : start + m] = np.sqrt(np.square(apart).sum(axis=2)).T
         return distances
 
-    @property
-    def _dtypes(self) -> list[Any]:
-        """Float types that items may have; others become the model's own."""
-        return [self.dtype, np.float64, np.float32]
+    # -- checking what comes in --------------------------------------------------------------------------
 
-    def _check_items(self, X: ArrayLike) -> NDArray[Any]:
-        items: NDArray[Any] = validate_data(self, X, dtype=self._dtypes, reset=False)
+    @property
+    def _known_features(self) -> int | None:
+        return self.n_features_in_ if self.__sklearn_is_fitted__() else None
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """What the model computes in, or will."""
+        return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
+
+    def _tuples(self, data: ArrayLike, size: int, n_features: int | None = None) -> Tuples:
+        """Constraints, checked to be finite and, if it is given, to have ``n_features``."""
+        name = type(self).__name__
+        checked = Tuples.check(data, size=size, preprocessor=self.preprocessor, n_features=n_features, owner=name)
+        checked.check_finite(self._dtype)
+        return checked
+
+    def _items(self, X: ArrayLike) -> NDArray[Any]:
+        """Items, checked to be finite and to have the features that are known."""
+        items: NDArray[Any] = self._validated(X, reset=False)
         return items
+
+    def _labelled(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Items and their classes, checked; ``reset`` takes the features as the ones to know from now on."""
+        items, labels = self._validated(X, y, reset=reset)
+        try:
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
+        return items, labels
+
+    def _validated(self, *arrays: ArrayLike, reset: bool) -> Any:
+        """scikit-learn's checks with oahu's errors, which say where."""
+        own = self._dtype
+        options = {"dtype": [own, np.float64, np.float32], "ensure_all_finite": False, "reset": reset}
+        try:
+            checked = validate_data(self, *arrays, **options)
+        except TypeError as error:
+            raise InvalidTypeError(str(error)) from error
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(str(error)) from error
+        _check_finite(checked if len(arrays) == 1 else checked[0], own)
+        return checked
+
+    def _drawn(self, items: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
+        indices = sample_triplets(labels, self.n_constraints, rng)
+        return Tuples.check(indices, size=3, preprocessor=items)
 
     # -- what was seen -----------------------------------------------------------------------------------
 
@@ -242,6 +290,11 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """The share of the constraints seen that had a gradient; NaN before the first."""
         state = self._require_fitted()
         return state.n_used / state.n_seen if state.n_seen else math.nan
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # a model computes in a type of its own
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -274,30 +327,14 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     _state: S
 
 
-def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
-    """Raise unless ``value`` is a number between ``low`` and ``high``; ``closed`` names ends that belong."""
-    left = "[" if closed in ("left", "both") else "("
-    right = "]" if closed in ("right", "both") else ")"
-    number = isinstance(value, float | int | np.number) and not isinstance(value, bool) and math.isfinite(value)
-    above = number and (value >= low if left == "[" else value > low)
-    below = number and (value <= high if right == "]" else value < high)
-    if not (above and below):
-        _complain(owner, name, f"in {left}{low:g}, {high:g}{right}", value)
-
-
-def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        _complain(owner, name, f"an int of at least {least}", value)
-
-
-def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        _complain(owner, name, "one of " + ", ".join(map(repr, choices)), value)
-
-
-def _complain(owner: object, name: str, expected: str, value: Any) -> None:
-    raise InvalidInputError(
-        f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {value!r} instead."
-    )
+def _check_finite(items: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse items that are NaN or infinite, or become so in ``dtype``."""
+    for start in range(0, len(items), _ROWS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            wrong = np.argwhere(~np.isfinite(items[start : start + _ROWS].astype(dtype, copy=False)))
+        if len(wrong):
+            row, feature = int(wrong[0, 0]) + start, int(wrong[0, 1])
+            raise InvalidInputError(
+                f"Input X contains {not_finite(items[row, feature], dtype)}: row {row}, feature {feature}. "
+                "Every value must be a finite number."
+            )

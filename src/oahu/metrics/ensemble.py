@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from oahu.exceptions import InvalidInputError
+from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.metrics import files
 from oahu.metrics.files import Content, storable
 
@@ -204,10 +204,11 @@ def on_unit_sphere(vectors: Floats) -> Floats:
 def _check_embedded(embedded: Floats) -> None:
     wrong = ~np.isfinite(embedded)
     if wrong.any():
-        row = np.argwhere(wrong)[0, 1]
-        raise InvalidInputError(
+        row = int(np.argwhere(wrong)[:, 1].min())
+        raise OverflowedItemError(
             f"Item {row} is too large for the model's {embedded.dtype}: its embedding overflows. Scale the "
-            "features to a usual range."
+            "features to a usual range.",
+            row,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Tuples
 from oahu.exceptions import RefusedConstraintError
-from oahu.learners.base import TripletLearner, check_choice, check_integer, check_real
+from oahu.learners.base import TripletLearner
 from oahu.learners.history import History
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.step import LEARNED, learn
+from oahu.learners.parameters import check_choice, check_integer, check_real, check_seed, warn_caller
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.metrics.files import Content, storable
 from oahu.randomness import RandomState, generator_from_state, generator_state
@@ -35,6 +35,10 @@ class _State:
     rng: np.random.Generator
     n_seen: int = 0
     n_used: int = 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.network.dtype
 
     def copy(self) -> _State:
         return _State(
@@ -208,7 +212,7 @@ class OAHU(TripletLearner[_State]):
 
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
-        return self._metric(self._require_fitted()).embed(self._check_items(X))
+        return self._metric(self._require_fitted()).embed(self._items(X))
 
     # -- how it learns -----------------------------------------------------------------------------------
 
@@ -226,15 +230,14 @@ class OAHU(TripletLearner[_State]):
         check_choice(self, "bias", self.bias, (False, True))
         check_integer(self, "n_constraints", self.n_constraints, least=1)
         check_choice(self, "dtype", self.dtype, ("float32", "float64"))
+        check_seed(self, "random_state", self.random_state)
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
         if not self.tau < 2 / 3:
-            warnings.warn(
+            warn_caller(
                 f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
                 f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
-                "separated.",
-                UserWarning,
-                stacklevel=5,
+                "separated."
             )
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
         n_experts = self.n_layers + 1
@@ -259,7 +262,7 @@ class OAHU(TripletLearner[_State]):
             if refused != LEARNED:
                 row = start + refused
                 raise RefusedConstraintError(
-                    f"Triplet {row} was refused: learning it would overflow the model's {self.dtype} weights. "
+                    f"Triplet {row} was refused: learning it would overflow the model's {state.dtype} weights. "
                     "Nothing of this call was learned. Scale the features to a usual range, or lower the "
                     "learning_rate.",
                     row,

@@ -1,0 +1,65 @@
+"""Checking what a learner was told: one message form everywhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+from oahu.exceptions import InvalidInputError
+
+__all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_caller"]
+
+
+def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
+    """Raise unless ``value`` is a number between ``low`` and ``high``; ``closed`` names ends that belong."""
+    left = "[" if closed in ("left", "both") else "("
+    right = "]" if closed in ("right", "both") else ")"
+    number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    above = number and (value >= low if left == "[" else value > low)
+    below = number and (value <= high if right == "]" else value < high)
+    if not (above and below) or not _fits_float(value):
+        _complain(owner, name, f"in {left}{low:g}, {high:g}{right}", value)
+
+
+def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        _complain(owner, name, f"an int of at least {least}", value)
+
+
+def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        _complain(owner, name, "one of " + ", ".join(map(repr, choices)), value)
+
+
+def check_seed(owner: object, name: str, value: Any) -> None:
+    """Raise unless ``value`` can seed a generator."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    if not (value is None or whole or isinstance(value, np.random.Generator | np.random.RandomState)):
+        _complain(owner, name, "None, an int of at least 0, a numpy Generator or a RandomState", value)
+
+
+def warn_caller(message: str) -> None:
+    """Warn about the line outside oahu that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("oahu."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def _fits_float(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _complain(owner: object, name: str, expected: str, value: Any) -> None:
+    raise InvalidInputError(
+        f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {value!r} instead."
+    )
