@@ -493,7 +493,15 @@ def test_a_metric_is_not_read_as_a_learner() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tau", 3.0), ("beta", None), ("hedge", "guess"), ("n_layers", -1), ("dtype", "int8"), ("command", "rm")],
+    [
+        ("tau", 3.0),
+        ("beta", None),
+        ("hedge", "guess"),
+        ("n_layers", -1),
+        ("dtype", "int8"),
+        ("command", "rm"),
+        ("preprocessor", "x"),
+    ],
 )
 def test_a_parameter_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     header, arrays = parsed(saved(tiny_learner()))
@@ -530,19 +538,26 @@ def test_a_generator_that_stands_nowhere_is_refused(place: str, value: Any) -> N
     [
         (("n_seen",), -5),
         (("n_seen",), 99),
+        (("n_seen",), 5.0),
         (("n_used",), -1),
         (("n_used",), 6),
-        (("history", "capacity"), -1),
-        (("history", "capacity"), 4),
-        (("history", "stride"), 0),
-        (("history", "stride"), -1),
-        (("history", "stride"), 2),
+        (("history_capacity",), -1),
+        (("history_capacity",), 4),
+        (("history_stride",), 0),
+        (("history_stride",), -1),
+        (("history_stride",), 2),
     ],
 )
 def test_counts_that_contradict_the_history_are_refused(place: tuple[str, ...], value: int) -> None:
     """Five triplets were seen and all five kept: no other counts fit the arrays."""
     header, arrays = parsed(saved(tiny_learner()))
     refusal(crafted(changed(header, ("state", *place), value), arrays))
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], ["a", 1], "ab", {"a": "b"}])
+def test_names_that_are_not_those_of_the_features_are_refused(names: Any) -> None:
+    header, arrays = parsed(saved(tiny_learner()))
+    refusal(crafted(changed(header, ("state", "feature_names"), names), arrays))
 
 
 @pytest.mark.parametrize("entry", [None, 3, [], {}, "x"])
@@ -633,6 +648,20 @@ class TestASaveThatFails:
 
     def test_leaves_no_temporary_file(self, old: Path) -> None:
         assert list(old.parent.iterdir()) == [old]
+
+
+def test_a_save_to_a_link_writes_what_it_points_to(thing: Thing, tmp_path: Path, old: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(old)
+    thing.save(link)
+    assert link.is_symlink()
+    assert old.read_bytes() == saved(thing)
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(thing: Thing, tmp_path: Path) -> None:
+    path = tmp_path / ("m" * 255)
+    thing.save(path)
+    assert path.exists()
 
 
 def test_a_save_into_a_missing_folder_fails_plainly(thing: Thing, tmp_path: Path) -> None:

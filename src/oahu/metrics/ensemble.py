@@ -151,7 +151,7 @@ class EnsembleMetric:
     def _from_content(cls, content: Content) -> EnsembleMetric:
         layers = unpack_layers(content)
         weights = unpack_weights(content, len(layers[2]))
-        return cls.frozen(*layers, weights, int(content.state["version"]))
+        return cls.frozen(*layers, weights, content.count("version"))
 
 
 @dataclass(frozen=True, eq=False)

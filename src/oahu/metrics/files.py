@@ -60,6 +60,13 @@ class Content:
             raise ModelFileError(f"its array {name!r} has values that are not finite")
         return array
 
+    def count(self, name: str) -> int:
+        """The whole number ``name`` of the state, at least 0."""
+        value = self.state[name]
+        if type(value) is not int or value < 0:
+            raise ModelFileError(f"its {name!r} cannot be {value!r}")
+        return value
+
 
 class Storable(Protocol):
     """A class whose objects can live in a model file."""
@@ -200,7 +207,8 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> st
 
 def _replace(path: Path, payload: bytes) -> None:
     """Write beside ``path``, flush to disk, rename over it, flush the folder."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    path = path.resolve()  # a link to a model stays a link
+    temporary = path.with_name(f".oahu-{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:

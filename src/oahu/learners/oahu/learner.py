@@ -291,7 +291,8 @@ class OAHU(TripletLearner[_State]):
                 "feature_names": None if names is None else list(names),
                 "n_seen": state.n_seen,
                 "n_used": state.n_used,
-                "history": {"capacity": history.capacity, "stride": history.stride},
+                "history_capacity": history.capacity,
+                "history_stride": history.stride,
                 "rng": generator_state(state.rng),
             },
             pack_layers(*_layers(state.network))
@@ -305,29 +306,32 @@ class OAHU(TripletLearner[_State]):
 
     @classmethod
     def _from_content(cls, content: Content) -> OAHU:
-        learner = cls(**content.state["parameters"])
+        learner = cls(**content.state["parameters"], preprocessor=None)
         learner._check_parameters()
         layers = unpack_layers(content)
         n_experts, (embedding_size, n_features) = len(layers[2]), layers[2][0].shape
         hidden_size = layers[0][0].shape[0] if layers[0] else learner.hidden_size
         network = Network(Shape(n_features, n_experts - 1, hidden_size, embedding_size), layers[2][0].dtype)
         network.assign(*layers)
-        n_seen, n_used, kept = (content.state[name] for name in ("n_seen", "n_used", "history"))
-        if not 0 <= n_used <= n_seen:
+        n_seen, n_used = content.count("n_seen"), content.count("n_used")
+        if n_used > n_seen:
             raise ValueError(f"{n_used} of {n_seen} triplets cannot have been used")
         history = History(
-            int(kept["capacity"]),
-            int(n_seen),
-            int(kept["stride"]),
+            content.count("history_capacity"),
+            n_seen,
+            content.count("history_stride"),
             content.array("history.running", (n_experts,), np.float64),
             content.array("history.totals", (None, n_experts), np.float64),
             content.array("history.weights", (None, n_experts), np.float64),
         )
         alpha, rng = unpack_weights(content, n_experts).copy(), generator_from_state(content.state["rng"])
-        learner._state = _State(network, alpha, history, rng, int(n_seen), int(n_used))
+        learner._state = _State(network, alpha, history, rng, n_seen, n_used)
         learner.n_features_in_ = n_features
-        if content.state["feature_names"] is not None:
-            learner.feature_names_in_ = np.array(content.state["feature_names"], dtype=object)
+        names = content.state["feature_names"]
+        if names is not None:
+            if not isinstance(names, list) or [type(name) for name in names] != [str] * n_features:
+                raise ValueError(f"{names!r} are not the names of {n_features} features")
+            learner.feature_names_in_ = np.array(names, dtype=object)
         return learner
 
 
