@@ -35,7 +35,7 @@ from oahu import OAHU
 from oahu.learners.oahu.network import Shape
 from oahu.torch import OAHUHead
 
-console = Console(width=100)
+console = Console(width=112)
 PAPER = Shape(n_features=784, n_layers=5, hidden_size=100, embedding_size=50)
 
 Triplets = NDArray[np.float32]
@@ -96,10 +96,10 @@ def against_peers(repeats: int) -> Table:
         "oahu.OAHU, partial_fit": (n, _learner(triplets)),
         "oahu.OAHU, learn_one": (n // 4, _learner_one_by_one(triplets)),
         "oahu.OAHU, partial_fit in float64": (n // 2, _learner(triplets.astype(np.float64), "float64")),
-        "bound: one pass, two rows at a time": (n, _bound(triplets, _one_pass_by_two)),
+        "bound: one pass, by two rows": (n, _bound(triplets, _one_pass_by_two)),
         "bound: one pass, plain loop": (n, _bound(triplets, _one_pass)),
         "PyTorch eager, OAHUHead + SGD": (n // 16, _eager(triplets)),
-        "onn (PyPI): HBP, one sample, 50 classes": (n // 64, _onn(triplets)),
+        "onn from PyPI: one labelled sample": (n // 64, _onn(triplets)),
     }
     for _, run in contestants.values():
         run(8)
@@ -111,7 +111,7 @@ def against_peers(repeats: int) -> Table:
     table = Table(
         title=f"\nOne constraint at d=784, L=5, 100 hidden, 50 embedding; {repeats} turns", title_justify="left"
     )
-    for heading in ("", "µs, median", "constraints/s", "its time / OAHU's", "OAHU's time / its"):
+    for heading in ("", "µs, median", "constraints/s", "its time / OAHU", "OAHU / its time"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, its in times.items():
         ratio = statistics.median(theirs / mine for theirs, mine in zip(its, ours, strict=True))

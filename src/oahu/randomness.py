@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["RandomState", "as_generator", "generator_from_state", "generator_state", "own_generator"]
+__all__ = ["RandomState", "as_generator", "generator_from_state", "generator_state", "own_generator", "rewinder"]
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -44,6 +45,17 @@ def own_generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
     return as_generator(random_state)
+
+
+def rewinder(random_state: Any) -> Callable[[], None]:
+    """What puts a Generator or RandomState back to where it stands now; does nothing for other seeds."""
+    if isinstance(random_state, np.random.Generator):
+        bits, place = random_state.bit_generator, random_state.bit_generator.state
+        return lambda: setattr(bits, "state", place)
+    if isinstance(random_state, np.random.RandomState):
+        legacy = random_state.get_state(legacy=False)
+        return lambda: random_state.set_state(legacy)
+    return lambda: None
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:

@@ -53,8 +53,7 @@ class AdaptiveBoundTripletLoss(nn.Module):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Embeddings of shape (..., embedding_size) to losses of shape (...)."""
-        near = torch.linalg.vector_norm(anchor - positive, dim=-1).clamp(max=2.0)
-        far = torch.linalg.vector_norm(anchor - negative, dim=-1).clamp(max=2.0)
+        near, far = _distance(anchor, positive), _distance(anchor, negative)
         near_orig, far_orig = (near, far) if self.through_thresholds else (near.detach(), far.detach())
         similarity = self.tau * torch.expm1(near_orig) / math.expm1(2)
         dissimilarity = (2 - self.tau) + self.tau * torch.expm1(-far_orig) / math.expm1(-2)
@@ -220,6 +219,12 @@ class OAHUHead(nn.Module):
         )
         learner._state.alpha[:] = self.metric_weights.cpu().numpy()
         return learner
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """Between unit vectors; what is only rounding counts as 0 and has no gradient."""
+    distance = torch.linalg.vector_norm(a - b, dim=-1).clamp(max=2.0)
+    return torch.where(distance > 64 * torch.finfo(distance.dtype).eps, distance, 0)
 
 
 def _on_unit_sphere(vectors: Tensor) -> Tensor:

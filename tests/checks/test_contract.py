@@ -18,10 +18,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import oahu.learners.oahu.learner as oahu_learner
 from oahu import NotFittedError, load
 from oahu.constraints import Tuples
 from oahu.learners.base import TripletLearner
+from oahu.learners.oahu import step
 
 Learner = TripletLearner[Any]
 Factory = Callable[..., Learner]
@@ -725,7 +725,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
 ) -> None:
     learner = make_oahu().partial_fit(triplets[:20]) if fitted else make_oahu()
     before = snapshot(learner)
-    learn, calls = oahu_learner.learn, []
+    learn, calls = step.learn, []
 
     def interrupted(*arguments: Any) -> tuple[int, int]:
         result = learn(*arguments)
@@ -735,7 +735,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(oahu_learner, "learn", interrupted)
+        patch.setattr(step, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
             getattr(learner, method)(triplets)
     assert snapshot(learner) == before

@@ -61,8 +61,8 @@ class Tuples:
     ) -> Tuples:
         """Make constraints of ``size`` items from values, or from indices into ``preprocessor``.
 
-        Shapes, types and indices are checked here; whether the values are finite, by `check_finite`. ``owner`` is
-        who expects ``n_features``.
+        Shapes, types and indices are checked here; whether the values are finite, by `blocks`. ``owner`` is who
+        expects ``n_features``.
         """
         noun = _NOUNS[size]
         array = _as_array(data, f"{noun}s")
@@ -139,26 +139,27 @@ class Tuples:
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
         """Walk the constraints in order: (index of the first, values of shape (m, t, n_features)).
 
-        The values may be a view of what was given: they are for reading.
+        The values are finite: an item that is NaN or infinite, or becomes so in ``dtype``, is an error when its
+        block is reached. They may be a view of what was given: they are for reading.
         """
         for start in range(0, len(self), _BLOCK):
             indices = self.indices[start : start + _BLOCK]
             rows = np.require(self._rows(indices.ravel(), dtype), requirements=["C", "W"])
+            self._check_finite(indices, rows)
             yield start, rows.reshape(*indices.shape, self.n_features)
 
-    def check_finite(self, dtype: DTypeLike) -> None:
-        """Refuse items that are NaN or infinite, or become so in ``dtype``. Each table row is read once."""
-        rows = np.unique(self.indices) if not self.by_value else self.indices.ravel()
-        for start in range(0, len(rows), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            values = self._rows(block, dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
-                if np.isfinite(values.sum(dtype=dtype)):
-                    continue  # a sum with NaN or infinity in it is not finite; one that overflows is looked at
-            wrong = np.argwhere(~np.isfinite(values))
-            if len(wrong):
-                place, feature = wrong[0]
-                self._complain(int(block[place]), int(feature), np.dtype(dtype))
+    def _check_finite(self, indices: NDArray[np.intp], rows: NDArray[Any]) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(rows.sum()):
+                return  # a sum with NaN or infinity in it is not finite; one that overflows is looked at
+        wrong = np.argwhere(~np.isfinite(rows))
+        if len(wrong):
+            row, feature = int(indices.flat[wrong[0, 0]]), int(wrong[0, 1])
+            what = not_finite(self.table[row, feature], rows.dtype)
+            raise InvalidInputError(
+                f"Input contains {what}: {self.place(row)} at feature {feature}. "
+                "Every value must be a finite number."
+            )
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
         """Rows of the table as ``dtype``; may be a view of it."""
@@ -171,12 +172,6 @@ class Tuples:
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
         source = "" if self.by_value else f", row {row} of preprocessor,"
         return f"the {_NAMES[self.size][item]} of {_NOUNS[self.size]} {where}{source}"
-
-    def _complain(self, row: int, feature: int, dtype: np.dtype[Any]) -> None:
-        what = not_finite(self.table[row, feature], dtype)
-        raise InvalidInputError(
-            f"Input contains {what}: {self.place(row)} at feature {feature}. Every value must be a finite number."
-        )
 
 
 def not_finite(value: Any, dtype: np.dtype[Any]) -> str:

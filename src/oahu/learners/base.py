@@ -1,8 +1,8 @@
 """The one contract: what every learner offers, and the part of it that is the same for all.
 
-A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is checked whole before any of it is
-learned, and is learned whole or not at all: a new state is built beside the old one and put in its place at the
-end. What another thread reads meanwhile is the old state.
+A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is learned whole or not at all: a new
+state is built beside the old one and takes its place when the last constraint has been checked and learned. What
+another thread reads meanwhile is the old state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oahu.constraints.tuples import not_finite
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError, OverflowedItemError
 from oahu.learners.parameters import check_integer
 from oahu.metrics import files
-from oahu.randomness import RandomState, as_generator, own_generator
+from oahu.randomness import RandomState, as_generator, own_generator, rewinder
 
 __all__ = ["State", "TripletLearner"]
 
@@ -159,13 +159,14 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the learner as it was if anything goes wrong inside, an interrupt included."""
-        before = self.__dict__.copy()
+        """Leave the learner, and a generator it was given, as they were if anything goes wrong inside."""
+        before, put_back = self.__dict__.copy(), rewinder(self.random_state)
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupt too
             self.__dict__.clear()
             self.__dict__.update(before)
+            put_back()
             raise
 
     def _forget(self) -> None:
@@ -241,11 +242,9 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, data: ArrayLike, size: int, n_features: int | None = None) -> Tuples:
-        """Constraints, checked to be finite and, if it is given, to have ``n_features``."""
+        """Constraints, with ``n_features`` if it is given. That they are finite is seen when they are walked."""
         name = type(self).__name__
-        checked = Tuples.check(data, size=size, preprocessor=self.preprocessor, n_features=n_features, owner=name)
-        checked.check_finite(self._dtype)
-        return checked
+        return Tuples.check(data, size=size, preprocessor=self.preprocessor, n_features=n_features, owner=name)
 
     def _items(self, X: ArrayLike) -> NDArray[Any]:
         """Items, checked to be finite and to have the features that are known."""

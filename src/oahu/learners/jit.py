@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.extending import register_jitable
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["compilable", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ def kernel(function: F) -> F:
     return cast("F", numba.njit(**options)(function))
 
 
-def inlined(function: F) -> F:
-    """Leave a plain Python function that kernels can also compile: one formula, two uses."""
-    jitable: F = register_jitable(function)
-    return jitable
+def compilable(*functions: Callable[..., Any]) -> None:
+    """Let kernels compile plain Python functions, which stay what they are: one formula, two uses."""
+    for function in functions:
+        register_jitable(function)

@@ -54,6 +54,19 @@ def test_three_equal_items_change_nothing_and_are_not_counted_as_used(dtype: str
     np.testing.assert_allclose(learner.loss_history_[0], 0.5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@settings(max_examples=50)
+@given(scales=st.tuples(*[st.floats(0.1, 10.0)] * 3), seed=st.integers(0, 1000))
+def test_items_of_one_direction_change_nothing_however_they_are_rounded(
+    dtype: str, scales: tuple[float, float, float], seed: int
+) -> None:
+    """They are equal on the sphere; a last bit of difference must not become a step in a direction of noise."""
+    learner = OAHU(n_layers=0, embedding_size=5, bias=False, dtype=dtype, random_state=0).initialize(3)
+    before = flat(learner)
+    learner.learn_one(*np.outer(scales, np.random.default_rng(seed).standard_normal(3)))
+    np.testing.assert_array_equal(flat(learner), before)
+
+
 @pytest.mark.parametrize("through_thresholds", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_perfect_triplet_has_no_loss_and_no_gradient(dtype: str, through_thresholds: bool) -> None:
@@ -134,6 +147,19 @@ def test_subnormal_items_without_bias_are_refused() -> None:
     before = flat(learner)
     with pytest.raises(RefusedConstraintError):
         learner.learn_one(*(np.eye(3, dtype=np.float32) * np.float32(1e-44)))
+    np.testing.assert_array_equal(flat(learner), before)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_gradient_that_only_the_learning_rate_overflows_is_refused(which: int) -> None:
+    """An item of 1e-38 has a gradient near the largest float: ten thousand times that is none."""
+    triplet = np.eye(3, 2, dtype=np.float32) + np.float32(0.5)
+    triplet[which] *= np.float32(1e-38)
+    learner = OAHU(n_layers=0, embedding_size=4, bias=False, learning_rate=0.5, random_state=0).initialize(2)
+    learner.learn_one(*triplet).set_params(learning_rate=1e4)
+    before = flat(learner)
+    with pytest.raises(RefusedConstraintError):
+        learner.learn_one(*triplet)
     np.testing.assert_array_equal(flat(learner), before)
 
 

@@ -93,8 +93,8 @@ class Conditioning:
         return cls(apart, float(torch.stack(margins).min()), float(torch.stack(reaches).max()))
 
     def has_distance_below(self, limit: float) -> bool:
-        """Whether a distance is so small that rounding decides its direction; that of zero is defined."""
-        return bool(((self.distances > 0) & (self.distances < limit)).any())
+        """Whether a distance is so small that rounding decides its direction; below that, it counts as 0."""
+        return bool(((self.distances > 1e-13) & (self.distances < limit)).any())
 
 
 def assert_same_step(

@@ -12,8 +12,6 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.jit import inlined
-
 __all__ = ["HEDGE_RULES", "HedgeRule", "hedge_factor", "hedge_update"]
 
 HedgeRule = Literal["printed", "log_beta", "hedge"]
@@ -24,7 +22,6 @@ HEDGE_RULES: Final[dict[HedgeRule, int]] = {"printed": 0, "log_beta": 1, "hedge"
 _PRINTED, _LOG_BETA = HEDGE_RULES["printed"], HEDGE_RULES["log_beta"]
 
 
-@inlined
 def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> float:
     """What an expert's weight is multiplied by, given its loss and the least loss of all experts.
 
@@ -47,7 +44,6 @@ def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> floa
     return beta**loss if exponential else 1.0 - (1.0 - beta) * loss
 
 
-@inlined
 def hedge_update(
     weights: NDArray[np.float64], losses: NDArray[np.float64], beta: float, smoothing: float, rule: int
 ) -> NDArray[np.float64]:

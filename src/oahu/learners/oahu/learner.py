@@ -14,7 +14,6 @@ from oahu.learners.base import TripletLearner
 from oahu.learners.history import History
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
-from oahu.learners.oahu.step import LEARNED, learn
 from oahu.learners.parameters import check_choice, check_integer, check_real, check_seed, warn_caller
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.metrics.files import Content, storable
@@ -249,6 +248,8 @@ class OAHU(TripletLearner[_State]):
         )
 
     def _learn(self, state: _State, triplets: Tuples) -> None:
+        from oahu.learners.oahu.step import LEARNED, learn  # not before it is needed: numba takes time to import
+
         network = state.network
         sizes = (network.shape.n_layers, network.shape.hidden_size, network.shape.embedding_size)
         for start, block in triplets.blocks(network.dtype):

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from oahu.learners.jit import inlined
-
 __all__ = [
     "attractive_loss",
     "attractive_slope",
@@ -33,7 +31,6 @@ _E2 = math.exp(2.0) - 1.0  # e^2 - 1
 _F2 = 1.0 - math.exp(-2.0)  # 1 - e^-2
 
 
-@inlined
 def similarity_threshold(distance: Distance, tau: float) -> Distance:
     """d_sim: how close a similar pair at ``distance`` should come. From 0 at 0 to tau at 2.
 
@@ -45,7 +42,6 @@ def similarity_threshold(distance: Distance, tau: float) -> Distance:
     return tau * np.expm1(distance) / _E2
 
 
-@inlined
 def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
     """d_dis: how far a dissimilar pair at ``distance`` should go. From 2 - tau at 0 to 2 at 2.
 
@@ -58,7 +54,6 @@ def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
     return (2.0 - tau) - tau * np.expm1(-distance) / _F2
 
 
-@inlined
 def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
     """L_attr of a similar pair, in [0, 1]: 0 at the threshold c_1 = d_sim, 1 at distance 2.
 
@@ -70,7 +65,6 @@ def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
     return np.maximum(0.0, (distance - threshold) / (2.0 - threshold))
 
 
-@inlined
 def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
     """L_rep of a dissimilar pair, in [0, 1]: 1 at distance 0, 0 at the threshold c_2 = d_dis.
 
@@ -82,7 +76,6 @@ def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
     return np.maximum(0.0, 1.0 - distance / threshold)
 
 
-@inlined
 def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
     """L^(l) of one expert on one triplet, in [0, 1]: the mean of attraction and repulsion.
 
@@ -96,7 +89,6 @@ def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
     return 0.5 * (attraction + repulsion)
 
 
-@inlined
 def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
     """dL_attr / dD. With ``through_thresholds`` d_sim moves with D; without, it stays at D_orig.
 
@@ -115,7 +107,6 @@ def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> A
     return ((1.0 - moving) * room + (distance - threshold) * moving) / (room * room)
 
 
-@inlined
 def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
     """dL_rep / dD. With ``through_thresholds`` d_dis moves with D; without, it stays at D_orig.
 

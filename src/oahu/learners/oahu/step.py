@@ -20,14 +20,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.jit import kernel
-from oahu.learners.oahu.hedge import hedge_update
-from oahu.learners.oahu.loss import attractive_slope, local_loss, repulsive_slope
+from oahu.learners.jit import compilable, kernel
+from oahu.learners.oahu.hedge import hedge_factor, hedge_update
+from oahu.learners.oahu.loss import (
+    attractive_loss,
+    attractive_slope,
+    dissimilarity_threshold,
+    local_loss,
+    repulsive_loss,
+    repulsive_slope,
+    similarity_threshold,
+)
 
 __all__ = ["LEARNED", "learn"]
 
 Floats = NDArray[np.floating]
 Scalar = Any  # a float of the kind that the arrays hold
+
+compilable(hedge_factor, hedge_update)
+compilable(similarity_threshold, dissimilarity_threshold, attractive_loss, repulsive_loss, local_loss)
+compilable(attractive_slope, repulsive_slope)
 
 #: What `learn` returns in place of a row when no triplet was refused.
 LEARNED = -1
@@ -106,18 +118,18 @@ def learn(
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
         reach = 0.0
         if n_layers:
-            reach += _reach(last_gradient, hidden[n_layers - 1], bias_rate)
+            reach += _reach(last_gradient, hidden[n_layers - 1], rate, rate_of_bias)
             _backpropagate_then_update(last, last_bias, hidden[n_layers - 1], last_gradient, rate,
                                        rate_of_bias, delta)  # fmt: skip
         for i in range(n_layers - 2, -1, -1):
             gradients[i][:, E : E + H] = delta
-            reach += _reach(gradients[i], hidden[i], bias_rate)
+            reach += _reach(gradients[i], hidden[i], rate, rate_of_bias)
             _backpropagate_then_update(middle[i], middle_bias[i], hidden[i], gradients[i], rate,
                                        rate_of_bias, delta)  # fmt: skip
         if n_layers:
             first_gradient[:, E:] = delta
-        reach += _reach(first_gradient, current, bias_rate)
-        if not learning_rate * reach < limit:  # also when it is NaN
+        reach += _reach(first_gradient, current, rate, rate_of_bias)
+        if not reach < limit:  # also when it is NaN
             return n_used, t
         n_used += reach > 0.0
         _owe(first_gradient, first_bias, rate, rate_of_bias, owed)
@@ -229,9 +241,10 @@ def _backpropagate_then_update(
             d1 += w * g1[r]
             d2 += w * g2[r]
             row[r] = w + a0 * g0[r] + a1 * g1[r] + a2 * g2[r]
-        delta[0, j] = d0 if hidden[0, j] > 0 else zero
-        delta[1, j] = d1 if hidden[1, j] > 0 else zero
-        delta[2, j] = d2 if hidden[2, j] > 0 else zero
+        delta[0, j], delta[1, j], delta[2, j] = d0, d1, d2
+    for k in range(3):  # in a loop of its own it is a selection, not a branch
+        for j in range(n_units):
+            delta[k, j] = delta[k, j] if hidden[k, j] > 0 else zero
     for r in range(width):
         bias[r] -= bias_rate * (g0[r] + g1[r] + g2[r])
 
@@ -257,17 +270,16 @@ def _rectify(output: Floats, start: int, hidden: Floats) -> None:
 
 
 @kernel
-def _reach(gradient: Floats, inputs: Floats, bias_rate: float) -> float:
-    """An upper bound of what a rank-three gradient holds, bias included; NaN if any part of it is."""
+def _reach(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
+    """An upper bound of how far a rank-three step moves any weight; NaN or infinite if a part of it would be."""
     bound = 0.0
-    on_bias = 1.0 if bias_rate > 0 else 0.0
     for k in range(3):
         g = x = gradient.dtype.type(0)
         for i in range(gradient.shape[1]):
             g += abs(gradient[k, i])
         for i in range(inputs.shape[1]):
             x += abs(inputs[k, i])
-        bound += float(g) * (float(x) + on_bias)
+        bound += float(rate * g) * float(x) + float(g) * float(rate * x) + float(bias_rate * g)
     return bound
 
 
@@ -278,8 +290,8 @@ def _expert(
 ) -> Scalar:  # fmt: skip
     """One expert's local loss; its gradient, weighted, goes to the first ``size`` columns of ``gradient``.
 
-    An embedding of length zero (every unit of its layer silent) stays zero and has no gradient. Two equal
-    embeddings have no direction to part in: their distance has gradient zero.
+    An embedding of length zero (every unit of its layer silent) stays zero and has no gradient. Two embeddings that
+    are equal up to rounding have no direction to move in: their distance counts as 0, and its gradient is 0.
     """
     zero = output.dtype.type(0)
     n0, n1, n2 = _length(output[0], size), _length(output[1], size), _length(output[2], size)
@@ -292,6 +304,9 @@ def _expert(
         to_positive += (a[r] - p[r]) * (a[r] - p[r])
         to_negative += (a[r] - n[r]) * (a[r] - n[r])
     positive, negative = min(math.sqrt(to_positive), 2.0), min(math.sqrt(to_negative), 2.0)
+    rounding = 64.0 * np.finfo(output.dtype).eps
+    positive = positive if positive > rounding else 0.0
+    negative = negative if negative > rounding else 0.0
 
     pull = push = zero
     if positive > 0.0:
