@@ -25,6 +25,12 @@ def table_of(n_items: int, n_features: int = 4) -> NDArray[np.float64]:
     return np.random.default_rng(n_items).normal(size=(n_items, n_features))
 
 
+def walk(tuples: Tuples, dtype: str) -> None:
+    """Walk the constraints as a careful reader does."""
+    for start, block in tuples.blocks(dtype):
+        tuples.check_finite(start, block)
+
+
 # -- what is handed out ----------------------------------------------------------------------------------
 
 
@@ -141,7 +147,7 @@ def test_a_bad_value_is_named_wherever_it_is(size: int, n: int, bad: float, data
     values[row, item, feature] = bad
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row} at feature {feature}\."
     with pytest.raises(InvalidInputError, match=place):
-        list(Tuples.check(values, size=size).blocks("float32"))
+        walk(Tuples.check(values, size=size), "float32")
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
@@ -156,7 +162,7 @@ def test_a_bad_item_of_the_table_is_named_by_the_first_constraint_about_it(
     row, item = next((r, k) for r in range(n) for k in range(size) if indices[r, k] == spoilt)
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row}, row {spoilt} of preprocessor, at feature 2\."
     with pytest.raises(InvalidInputError, match=place):
-        list(Tuples.check(indices, size=size, preprocessor=table).blocks("float32"))
+        walk(Tuples.check(indices, size=size, preprocessor=table), "float32")
 
 
 @given(size=SIZES, indices=st.lists(st.lists(st.integers(-3, 12), min_size=3, max_size=3), min_size=1, max_size=40))
@@ -181,15 +187,15 @@ def test_what_float32_can_hold_is_what_is_accepted(value: float) -> None:
         struct.pack("<f", value)
     except OverflowError:
         with pytest.raises(InvalidInputError, match="too large for float32"):
-            list(tuples.blocks("float32"))
+            walk(tuples, "float32")
     else:
-        list(tuples.blocks("float32"))
+        walk(tuples, "float32")
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_every_finite_number_is_accepted_in_float64(value: float) -> None:
     tuples = Tuples.check(np.full((1, 2, 1), value), size=2)
-    list(tuples.blocks("float64"))
+    walk(tuples, "float64")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, np.full((1, 2, 1), value))
 
@@ -198,7 +204,7 @@ def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
     table = table_of(10)
     table[9] = np.nan
     tuples = Tuples.check([[0, 1, 8]], size=3, preprocessor=table)
-    list(tuples.blocks("float32"))
+    walk(tuples, "float32")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, [table[[0, 1, 8]]])
 

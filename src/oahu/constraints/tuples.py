@@ -61,8 +61,8 @@ class Tuples:
     ) -> Tuples:
         """Make constraints of ``size`` items from values, or from indices into ``preprocessor``.
 
-        Shapes, types and indices are checked here; whether the values are finite, by `blocks`. ``owner`` is who
-        expects ``n_features``.
+        Shapes, types and indices are checked here; whether the values are finite, by `check_finite` when they are
+        walked. ``owner`` is who expects ``n_features``.
         """
         noun = _NOUNS[size]
         array = _as_array(data, f"{noun}s")
@@ -139,26 +139,26 @@ class Tuples:
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
         """Walk the constraints in order: (index of the first, values of shape (m, t, n_features)).
 
-        The values are finite: an item that is NaN or infinite, or becomes so in ``dtype``, is an error when its
-        block is reached. They may be a view of what was given: they are for reading.
+        The values may be a view of what was given: they are for reading. Whether they are finite is for the reader
+        to see, with `check_finite` or on the way.
         """
         for start in range(0, len(self), _BLOCK):
             indices = self.indices[start : start + _BLOCK]
             rows = np.require(self._rows(indices.ravel(), dtype), requirements=["C", "W"])
-            self._check_finite(indices, rows)
             yield start, rows.reshape(*indices.shape, self.n_features)
 
-    def _check_finite(self, indices: NDArray[np.intp], rows: NDArray[Any]) -> None:
+    def check_finite(self, start: int, block: NDArray[Any]) -> None:
+        """Refuse a block with an item that is NaN or infinite, or became so in the block's type."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(rows.sum()):
+            if np.isfinite(block.sum()):
                 return  # a sum with NaN or infinity in it is not finite; one that overflows is looked at
-        wrong = np.argwhere(~np.isfinite(rows))
+        wrong = np.argwhere(~np.isfinite(block))
         if len(wrong):
-            row, feature = int(indices.flat[wrong[0, 0]]), int(wrong[0, 1])
-            what = not_finite(self.table[row, feature], rows.dtype)
+            where, item, feature = (int(i) for i in wrong[0])
+            row = int(self.indices[start + where, item])
             raise InvalidInputError(
-                f"Input contains {what}: {self.place(row)} at feature {feature}. "
-                "Every value must be a finite number."
+                f"Input contains {not_finite(self.table[row, feature], block.dtype)}: {self.place(row)} at feature "
+                f"{feature}. Every value must be a finite number."
             )
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:

@@ -73,7 +73,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
 
     @abstractmethod
     def _learn(self, state: S, triplets: Tuples) -> None:
-        """Change ``state`` by every triplet in order."""
+        """Change ``state`` by every triplet in order; `InvalidInputError` for one that is not finite."""
 
     @abstractmethod
     def _metric(self, state: S) -> Any:
@@ -220,6 +220,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         distances = np.empty((tuples.size - 1, len(tuples)))
         for start, block in tuples.blocks(state.dtype):
             m = len(block)
+            tuples.check_finite(start, block)
             try:
                 vectors = metric.transform(block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
             except OverflowedItemError as error:

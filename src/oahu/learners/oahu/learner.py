@@ -261,6 +261,7 @@ class OAHU(TripletLearner[_State]):
                 float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge], losses, weights,
             )  # fmt: skip
             if refused != LEARNED:
+                triplets.check_finite(start, block[: refused + 1])
                 row = start + refused
                 raise RefusedConstraintError(
                     f"Triplet {row} was refused: learning it would overflow the model's {state.dtype} weights. "
