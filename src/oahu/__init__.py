@@ -1,18 +1,26 @@
-"""oahu: similarity metrics that change with every piece of feedback that arrives."""
+"""oahu: similarity metrics that change with every piece of feedback that arrives.
 
-from oahu.constraints import TupleTransformer, sample_triplets
-from oahu.exceptions import (
-    InvalidInputError,
-    InvalidTypeError,
-    ModelFileError,
-    NotFittedError,
-    OAHUError,
-    OverflowedItemError,
-    RefusedConstraintError,
-)
-from oahu.learners import OAHU
-from oahu.metrics import EnsembleMetric, load
+The public names are loaded when they are first used: scikit-learn alone takes a second to import.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from oahu.version import __version__
+
+if TYPE_CHECKING:
+    from oahu.constraints import TupleTransformer, sample_triplets
+    from oahu.exceptions import (
+        InvalidInputError,
+        InvalidTypeError,
+        ModelFileError,
+        NotFittedError,
+        OAHUError,
+        OverflowedItemError,
+        RefusedConstraintError,
+    )
+    from oahu.learners import OAHU, load
+    from oahu.metrics import EnsembleMetric
 
 __all__ = [
     "OAHU",
@@ -29,3 +37,18 @@ __all__ = [
     "load",
     "sample_triplets",
 ]
+
+_ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for room in map(import_module, _ROOMS):
+            if name in room.__all__:
+                value = globals()[name] = getattr(room, name)
+                return value
+    raise AttributeError(f"module 'oahu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

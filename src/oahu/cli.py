@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from oahu.exceptions import ModelFileError
-from oahu.learners import OAHU
-from oahu.metrics import EnsembleMetric, load
+from oahu.learners import OAHU, load
+from oahu.metrics import EnsembleMetric
 from oahu.version import __version__
 
 __all__ = ["app"]

@@ -1,5 +1,6 @@
-"""What changes: online learners under one contract."""
+"""What changes: online learners under one contract, and loading what was saved of them."""
 
 from oahu.learners.oahu import OAHU
+from oahu.metrics.files import load
 
-__all__ = ["OAHU"]
+__all__ = ["OAHU", "load"]
