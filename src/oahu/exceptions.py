@@ -27,43 +27,34 @@ class InvalidTypeError(InvalidInputError, TypeError):
     """The input is of a kind that cannot be what was asked for, such as a sparse matrix or a dictionary."""
 
 
-class OverflowedItemError(InvalidInputError):
-    """An item is finite, and its embedding is not.
-
-    Attributes
-    ----------
-    row : int
-        Which item of the call it was, counted from 0.
-    """
-
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
-        self.row = row
-
-    def __reduce__(self) -> tuple[type[OverflowedItemError], tuple[str, int]]:
-        return type(self), (str(self), self.row)
-
-
 class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
     """A learner was asked for its metric before it had seen the number of features."""
 
 
-class RefusedConstraintError(OAHUError, ArithmeticError):
-    """Learning a constraint would have overflowed the model; the model is as it was before the call.
+class ModelFileError(OAHUError):
+    """A model file cannot be read: truncated, damaged, foreign, or from a newer oahu."""
+
+
+class _RowError(OAHUError):
+    """An error about one row of a call.
 
     Attributes
     ----------
     row : int
-        Which constraint of the call it was, counted from 0.
+        Which constraint or item of the call it was, counted from 0.
     """
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
         self.row = row
 
-    def __reduce__(self) -> tuple[type[RefusedConstraintError], tuple[str, int]]:
+    def __reduce__(self) -> tuple[type[_RowError], tuple[str, int]]:
         return type(self), (str(self), self.row)
 
 
-class ModelFileError(OAHUError):
-    """A model file cannot be read: truncated, damaged, foreign, or from a newer oahu."""
+class RefusedConstraintError(_RowError, ArithmeticError):
+    """Learning a constraint would have overflowed the model; the model is as it was before the call."""
+
+
+class OverflowedItemError(_RowError, InvalidInputError):
+    """An item is finite, and its embedding is not."""
