@@ -35,7 +35,7 @@ clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .numba_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# requirements.txt pins what the checks run with; a plain `pip install oahu` takes any release that fits.
+# requirements.txt holds back what must not float; a plain `pip install oahu` takes any release that fits.
 $(VENV)/.%: pyproject.toml requirements.txt | $(VENV)/bin/python
 	@echo "Installing oahu[$*] into $(VENV) ..."
 	@$(PIP) install --constraint requirements.txt --editable '.[$*]'

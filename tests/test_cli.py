@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -71,3 +72,23 @@ def test_info_of_no_model_is_an_error_that_names_the_file(tmp_path: Path, conten
 
 def test_version_is_printed() -> None:
     assert runner.invoke(app, ["--version"]).output.strip() == oahu.__version__
+
+
+@pytest.mark.parametrize("name", ["[/no]", "[bold]a"])
+def test_names_that_look_like_markup_are_only_names(tmp_path: Path, name: str) -> None:
+    result = runner.invoke(app, ["info", str(tmp_path / name)])
+    assert result.exit_code == 1
+    assert name in result.stderr.replace("\n", "")
+    out = tmp_path / name.replace("/", "")
+    done = runner.invoke(app, ["demo", "--out", str(out), "--triplets", "100"], catch_exceptions=False)
+    assert str(out) in done.output.replace("\n", "")
+
+
+def test_demo_without_matplotlib_says_what_to_install_before_it_learns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = runner.invoke(app, ["demo", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "pip install 'oahu[plots]'" in result.stderr
+    assert not (tmp_path / "out").exists()

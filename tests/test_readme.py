@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,11 @@ def test_readme_example_runs_as_printed(
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(example, "README.md", "exec"), names)
+    learner, triplets = names["learner"], names["triplets"]
+    assert isinstance(learner, oahu.OAHU)
+    learner.partial_fit(triplets[4_001:])  # it does go on
     distance, accuracy = map(float, capsys.readouterr().out.split())
     assert 0 < distance < 2
     assert accuracy > 0.9

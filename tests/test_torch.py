@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from oahu import OAHU, sample_triplets
+from oahu import OAHU, InvalidInputError, sample_triplets
 from oahu.learners.oahu.loss import local_loss
 from oahu.torch import AdaptiveBoundTripletLoss, OAHUHead
 
@@ -38,7 +40,7 @@ def test_gradient_flows_through_the_thresholds_only_when_asked(through_threshold
 
 @pytest.mark.parametrize("tau", [0.0, 2.0, -1.0])
 def test_loss_refuses_a_tau_out_of_range(tau: float) -> None:
-    with pytest.raises(ValueError, match=r"'tau' parameter .* must be in \(0, 2\)"):
+    with pytest.raises(InvalidInputError, match=r"'tau' parameter of AdaptiveBoundTripletLoss must be in \(0, 2\)"):
         AdaptiveBoundTripletLoss(tau)
 
 
@@ -122,3 +124,59 @@ def test_convolutions_before_the_head_learn_through_it() -> None:
         assert (old - new).norm() > 0.01 * old.norm()
     assert accuracy() > start + 0.05
     assert head.metric_weights.sum().item() == pytest.approx(1.0)
+
+
+def test_loss_warns_of_a_tau_that_theorem_1_does_not_cover() -> None:
+    with pytest.warns(UserWarning, match="Theorem 1") as caught:
+        AdaptiveBoundTripletLoss(1.0)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_layers": -1}, {"hidden_size": 0}, {"embedding_size": 2.5}, {"beta": 7}, {"smoothing": -3}, {"hedge": "x"}],
+    ids=str,
+)
+def test_head_refuses_what_the_learner_refuses(parameters: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=f"'{next(iter(parameters))}' parameter of OAHUHead"):
+        OAHUHead(3, **parameters)
+
+
+@pytest.mark.parametrize("sizes", [(0, 0, 0), (2, 2, 1), (1, 2, 3)])
+def test_batch_without_as_many_of_each_is_refused(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(InvalidInputError, match="as many anchors"):
+        OAHUHead(3).losses(*(torch.zeros(n, 3) for n in sizes))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e25])
+def test_huge_and_tiny_items_are_embedded_on_the_sphere(scale: float) -> None:
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    head = OAHUHead(5, n_layers=0, bias=False)
+    torch.testing.assert_close(head(x * scale), head(x), rtol=1e-4, atol=1e-6)
+
+
+def test_metric_weights_stay_in_float64_whatever_the_module_becomes() -> None:
+    head = OAHUHead(4, n_layers=1)
+    head.hedge_step(torch.tensor([0.1, 0.9]))
+    before = head.metric_weights.clone()
+    assert torch.equal(head.half().float().double().metric_weights, before)
+
+
+def test_biases_that_were_learned_come_along_though_the_switch_is_off() -> None:
+    rng = np.random.default_rng(0)
+    learner = OAHU(1, 5, 4, random_state=0, dtype="float64").partial_fit(rng.standard_normal((20, 3, 6)))
+    head, X = OAHUHead.from_learner(learner.set_params(bias=False)), rng.standard_normal((3, 6))
+    np.testing.assert_allclose(head(torch.from_numpy(X)).detach(), learner.embed(X), atol=1e-12)
+
+
+def test_head_with_nan_does_not_become_a_learner() -> None:
+    head = OAHUHead(4, n_layers=1)
+    with torch.no_grad():
+        head.embeddings[0].weight[0, 0] = torch.nan
+    with pytest.raises(InvalidInputError, match="not finite"):
+        head.to_learner()
+
+
+def test_learner_of_a_head_does_not_take_other_sizes() -> None:
+    with pytest.raises(InvalidInputError, match="n_layers"):
+        OAHUHead(4, n_layers=1).to_learner(n_layers=3)

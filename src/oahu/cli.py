@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from oahu.exceptions import ModelFileError
 from oahu.learners import OAHU, load
@@ -42,7 +43,10 @@ def demo(
     """Stream real digits through OAHU and watch it learn."""
     from oahu.demo import run
 
-    run(_console, out, triplets, seed)
+    try:
+        run(_console, out, triplets, seed)
+    except ImportError as error:
+        _fail(error)
 
 
 @app.command()
@@ -51,9 +55,13 @@ def info(model: Annotated[Path, typer.Argument(help="A file written by save().")
     try:
         loaded = load(model)
     except (ModelFileError, OSError) as error:
-        _errors.print(f"[red]error:[/red] {error}", highlight=False)
-        raise typer.Exit(1) from error
+        _fail(error)
     _console.print(_described(loaded))
+
+
+def _fail(error: Exception) -> NoReturn:
+    _errors.print(Text.assemble(("error: ", "red"), str(error)))
+    raise typer.Exit(1) from error
 
 
 def _described(loaded: OAHU | EnsembleMetric) -> Table:
@@ -67,5 +75,5 @@ def _described(loaded: OAHU | EnsembleMetric) -> Table:
     if isinstance(loaded, OAHU):
         table.add_row("utilization", f"{loaded.utilization_:.4f}")
         for name, value in loaded.get_params().items():
-            table.add_row(name, str(value))
+            table.add_row(name, Text(str(value)))
     return table

@@ -53,6 +53,7 @@ class _Digits:
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
     """Stream, show, plot and save; everything written goes to ``folder``."""
+    drawn, (left, right) = plots.figure(2, "OAHU learning a metric for digits, one triplet at a time")
     digits = _Digits.load(n_triplets, seed)
     unlearned = digits.unlearned_accuracy()
     console.print(
@@ -81,11 +82,10 @@ def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0)
     folder.mkdir(parents=True, exist_ok=True)
     model, picture = folder / "digits.oahu", folder / "learning.png"
     learner.save(model)
-    drawn, (left, right) = plots.figure(2, "OAHU learning a metric for digits, one triplet at a time")
     plots.accuracy_over_time(left, steps, accuracies, unlearned)
     plots.weights_over_time(right, learner.history_rounds_, learner.weight_history_)
     drawn.savefig(picture)
-    console.print(f"The model:  {model}\nThe plot:   {picture}\n", soft_wrap=True)
+    console.print(f"The model:  {model}\nThe plot:   {picture}\n", soft_wrap=True, markup=False)
 
 
 def _streamed(console: Console, learner: OAHU, stream: NDArray[np.intp], accuracies: list[float]) -> Iterator[int]:

@@ -58,3 +58,7 @@ class RefusedConstraintError(_RowError, ArithmeticError):
 
 class OverflowedItemError(_RowError, InvalidInputError):
     """An item is finite, and its embedding is not."""
+
+    def about(self, item: str) -> str:
+        """The message, with ``item`` in place of the row as what it is about."""
+        return f"{item[:1].upper()}{item[1:]}{str(self).removeprefix(f'Item {self.row}')}"

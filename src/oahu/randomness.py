@@ -9,7 +9,19 @@ import numpy as np
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["RandomState", "as_generator", "generator_from_state", "generator_state", "own_generator", "rewinder"]
+__all__ = [
+    "SEEDS",
+    "RandomState",
+    "as_generator",
+    "generator_from_state",
+    "generator_state",
+    "is_seed",
+    "own_generator",
+    "rewinder",
+]
+
+#: In words, what `is_seed` accepts.
+SEEDS: Final = "None, an int of at least 0, a numpy Generator or a RandomState"
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -27,14 +39,16 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
-    seed: Any = random_state
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if seed is not None and not (whole and seed >= 0):
-        raise InvalidInputError(
-            "The 'random_state' parameter must be None, an int of at least 0, a numpy Generator or a "
-            f"RandomState. Got {random_state!r} instead."
-        )
+    if not is_seed(random_state):
+        raise InvalidInputError(f"The 'random_state' parameter must be {SEEDS}. Got {random_state!r} instead.")
     return np.random.default_rng(random_state)
+
+
+def is_seed(value: Any) -> bool:
+    """Whether a generator can come of ``value``."""
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool) and bool(value >= 0)
+    return value is None or isinstance(value, np.random.Generator | np.random.RandomState)
 
 
 def own_generator(random_state: RandomState) -> np.random.Generator:

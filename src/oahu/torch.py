@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from oahu.exceptions import InvalidInputError
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule, hedge_update
 from oahu.learners.oahu.learner import OAHU
+from oahu.learners.parameters import check_choice, check_integer, check_real, warn_caller
 
 try:
     import torch
@@ -44,10 +46,9 @@ class AdaptiveBoundTripletLoss(nn.Module):
 
     def __init__(self, tau: float = 0.1, through_thresholds: bool = False) -> None:
         super().__init__()
-        if not 0 < tau < 2:
-            raise ValueError(
-                f"The 'tau' parameter of AdaptiveBoundTripletLoss must be in (0, 2). Got {tau} instead."
-            )
+        check_real(self, "tau", tau, 0.0, 2.0)
+        if not tau < 2 / 3:
+            warn_caller(f"tau={tau} is outside (0, 2/3), where Theorem 1 of the paper separates classes.")
         self.tau = tau
         self.through_thresholds = through_thresholds
 
@@ -114,10 +115,18 @@ class OAHUHead(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        check_integer(self, "n_features", n_features, least=1)
+        check_integer(self, "n_layers", n_layers, least=0)
+        check_integer(self, "hidden_size", hidden_size, least=1)
+        check_integer(self, "embedding_size", embedding_size, least=1)
+        check_real(self, "beta", beta, 0.0, 1.0)
+        check_real(self, "smoothing", smoothing, 0.0, 1.0, closed="both")
+        check_choice(self, "hedge", hedge, tuple(HEDGE_RULES))
         inputs = [n_features] + [hidden_size] * n_layers
         self.hidden = nn.ModuleList(nn.Linear(size, hidden_size, bias) for size in inputs[:-1])
         self.embeddings = nn.ModuleList(nn.Linear(size, embedding_size, bias) for size in inputs)
         self.loss = AdaptiveBoundTripletLoss(tau, through_thresholds)
+        self.hidden_size = hidden_size
         self.beta = beta
         self.smoothing = smoothing
         self.hedge: HedgeRule = hedge
@@ -140,6 +149,11 @@ class OAHUHead(nn.Module):
     def losses(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Each expert's local loss, averaged over the batch: three (n, n_features) to (L + 1,)."""
         n = len(anchor)
+        if not n or not len(positive) == len(negative) == n:
+            raise InvalidInputError(
+                "A batch has as many anchors as positives and negatives, at least one. "
+                f"Got {n}, {len(positive)} and {len(negative)} instead."
+            )
         a, p, q = self(torch.cat([anchor, positive, negative])).split(n, dim=1)
         per_triplet: Tensor = self.loss(a, p, q)
         return per_triplet.mean(dim=1)
@@ -160,6 +174,13 @@ class OAHUHead(nn.Module):
         )
         self.metric_weights.copy_(torch.from_numpy(alpha))
 
+    def _apply(self, fn: Any, recurse: bool = True) -> OAHUHead:
+        """Moving the module or changing its type leaves the metric weights in float64, as they were."""
+        alpha = self.metric_weights
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.metric_weights = alpha.to(self.metric_weights.device)
+        return self
+
     # -- to and from the learner -------------------------------------------------------------------------
 
     @classmethod
@@ -177,7 +198,7 @@ class OAHUHead(nn.Module):
             learner.smoothing,
             hedge=learner.hedge,
             through_thresholds=learner.through_thresholds,
-            bias=learner.bias,
+            bias=learner.bias or any(map(np.any, network.hidden_biases + network.embedding_biases)),
         ).to(dtype)
         head.metric_weights = torch.from_numpy(learner.metric_weights_)
         with torch.no_grad():
@@ -195,29 +216,32 @@ class OAHUHead(nn.Module):
         Its counters and history start anew: they belong to the stream, not to the weights.
         """
         first: Any = self.embeddings[0]
-        deepest: Any = self.embeddings[-1]
-        learner = OAHU(
-            n_layers=len(self.hidden),
-            hidden_size=deepest.in_features if self.hidden else 100,
-            embedding_size=first.out_features,
-            tau=self.loss.tau,
-            beta=self.beta,
-            smoothing=self.smoothing,
-            hedge=self.hedge,
-            through_thresholds=self.loss.through_thresholds,
-            bias=first.bias is not None,
-            dtype=str(first.weight.dtype).removeprefix("torch."),
-        )
-        learner.set_params(**parameters)
-        learner.initialize(first.in_features)
+        own = {
+            "n_layers": len(self.hidden),
+            "hidden_size": self.hidden_size,
+            "embedding_size": first.out_features,
+            "tau": self.loss.tau,
+            "beta": self.beta,
+            "smoothing": self.smoothing,
+            "hedge": self.hedge,
+            "through_thresholds": self.loss.through_thresholds,
+            "bias": first.bias is not None,
+            "dtype": str(first.weight.dtype).removeprefix("torch."),
+        }
+        if own.keys() & parameters.keys():
+            raise InvalidInputError(f"These are the head's own: {', '.join(own.keys() & parameters.keys())}.")
+        learner = OAHU(**own, **parameters).initialize(first.in_features)
         hidden, embedding = ([_arrays(layer) for layer in group] for group in (self.hidden, self.embeddings))
-        learner._state.network.assign(
+        state = learner._state
+        state.network.assign(
             [weights for weights, _ in hidden],
             [biases for _, biases in hidden],
             [weights for weights, _ in embedding],
             [biases for _, biases in embedding],
         )
-        learner._state.alpha[:] = self.metric_weights.cpu().numpy()
+        if not np.isfinite(state.network.flat).all():
+            raise InvalidInputError("The head has parameters that are not finite.")
+        state.alpha[:] = self.metric_weights.cpu().numpy()
         return learner
 
 
@@ -228,10 +252,12 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _on_unit_sphere(vectors: Tensor) -> Tensor:
-    """Scale to length 1; the zero vector stays zero and has no gradient."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    alive = length > 0
-    return torch.where(alive, vectors / torch.where(alive, length, 1), 0)
+    """Scale to length 1, also where squares over- or underflow; the zero vector stays zero and has no gradient."""
+    largest = vectors.detach().abs().amax(dim=-1, keepdim=True)
+    alive = largest > 0
+    scaled = vectors / torch.where(alive, largest, 1)  # the direction, and so the gradient, does not see it
+    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    return torch.where(alive, scaled / torch.where(alive, length, 1), 0)
 
 
 def _assign(layer: Any, weights: Any, biases: Any) -> None:

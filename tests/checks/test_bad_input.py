@@ -632,6 +632,13 @@ def test_later_triplets_do_not_warn_again(make_oahu: Factory) -> None:
     assert learner.partial_fit(TRIPLETS).learn_one(*TRIPLETS[0]).n_seen_ == 2 * len(TRIPLETS) + 1
 
 
+def test_a_tau_that_is_changed_later_warns_once(make_oahu: Factory) -> None:
+    learner = make_oahu().partial_fit(TRIPLETS).set_params(tau=1.5)
+    with pytest.warns(UserWarning, match="Theorem 1") as caught:
+        learner.partial_fit(TRIPLETS).partial_fit(TRIPLETS)
+    assert len(caught) == 1
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tau", [1e-6, 0.1, np.nextafter(2 / 3, 0)])
 @pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from oahu import NotFittedError, load
+from oahu import InvalidInputError, NotFittedError, load
 from oahu.constraints import Tuples
 from oahu.learners.base import TripletLearner
 from oahu.learners.oahu import step
@@ -806,3 +807,53 @@ def test_triplets_of_one_item_thrice_are_seen_and_not_used(
 
 def test_the_number_of_features_is_kept(make: Factory, triplets: Floats) -> None:
     assert make().partial_fit(triplets).n_features_in_ == 5
+
+
+# -- memory ----------------------------------------------------------------------------------------------
+
+
+def test_learning_from_a_memory_map_does_not_copy_it(make: Factory, tmp_path: Path) -> None:
+    shape = (20_000, 64)
+    table = np.lib.format.open_memmap(tmp_path / "table.npy", mode="w+", dtype=np.float32, shape=shape)
+    table[:] = np.random.default_rng(0).random(shape, dtype=np.float32)
+    indices = np.random.default_rng(1).integers(0, len(table), (5_000, 3))
+    learner = make(preprocessor=table).partial_fit(indices[:10])
+    tracemalloc.start()
+    try:
+        learner.partial_fit(indices)
+        learner.score(indices)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < table.nbytes / 4  # of 5 MB; the triplets as values would be 3.8 MB
+
+
+def test_scoring_labels_does_not_move_the_callers_generator(
+    make: Factory, table: Floats, labels: NDArray[Any]
+) -> None:
+    generator = np.random.default_rng(7)
+    learner = make(random_state=generator).fit(table, labels)
+    assert learner.score(table, labels) == learner.score(table, labels)
+
+
+def test_a_metric_asked_for_while_fitting_fails_is_the_old_one(
+    make: Factory, monkeypatch: pytest.MonkeyPatch, triplets: Floats
+) -> None:
+    learner = make().partial_fit(triplets[:10])
+    seen = []
+    begin = type(learner)._begin
+
+    def watched(self: Any, *arguments: Any) -> Any:
+        seen.append(self.metric().version)
+        return begin(self, *arguments)
+
+    monkeypatch.setattr(type(learner), "_begin", watched)
+    learner.fit(triplets)
+    assert seen == [10]
+
+
+def test_a_learner_that_would_not_load_is_not_saved(make_oahu: Factory, triplets: Floats, tmp_path: Path) -> None:
+    learner = make_oahu().partial_fit(triplets).set_params(tau=5.0)
+    with pytest.raises(InvalidInputError, match="'tau' parameter"):
+        learner.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

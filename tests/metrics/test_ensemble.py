@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
@@ -248,14 +250,18 @@ def test_one_extreme_item_leaves_the_others_as_they_are() -> None:
     np.testing.assert_allclose(np.delete(metric.embed(mixed), 2, axis=1), np.delete(metric.embed(items), 2, axis=1))
 
 
-@pytest.mark.parametrize("value", [3e38, 1e300], ids=["in the network", "in the cast"])
-def test_an_item_that_overflows_is_named(value: float) -> None:
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(3e38, "Item 4 is too large for the model's float32"), (1e300, r"too large for float32: row 4, feature 1")],
+    ids=["in the network", "in the cast"],
+)
+def test_an_item_that_overflows_is_named(value: float, message: str) -> None:
     metric = EnsembleMetric.frozen(
         [], [], [np.full((2, 3), 2.0, np.float32)], [np.zeros(2, np.float32)], np.ones(1), 0
     )
     items = np.ones((6, 3))
     items[4, 1] = value
-    with pytest.raises(InvalidInputError, match=r"Item 4 is too large for the model's float32"):
+    with pytest.raises(InvalidInputError, match=message):
         metric.embed(items)
 
 
@@ -273,7 +279,7 @@ def test_an_overflow_beyond_one_block_is_named_by_its_row() -> None:
     metric = random_metric(dtype="float32")
     items = np.ones((5000, 3))
     items[4500] = 1e300
-    with pytest.raises(InvalidInputError, match="Item 4500 "):
+    with pytest.raises(InvalidInputError, match="row 4500, feature 0"):
         metric.embed(items)
 
 
@@ -343,13 +349,13 @@ def test_a_distance_to_nan_is_refused(side: int) -> None:
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 3)], ids=str)
 @pytest.mark.parametrize("take", TAKERS)
 def test_items_of_another_dimension_are_refused(take: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"2D array|dim 3"):
+    with pytest.raises(ValueError, match=r"shape \(n_items, n_features\)"):
         getattr(random_metric(), take)(np.ones(shape))
 
 
 @pytest.mark.parametrize("take", TAKERS)
 def test_no_items_are_refused(take: str) -> None:
-    with pytest.raises(ValueError, match="0 sample"):
+    with pytest.raises(ValueError, match=r"at least one of them. Got an array of shape \(0, "):
         getattr(random_metric(), take)(np.ones((0, 3)))
 
 
@@ -401,3 +407,17 @@ def test_what_it_hands_out_can_be_written_to() -> None:
 
 def test_the_number_of_features_is_the_first_layers() -> None:
     assert random_metric(sizes=(7, 2)).n_features == 7
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))], ids=["copy", "pickle"]
+)
+def test_a_copy_is_as_read_only_as_the_original(copied: Any) -> None:
+    metric = copied(OAHU(n_layers=1, hidden_size=3, embedding_size=2, random_state=0).initialize(4).metric())
+    arrays = [*metric.hidden_weights, *metric.embedding_weights, *metric.embedding_biases, metric.metric_weights]
+    assert not any(array.flags.writeable for array in arrays)
+
+
+def test_a_metric_is_shown_in_a_line() -> None:
+    metric = OAHU(n_layers=1, random_state=0).initialize(4).metric()
+    assert repr(metric) == "EnsembleMetric(metric_weights=array([0.5, 0.5]), version=0)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from oahu.exceptions import NotFittedError
@@ -56,7 +55,7 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         transformed = self.transformer_.transform(items)
         if tuples is None:
             return transformed
-        dense = transformed.toarray() if issparse(transformed) else transformed
+        dense = transformed.toarray() if hasattr(transformed, "tocsr") else transformed
         return dense.reshape(*tuples, dense.shape[-1])
 
     def __sklearn_is_fitted__(self) -> bool:

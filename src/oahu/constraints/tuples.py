@@ -1,8 +1,8 @@
 """Constraints as they reach a learner: checked, and handed out in blocks of bounded size.
 
 A tuple constraint is t items: a pair has two, a triplet three. It comes in two shapes, as values ``(n, t, d)`` or
-as indices ``(n, t)`` into a table of features ``(n_items, d)``. The table is never copied: it may be a memory map
-larger than memory.
+as indices ``(n, t)`` into a table of features ``(n_items, d)``. A table that is an array is never copied: it may be
+a memory map larger than memory.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy.sparse import issparse
 
-from oahu.exceptions import InvalidInputError, InvalidTypeError
+from oahu.arrays import as_array, not_finite
+from oahu.exceptions import InvalidInputError
 
-__all__ = ["Tuples", "not_finite"]
+__all__ = ["Tuples"]
 
 _BLOCK: Final = 128  # tuples handed out at a time: at d = 784, 1.2 MB of float32 triplets
 _NAMES: Final = {2: ("first item", "second item"), 3: ("anchor", "positive", "negative")}
@@ -65,7 +65,7 @@ class Tuples:
         walked. ``owner`` is who expects ``n_features``.
         """
         noun = _NOUNS[size]
-        array = _as_array(data, f"{noun}s")
+        array = as_array(data, f"{noun}s")
         if array.ndim == 3:
             tuples = cls._from_values(array, size)
         elif array.ndim == 2 and preprocessor is not None:
@@ -174,44 +174,8 @@ class Tuples:
         return f"the {_NAMES[self.size][item]} of {_NOUNS[self.size]} {where}{source}"
 
 
-def not_finite(value: Any, dtype: np.dtype[Any]) -> str:
-    """What is wrong with a value that is not finite in ``dtype``."""
-    if np.isnan(value):
-        return "NaN"
-    return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"
-
-
-def _as_array(data: ArrayLike, what: str) -> NDArray[Any]:
-    """An array of real numbers, or an error that says why not."""
-    if issparse(data):
-        raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse one instead: use toarray().")
-    if np.ma.is_masked(data):
-        raise InvalidInputError(f"The {what} must be numbers. Got masked values instead.")
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise InvalidInputError(f"The {what} are ragged: they do not form one array ({error}).") from error
-    if array.dtype.kind == "O":
-        array = _from_objects(array, what)
-    if array.dtype.kind not in "fiub":
-        kind = {"U": "strings", "S": "bytes", "c": "Complex data not supported: complex numbers"}
-        raise InvalidInputError(
-            f"The {what} must be real numbers. Got {kind.get(array.dtype.kind, str(array.dtype))} instead."
-        )
-    return array
-
-
-def _from_objects(array: NDArray[Any], what: str) -> NDArray[Any]:
-    """Python's numbers in an array of objects, as an array of numbers."""
-    try:
-        inferred = np.array(array.tolist())
-        return inferred if inferred.dtype.kind in "fiub" else array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"The {what} must be numbers ({error}).") from error
-
-
 def _as_table(preprocessor: ArrayLike) -> NDArray[Any]:
-    table = _as_array(preprocessor, "features of preprocessor")
+    table = as_array(preprocessor, "features of preprocessor")
     if table.ndim != 2 or 0 in table.shape:
         raise InvalidInputError(
             f"The preprocessor must be a table of shape (n_items, n_features), neither 0. "

@@ -1,8 +1,8 @@
 """The one contract: what every learner offers, and the part of it that is the same for all.
 
 A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is learned whole or not at all: a new
-state is built beside the old one and takes its place when the last constraint has been checked and learned. What
-another thread reads meanwhile is the old state.
+state is built beside the old one and takes its place when the last constraint has been checked and learned. A
+`metric` that another thread asks for meanwhile is the old state's.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from oahu.arrays import check_items
 from oahu.constraints import Tuples, sample_triplets
-from oahu.constraints.tuples import not_finite
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError, OverflowedItemError
 from oahu.learners.parameters import check_integer
 from oahu.metrics import files
 from oahu.randomness import RandomState, as_generator, own_generator, rewinder
 
 __all__ = ["State", "TripletLearner"]
-
-_ROWS = 4096  # items checked at a time
 
 
 class State(Protocol):
@@ -78,6 +76,10 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     @abstractmethod
     def _metric(self, state: S) -> Any:
         """The metric of a state, sharing its memory."""
+
+    @abstractmethod
+    def _encoded(self, metric: Any, items: NDArray[Any]) -> NDArray[np.floating]:
+        """What the metric's ``transform`` makes of items that were checked."""
 
     @abstractmethod
     def metric(self) -> Any:
@@ -136,10 +138,10 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """
         with self._all_or_nothing():
             self._check_parameters()
-            self._forget()
             if y is None:
                 checked = self._tuples(X, 3)
                 state = self._begin_anew(checked.n_features)
+                self.__dict__.pop("feature_names_in_", None)
             else:
                 items, labels = self._labelled(X, y, reset=True)
                 state = self._begin_anew(items.shape[1])
@@ -152,9 +154,9 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         with self._all_or_nothing():
             self._check_parameters()
             check_integer(self, "n_features", n_features, least=1)
-            self._forget()
-            self._state = self._begin_anew(n_features)
-            self.n_features_in_ = n_features
+            self._state = self._begin_anew(int(n_features))
+            self.n_features_in_ = int(n_features)
+            self.__dict__.pop("feature_names_in_", None)
         return self
 
     @contextmanager
@@ -164,14 +166,11 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         try:
             yield
         except BaseException:  # an interrupt too
-            self.__dict__.clear()
             self.__dict__.update(before)
+            for name in self.__dict__.keys() - before.keys():
+                del self.__dict__[name]
             put_back()
             raise
-
-    def _forget(self) -> None:
-        for name in ("_state", "n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
 
     def _begin_anew(self, n_features: int) -> S:
         return self._begin(n_features, own_generator(self.random_state))
@@ -187,8 +186,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
         """One vector per item whose Euclidean distances are the metric's."""
         metric = self._metric(self._require_fitted())
-        transformed: NDArray[np.floating] = metric.transform(self._items(X))
-        return transformed
+        return self._encoded(metric, self._items(X))
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray[np.float64]:
         """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
@@ -203,13 +201,15 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Triplet accuracy: the share of triplets whose positive is nearer to the anchor than the negative.
 
-        Takes what `fit` takes: triplets, or items with labels from which ``n_constraints`` triplets are drawn.
+        Takes what `fit` takes: triplets, or items with labels from which ``n_constraints`` triplets are drawn. To
+        cross-validate on labels, let every fold have several classes (StratifiedKFold, or shuffled).
         """
         self._require_fitted()
         if y is None:
             checked = self._tuples(X, 3, self.n_features_in_)
         else:
-            checked = self._drawn(*self._labelled(X, y, reset=False), as_generator(self.random_state))
+            rng = as_generator(copy.deepcopy(self.random_state))  # scoring is not drawing from the caller's
+            checked = self._drawn(*self._labelled(X, y, reset=False), rng)
         positive, negative = self._distances(checked)
         return float(np.mean(positive < negative))
 
@@ -222,11 +222,10 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             m = len(block)
             tuples.check_finite(start, block)
             try:
-                vectors = metric.transform(block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
+                vectors = self._encoded(metric, block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
             except OverflowedItemError as error:
                 item = tuples.place(int(tuples.indices[start:].flat[error.row]))
-                message = str(error).replace(f"Item {error.row}", item[0].upper() + item[1:])
-                raise OverflowedItemError(message, tuples.size * start + error.row) from error
+                raise OverflowedItemError(error.about(item), tuples.size * start + error.row) from error
             apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
             distances[:, start : start + m] = np.sqrt(np.square(apart).sum(axis=2)).T
         return distances
@@ -263,7 +262,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
 
     def _validated(self, *arrays: ArrayLike, reset: bool) -> Any:
         """scikit-learn's checks with oahu's errors, which say where."""
-        own = self._dtype
+        own = np.dtype(self.dtype) if reset else self._dtype
         options = {"dtype": [own, np.float64, np.float32], "ensure_all_finite": False, "reset": reset}
         try:
             checked = validate_data(self, *arrays, **options)
@@ -271,7 +270,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             raise InvalidTypeError(str(error)) from error
         except (ValueError, OverflowError) as error:
             raise InvalidInputError(str(error)) from error
-        _check_finite(checked if len(arrays) == 1 else checked[0], own)
+        check_items(checked if len(arrays) == 1 else checked[0], own)
         return checked
 
     def _drawn(self, items: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
@@ -316,6 +315,7 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         ``random_state`` that is not an int comes back as None.
         """
         self._require_fitted()
+        self._check_parameters()
         files.save(self, path)
 
     def __sklearn_clone__(self) -> Self:
@@ -325,16 +325,3 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         return type(self)(**copy.deepcopy(parameters), preprocessor=table)
 
     _state: S
-
-
-def _check_finite(items: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse items that are NaN or infinite, or become so in ``dtype``."""
-    for start in range(0, len(items), _ROWS):
-        with np.errstate(over="ignore", invalid="ignore"):
-            wrong = np.argwhere(~np.isfinite(items[start : start + _ROWS].astype(dtype, copy=False)))
-        if len(wrong):
-            row, feature = int(wrong[0, 0]) + start, int(wrong[0, 1])
-            raise InvalidInputError(
-                f"Input X contains {not_finite(items[row, feature], dtype)}: row {row}, feature {feature}. "
-                "Every value must be a finite number."
-            )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oahu.exceptions import InvalidInputError
+from oahu.randomness import SEEDS, is_seed
 
 __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_caller"]
 
@@ -39,9 +40,8 @@ def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...])
 
 def check_seed(owner: object, name: str, value: Any) -> None:
     """Raise unless ``value`` can seed a generator."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
-    if not (value is None or whole or isinstance(value, np.random.Generator | np.random.RandomState)):
-        _complain(owner, name, "None, an int of at least 0, a numpy Generator or a RandomState", value)
+    if not is_seed(value):
+        _complain(owner, name, SEEDS, value)
 
 
 def warn_caller(message: str) -> None:

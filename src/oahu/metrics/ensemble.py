@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
+from oahu.arrays import as_array, check_items
 from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.metrics import files
 from oahu.metrics.files import Content, storable
@@ -52,10 +52,10 @@ class EnsembleMetric:
     True
     """
 
-    hidden_weights: tuple[Floats, ...]
-    hidden_biases: tuple[Floats, ...]
-    embedding_weights: tuple[Floats, ...]
-    embedding_biases: tuple[Floats, ...]
+    hidden_weights: tuple[Floats, ...] = field(repr=False)
+    hidden_biases: tuple[Floats, ...] = field(repr=False)
+    embedding_weights: tuple[Floats, ...] = field(repr=False)
+    embedding_biases: tuple[Floats, ...] = field(repr=False)
     metric_weights: NDArray[np.float64]
     version: int
 
@@ -90,26 +90,38 @@ class EnsembleMetric:
 
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
-        items = self._check(X)
+        return self.embed_checked(self._check(X))
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """One vector per item, (n_items, (L + 1) * embedding_size), Euclidean in the metric's distance."""
+        return self.transform_checked(self._check(X))
+
+    def embed_checked(self, items: NDArray[Any]) -> Floats:
+        """`embed` for items that are known to be finite and to have the right features."""
+        return self._embed_up_to(items, len(self.embedding_weights) - 1)
+
+    def _embed_up_to(self, items: NDArray[Any], deepest: int) -> Floats:
+        """The unit vectors of the experts E_0 ... E_deepest, block by block."""
         size, dtype = self.embedding_weights[0].shape[0], self.embedding_weights[0].dtype
-        embedded: Floats = np.empty((len(self.embedding_weights), len(items), size), dtype)
+        embedded: Floats = np.empty((deepest + 1, len(items), size), dtype)
         for start in range(0, len(items), _BLOCK):
             rows = slice(start, start + _BLOCK)
             with np.errstate(over="ignore", invalid="ignore"):
-                for level, space in enumerate(self._levels(items[rows].astype(dtype, copy=False))):
+                levels = self._levels(items[rows].astype(dtype, copy=False))
+                for level, space in zip(range(deepest + 1), levels, strict=False):
                     embedded[level, rows] = space
         _check_embedded(embedded)
         return embedded
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """One vector per item, (n_items, (L + 1) * embedding_size), Euclidean in the metric's distance."""
-        embedded = self.embed(X)
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        """`transform` for items that are known to be finite and to have the right features."""
+        embedded = self.embed_checked(items)
         embedded *= np.sqrt(self.metric_weights).astype(embedded.dtype)[:, None, None]
         return np.ascontiguousarray(embedded.transpose(1, 0, 2)).reshape(embedded.shape[1], -1)
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
         """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
-        left, right = np.asarray(a), np.asarray(b)
+        left, right = as_array(a, "items"), as_array(b, "items")
         if left.shape != right.shape or left.ndim not in (1, 2):
             raise InvalidInputError(
                 f"distance compares two items or two arrays of as many items. "
@@ -124,14 +136,24 @@ class EnsembleMetric:
         files.save(self, path)
 
     def _check(self, X: ArrayLike) -> NDArray[Any]:
-        own = self.embedding_weights[0].dtype
-        items: NDArray[Any] = check_array(X, dtype=[own, np.float64, np.float32], input_name="X")
+        items = as_array(X, "items")
+        if items.ndim != 2 or not len(items):
+            raise InvalidInputError(
+                "Items must have shape (n_items, n_features), at least one of them. "
+                f"Got an array of shape {items.shape} instead."
+            )
         if items.shape[1] != self.n_features:
             raise InvalidInputError(
                 f"X has {items.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features} features as input."
             )
+        check_items(items, self.embedding_weights[0].dtype)
         return items
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies and pickles are as read-only as the original."""
+        values = (getattr(self, one.name) for one in fields(self))
+        return EnsembleMetric.frozen, tuple(values)
 
     def _levels(self, inputs: Floats) -> Iterable[Floats]:
         """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere."""
@@ -171,16 +193,8 @@ class Expert:
 
     def encode(self, X: ArrayLike) -> Floats:
         """This expert's unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
-        whole, level = self.metric, self.level
-        shallow = EnsembleMetric(
-            whole.hidden_weights[:level],
-            whole.hidden_biases[:level],
-            whole.embedding_weights[: level + 1],
-            whole.embedding_biases[: level + 1],
-            whole.metric_weights[: level + 1],
-            whole.version,
-        )
-        return np.ascontiguousarray(shallow.embed(X)[level])
+        items = self.metric._check(X)
+        return np.ascontiguousarray(self.metric._embed_up_to(items, self.level)[self.level])
 
 
 def joint_distance(left: Floats, right: Floats, weights: NDArray[np.float64]) -> NDArray[np.float64]:

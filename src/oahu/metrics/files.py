@@ -23,7 +23,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import DTypeLike, NDArray
 
-from oahu.exceptions import ModelFileError
+from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.version import __version__
 
 __all__ = ["FORMAT", "Content", "Storable", "load", "save", "storable"]
@@ -95,7 +95,7 @@ def save(thing: Storable, path: str | os.PathLike[str]) -> None:
     """
     name = type(thing).__name__
     if _classes.get(name) is not type(thing):
-        raise TypeError(f"A {name} cannot be saved: oahu.load would not know it.")
+        raise InvalidTypeError(f"A {name} cannot be saved: oahu.load would not know it.")
     content = thing._to_content()
     arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
     header: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,6 +161,39 @@ def test_each_of_500_rounds_on_real_digits_equals_autograd(through_thresholds: b
         learner.learn_one(*triplet)
         assert_same_step(learner, head.to_learner(), before, tolerance=1e-9, scale=scale)
         np.testing.assert_allclose(learner.metric_weights_, head.metric_weights, rtol=1e-9)
+
+
+def test_each_of_300_rounds_in_float32_is_near_autograd_in_float64() -> None:
+    """On real digits, wherever the round is well conditioned, with weights that have moved."""
+    X, y = load_digits(return_X_y=True)
+    learner = OAHU(n_layers=3, hidden_size=20, embedding_size=10, random_state=0, learning_rate=0.05).initialize(64)
+    compared = 0
+    for triplet in (X / 16)[sample_triplets(y, 300, random_state=0)]:
+        head, before = OAHUHead.from_learner(learner).double(), parameters_of(learner)
+        conditioning = Conditioning.of(head, triplet)
+        losses = autograd_round(head, triplet, 0.05)
+        learner.learn_one(*triplet)
+        if conditioning.margin > 1e-5 and not conditioning.has_distance_below(0.02):
+            assert_same_step(learner, head.to_learner(), before, tolerance=1e-4, scale=conditioning.scale)
+            np.testing.assert_allclose(learner.loss_history_[-1], losses, rtol=1e-4, atol=1e-5)
+            compared += 1
+    assert compared > 200
+    assert np.ptp(learner.metric_weights_) > 0.01
+
+
+def test_alpha_follows_the_printed_rule_by_plain_arithmetic() -> None:
+    """No hedge function: the weights are recomputed from the recorded losses by Eq. (alpha_update)."""
+    learner = OAHU(n_layers=2, hidden_size=6, embedding_size=4, dtype="float64", random_state=0)
+    learner.partial_fit(np.random.default_rng(0).standard_normal((200, 3, 5)))
+    alpha, beta, floor = [1 / 3] * 3, 0.99, 0.1 / 3
+    for losses, found in zip(learner.loss_history_, learner.weight_history_, strict=True):
+        least = min(losses)
+        alpha = [
+            max(a * (beta**x if beta**least * math.log(x) > beta - 1 else 1 - (1 - beta) * x), floor)
+            for a, x in zip(alpha, losses, strict=True)
+        ]
+        alpha = [a / sum(alpha) for a in alpha]
+        np.testing.assert_allclose(found, alpha, rtol=1e-9)
 
 
 @settings(max_examples=25)

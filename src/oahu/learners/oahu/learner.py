@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,15 +34,14 @@ class _State:
     rng: np.random.Generator
     n_seen: int = 0
     n_used: int = 0
+    tau: float | None = None  # the one last learned with
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.network.dtype
 
     def copy(self) -> _State:
-        return _State(
-            self.network.copy(), self.alpha.copy(), self.history.copy(), self.rng, self.n_seen, self.n_used
-        )
+        return replace(self, network=self.network.copy(), alpha=self.alpha.copy(), history=self.history.copy())
 
 
 @storable
@@ -84,7 +83,7 @@ class OAHU(TripletLearner[_State]):
     n_constraints : int, default=10000
         How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that triplets of indices point into; may be a memory map. Never copied.
+        The table that triplets of indices point into. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         What the model computes in. float64 is for verification: half as fast.
     random_state : None, int, numpy Generator or RandomState, default=None
@@ -211,7 +210,7 @@ class OAHU(TripletLearner[_State]):
 
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
-        return self._metric(self._require_fitted()).embed(self._items(X))
+        return self._metric(self._require_fitted()).embed_checked(self._items(X))
 
     # -- how it learns -----------------------------------------------------------------------------------
 
@@ -232,24 +231,31 @@ class OAHU(TripletLearner[_State]):
         check_seed(self, "random_state", self.random_state)
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
-        if not self.tau < 2 / 3:
-            warn_caller(
-                f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
-                f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
-                "separated."
-            )
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
         n_experts = self.n_layers + 1
-        return _State(
+        state = _State(
             network=Network.random(shape, self.dtype, rng, self.initialization, self.bias),
             alpha=np.full(n_experts, 1.0 / n_experts),
             history=History.empty(n_experts),
             rng=rng,
         )
+        self._note_tau(state)
+        return state
+
+    def _note_tau(self, state: _State) -> None:
+        """Warn of a tau that Theorem 1 does not cover, once for each that is used."""
+        if self.tau != state.tau and not self.tau < 2 / 3:
+            warn_caller(
+                f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
+                f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
+                "separated."
+            )
+        state.tau = self.tau
 
     def _learn(self, state: _State, triplets: Tuples) -> None:
         from oahu.learners.oahu.step import LEARNED, learn  # not before it is needed: numba takes time to import
 
+        self._note_tau(state)
         network = state.network
         sizes = (network.shape.n_layers, network.shape.hidden_size, network.shape.embedding_size)
         for start, block in triplets.blocks(network.dtype):
@@ -277,6 +283,9 @@ class OAHU(TripletLearner[_State]):
         return EnsembleMetric(
             hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.alpha, state.n_seen
         )
+
+    def _encoded(self, metric: EnsembleMetric, items: NDArray[Any]) -> Floats:
+        return metric.transform_checked(items)
 
     # -- how it is kept ----------------------------------------------------------------------------------
 

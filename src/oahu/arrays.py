@@ -1,0 +1,63 @@
+"""Arrays of real numbers, or an error that says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.exceptions import InvalidInputError, InvalidTypeError
+
+__all__ = ["as_array", "check_items", "not_finite"]
+
+_ROWS = 4096  # items checked at a time
+
+
+def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
+    """``data`` as an array of real numbers, without a copy if it is one; ``what`` names it in errors."""
+    if hasattr(data, "tocsr"):
+        raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse one instead: use toarray().")
+    if np.ma.is_masked(data):
+        raise InvalidInputError(f"The {what} must be numbers. Got masked values instead.")
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise InvalidInputError(f"The {what} are ragged: they do not form one array ({error}).") from error
+    if array.dtype.kind == "O":
+        array = _from_objects(array, what)
+    if array.dtype.kind not in "fiub":
+        kind = {"U": "strings", "S": "bytes", "c": "Complex data not supported: complex numbers"}
+        raise InvalidInputError(
+            f"The {what} must be real numbers. Got {kind.get(array.dtype.kind, str(array.dtype))} instead."
+        )
+    return array
+
+
+def check_items(items: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse items, one a row, that are NaN or infinite, or become so in ``dtype``."""
+    for start in range(0, len(items), _ROWS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            wrong = np.argwhere(~np.isfinite(items[start : start + _ROWS].astype(dtype, copy=False)))
+        if len(wrong):
+            row, feature = int(wrong[0, 0]) + start, int(wrong[0, 1])
+            raise InvalidInputError(
+                f"Input X contains {not_finite(items[row, feature], dtype)}: row {row}, feature {feature}. "
+                "Every value must be a finite number."
+            )
+
+
+def not_finite(value: Any, dtype: np.dtype[Any]) -> str:
+    """What is wrong with a value that is not finite in ``dtype``."""
+    if np.isnan(value):
+        return "NaN"
+    return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"
+
+
+def _from_objects(array: NDArray[Any], what: str) -> NDArray[Any]:
+    """Python's numbers in an array of objects, as an array of numbers."""
+    try:
+        inferred = np.array(array.tolist())
+        return inferred if inferred.dtype.kind in "fiub" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"The {what} must be numbers ({error}).") from error
