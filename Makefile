@@ -32,7 +32,7 @@ bench-step: $(VENV)/.bench ## speed and memory of the online step
 	@$(BIN)/python benchmarks/step.py
 
 clean: ## forget the environment and everything built
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .numba_cache dist build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # requirements.txt holds back what must not float; a plain `pip install oahu` takes any release that fits.
