@@ -206,7 +206,7 @@ class OAHU(TripletLearner[_State]):
     def metric(self) -> EnsembleMetric:
         """The metric as it is now: a frozen value that later learning does not touch."""
         state = self._require_fitted()
-        return EnsembleMetric.frozen(*_layers(state.network), state.alpha, state.n_seen)
+        return EnsembleMetric.frozen(*state.network.layers, state.alpha, state.n_seen)
 
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
@@ -279,7 +279,7 @@ class OAHU(TripletLearner[_State]):
             state.history.record(losses, weights)
 
     def _metric(self, state: _State) -> EnsembleMetric:
-        hidden_weights, hidden_biases, embedding_weights, embedding_biases = map(tuple, _layers(state.network))
+        hidden_weights, hidden_biases, embedding_weights, embedding_biases = map(tuple, state.network.layers)
         return EnsembleMetric(
             hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.alpha, state.n_seen
         )
@@ -306,7 +306,7 @@ class OAHU(TripletLearner[_State]):
                 "history_stride": history.stride,
                 "rng": generator_state(state.rng),
             },
-            pack_layers(*_layers(state.network))
+            pack_layers(*state.network.layers)
             | {
                 "metric_weights": state.alpha,
                 "history.running": history.running,
@@ -349,12 +349,3 @@ class OAHU(TripletLearner[_State]):
 def _plain(value: Any) -> Any:
     """numpy's numbers as Python's."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _layers(network: Network) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-    return (
-        network.hidden_weights,
-        network.hidden_biases,
-        network.embedding_weights,
-        network.embedding_biases,
-    )

@@ -112,20 +112,14 @@ class Network:
         between = [self.middle_bias[i, :E] for i in range(L - 1)]
         return [self.first_bias[:E], *between, self.last_bias[:E]] if L else [self.first_bias]
 
-    def assign(
-        self,
-        hidden_weights: Sequence[Floats],
-        hidden_biases: Sequence[Floats],
-        embedding_weights: Sequence[Floats],
-        embedding_biases: Sequence[Floats],
-    ) -> None:
-        """Copy parameters in the usual layout into this network."""
-        for mine, given in (
-            (self.hidden_weights, hidden_weights),
-            (self.hidden_biases, hidden_biases),
-            (self.embedding_weights, embedding_weights),
-            (self.embedding_biases, embedding_biases),
-        ):
+    @property
+    def layers(self) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
+        """Hidden weights and biases, embedding weights and biases."""
+        return self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
+
+    def assign(self, *layers: Sequence[Floats]) -> None:
+        """Copy parameters in the usual layout, in the order of `layers`, into this network."""
+        for mine, given in zip(self.layers, layers, strict=True):
             for target, source in zip(mine, given, strict=True):
                 if target.shape != source.shape:
                     raise ValueError(f"a layer of shape {target.shape} cannot take {source.shape}")

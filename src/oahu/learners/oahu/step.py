@@ -70,7 +70,7 @@ def learn(
 
     Writes each round's local losses and the weights after it to ``losses`` and ``weights``, (n, L + 1).
     Returns how many triplets had a gradient, and the row of a refused triplet or LEARNED. After a refusal the
-    parameters are in between rounds: the caller puts back what it kept.
+    parameters are in between rounds, and the caller throws them away.
     """
     n, _, d = triplets.shape
     n_layers, H, E = sizes
