@@ -9,32 +9,66 @@ from typing import TYPE_CHECKING, Any
 from oahu.version import __version__
 
 if TYPE_CHECKING:
-    from oahu.constraints import TupleTransformer, sample_triplets
+    from oahu.constraints import Pair, Pairs, Triplet, Triplets, TupleTransformer, sample_pairs, sample_triplets
     from oahu.exceptions import (
         InvalidInputError,
         InvalidTypeError,
         ModelFileError,
+        NoDistanceError,
         NotFittedError,
         OAHUError,
         OverflowedItemError,
         RefusedConstraintError,
     )
-    from oahu.learners import OAHU, load
-    from oahu.metrics import EnsembleMetric
+    from oahu.learners import (
+        LEGO,
+        OAHU,
+        OASIS,
+        OPML,
+        POLA,
+        RDML,
+        SOML,
+        SORS,
+        AdaSORS,
+        Cosine,
+        Euclidean,
+        load,
+    )
+    from oahu.metrics import BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
 
 __all__ = [
+    "LEGO",
     "OAHU",
+    "OASIS",
+    "OPML",
+    "POLA",
+    "RDML",
+    "SOML",
+    "SORS",
+    "AdaSORS",
+    "BilinearMetric",
+    "Cosine",
+    "CosineMetric",
     "EnsembleMetric",
+    "Euclidean",
+    "EuclideanMetric",
     "InvalidInputError",
     "InvalidTypeError",
+    "MahalanobisMetric",
     "ModelFileError",
+    "NoDistanceError",
     "NotFittedError",
     "OAHUError",
     "OverflowedItemError",
+    "Pair",
+    "Pairs",
     "RefusedConstraintError",
+    "Triplet",
+    "Triplets",
     "TupleTransformer",
     "__version__",
     "load",
+    "sample_pairs",
     "sample_triplets",
 ]
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_array", "check_items", "not_finite"]
+__all__ = ["as_array", "as_table", "check_items", "not_finite"]
 
 _ROWS = 4096  # items checked at a time
 
@@ -34,8 +34,26 @@ def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
     return array
 
 
-def check_items(items: NDArray[Any], dtype: np.dtype[Any]) -> None:
+def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
+    """``data`` as a table of real numbers, (n_items, n_features): an array, or CSR if sparse ones are accepted."""
+    if accept_sparse and hasattr(data, "tocsr"):
+        table = data.tocsr()
+        as_array(table.data, f"features of {what}")
+    else:
+        table = as_array(data, f"features of {what}")
+    if table.ndim != 2 or 0 in table.shape:
+        raise InvalidInputError(
+            f"The {what} must be a table of shape (n_items, n_features), neither 0. "
+            f"Got shape {table.shape} instead."
+        )
+    return table
+
+
+def check_items(items: Any, dtype: np.dtype[Any]) -> None:
     """Refuse items, one a row, that are NaN or infinite, or become so in ``dtype``."""
+    if hasattr(items, "tocsr"):
+        _check_stored(items, dtype)
+        return
     for start in range(0, len(items), _ROWS):
         with np.errstate(over="ignore", invalid="ignore"):
             wrong = np.argwhere(~np.isfinite(items[start : start + _ROWS].astype(dtype, copy=False)))
@@ -45,6 +63,17 @@ def check_items(items: NDArray[Any], dtype: np.dtype[Any]) -> None:
                 f"Input X contains {not_finite(items[row, feature], dtype)}: row {row}, feature {feature}. "
                 "Every value must be a finite number."
             )
+
+
+def _check_stored(items: Any, dtype: np.dtype[Any]) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = np.flatnonzero(~np.isfinite(items.data.astype(dtype, copy=False)))
+    if len(wrong):
+        row, feature = np.searchsorted(items.indptr, wrong[0], side="right") - 1, items.indices[wrong[0]]
+        raise InvalidInputError(
+            f"Input X contains {not_finite(items.data[wrong[0]], dtype)}: row {row}, feature {feature}. "
+            "Every value must be a finite number."
+        )
 
 
 def not_finite(value: Any, dtype: np.dtype[Any]) -> str:

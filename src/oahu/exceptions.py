@@ -8,6 +8,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
     "ModelFileError",
+    "NoDistanceError",
     "NotFittedError",
     "OAHUError",
     "OverflowedItemError",
@@ -29,6 +30,10 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
     """A learner was asked for its metric before it had seen the number of features."""
+
+
+class NoDistanceError(OAHUError, AttributeError):
+    """A bilinear similarity was asked for distances or vectors: it has scores only."""
 
 
 class ModelFileError(OAHUError):

@@ -1,7 +1,8 @@
-"""What arrives: tuple constraints, and drawing them from labels."""
+"""What arrives: pairs and triplets, and drawing them from labels."""
 
-from oahu.constraints.sampling import sample_triplets
+from oahu.constraints.records import Pair, Triplet
+from oahu.constraints.sampling import sample_pairs, sample_triplets
 from oahu.constraints.transformer import TupleTransformer
-from oahu.constraints.tuples import Tuples
+from oahu.constraints.tuples import Pairs, Triplets, Tuples
 
-__all__ = ["TupleTransformer", "Tuples", "sample_triplets"]
+__all__ = ["Pair", "Pairs", "Triplet", "Triplets", "TupleTransformer", "Tuples", "sample_pairs", "sample_triplets"]

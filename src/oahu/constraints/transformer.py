@@ -42,8 +42,9 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> TupleTransformer:
-        items, _ = _flattened(X)
-        self.transformer_ = clone(self.transformer).fit(items, y)
+        items, tuples = _flattened(X)
+        # The y of pairs says something about pairs, not about their items.
+        self.transformer_ = clone(self.transformer).fit(items, y if tuples is None else None)
         self.n_features_in_ = items.shape[1]
         return self
 

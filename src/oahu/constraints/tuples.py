@@ -1,143 +1,166 @@
 """Constraints as they reach a learner: checked, and handed out in blocks of bounded size.
 
-A tuple constraint is t items: a pair has two, a triplet three. It comes in two shapes, as values ``(n, t, d)`` or
-as indices ``(n, t)`` into a table of features ``(n_items, d)``. A table that is an array is never copied: it may be
-a memory map larger than memory.
+A pair has two items, a triplet three. Both come in two shapes: as values ``(n, t, d)``, or as indices ``(n, t)``
+into a table of features ``(n_items, d)``. A table that is an array is never copied: it may be a memory map larger
+than memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Hashable, Iterator
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from oahu.arrays import as_array, not_finite
+from oahu.arrays import as_array, as_table, not_finite
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["Tuples"]
+__all__ = ["Pairs", "Triplets", "Tuples"]
 
 _BLOCK: Final = 128  # tuples handed out at a time: at d = 784, 1.2 MB of float32 triplets
-_NAMES: Final = {2: ("first item", "second item"), 3: ("anchor", "positive", "negative")}
-_NOUNS: Final = {2: "pair", 3: "triplet"}
 
 
-@dataclass(frozen=True, eq=False)
 class Tuples:
-    """n checked constraints of t items each.
+    """n checked constraints of `size` items each: what `Pairs` and `Triplets` share.
 
     Attributes
     ----------
-    table : ndarray of shape (n_items, n_features)
+    table : ndarray, or scipy.sparse CSR matrix, of shape (n_items, n_features)
         The features. Not a copy.
-    indices : ndarray of shape (n, t)
+    indices : ndarray of shape (n, size)
         Which rows of the table a constraint is about.
     by_value : bool
-        Whether the constraints came as values, so that row ``t * i + k`` is item k of constraint i.
-
-    Examples
-    --------
-    >>> table = np.arange(8.0).reshape(4, 2)
-    >>> triplets = Tuples.check([[0, 1, 3], [2, 3, 0]], size=3, preprocessor=table)
-    >>> len(triplets), triplets.n_features
-    (2, 2)
+        Whether the constraints came as values, so that the table is theirs alone.
     """
 
-    table: NDArray[Any]
+    size: ClassVar[int]
+    noun: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+
+    table: Any
     indices: NDArray[np.intp]
     by_value: bool
 
-    @classmethod
-    def check(
-        cls,
+    def __init__(
+        self,
         data: ArrayLike,
         *,
-        size: int,
-        preprocessor: ArrayLike | None = None,
+        preprocessor: Any = None,
         n_features: int | None = None,
         owner: str = "the learner",
-    ) -> Tuples:
-        """Make constraints of ``size`` items from values, or from indices into ``preprocessor``.
+        accept_sparse: bool = False,
+    ) -> None:
+        """Check shapes, types and indices; whether the values are finite, `check_finite` sees when they are walked.
 
-        Shapes, types and indices are checked here; whether the values are finite, by `check_finite` when they are
-        walked. ``owner`` is who expects ``n_features``.
+        ``owner`` is who expects ``n_features``.
         """
-        noun = _NOUNS[size]
-        array = as_array(data, f"{noun}s")
+        array = as_array(data, f"{self.noun}s")
         if array.ndim == 3:
-            tuples = cls._from_values(array, size)
+            self._take_values(array)
         elif array.ndim == 2 and preprocessor is not None:
-            tuples = cls._from_indices(array, size, _as_table(preprocessor))
+            self._take_indices(array, as_table(preprocessor, "preprocessor", accept_sparse))
         elif array.ndim == 2:
             raise InvalidInputError(
-                f"{noun.capitalize()}s of shape {array.shape} are indices into a table of features, and "
+                f"{self.noun.capitalize()}s of shape {array.shape} are indices into a table of features, and "
                 f"there is none. Give the table as preprocessor=, or give values of shape "
-                f"(n, {size}, n_features)."
+                f"(n, {self.size}, n_features)."
             )
         else:
             raise InvalidInputError(
-                f"{noun.capitalize()}s must have shape (n, {size}, n_features), or (n, {size}) with "
+                f"{self.noun.capitalize()}s must have shape (n, {self.size}, n_features), or (n, {self.size}) with "
                 f"preprocessor=. Got an array of {array.ndim} dimension(s), shape {array.shape}, instead."
             )
-        if n_features is not None and tuples.n_features != n_features:
-            raise InvalidInputError(
-                f"X has {tuples.n_features} features, but {owner} is expecting {n_features} features as input."
-            )
-        return tuples
+        self.check_features(n_features, owner)
 
     @classmethod
-    def _from_values(cls, values: NDArray[Any], size: int) -> Tuples:
-        noun = _NOUNS[size]
+    def _of(cls, table: Any, indices: NDArray[np.intp], by_value: bool) -> Self:
+        """Constraints that are known to be right."""
+        tuples = cls.__new__(cls)
+        tuples.table, tuples.indices, tuples.by_value = table, indices, by_value
+        return tuples
+
+    def _take_values(self, values: NDArray[Any]) -> None:
         n, given, d = values.shape
-        if given != size:
+        if given != self.size:
             raise InvalidInputError(
-                f"A {noun} has {size} items: the shape must be (n, {size}, n_features). Got {values.shape} instead."
+                f"A {self.noun} has {self.size} items: the shape must be (n, {self.size}, n_features). "
+                f"Got {values.shape} instead.{self._hint(given)}"
             )
-        _check_not_empty(n, noun, values.shape)
+        self._check_not_empty(values.shape)
         if d == 0:
             raise InvalidInputError(
                 f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required."
             )
-        indices = np.arange(n * size, dtype=np.intp).reshape(n, size)
-        return cls(values.reshape(n * size, d), indices, by_value=True)
+        self.table, self.by_value = values.reshape(n * given, d), True
+        self.indices = np.arange(n * given, dtype=np.intp).reshape(n, given)
 
-    @classmethod
-    def _from_indices(cls, indices: NDArray[Any], size: int, table: NDArray[Any]) -> Tuples:
-        noun = _NOUNS[size]
+    def _take_indices(self, indices: NDArray[Any], table: Any) -> None:
         if indices.dtype.kind not in "iu":
             raise InvalidInputError(
                 f"Indices into preprocessor must be integers. Got {indices.dtype} instead; "
-                f"values would have shape (n, {size}, n_features)."
+                f"values would have shape (n, {self.size}, n_features)."
             )
-        if indices.shape[1] != size:
+        if indices.shape[1] != self.size:
             raise InvalidInputError(
-                f"A {noun} has {size} items: indices must have shape (n, {size}). Got {indices.shape} instead."
+                f"A {self.noun} has {self.size} items: indices must have shape (n, {self.size}). "
+                f"Got {indices.shape} instead.{self._hint(indices.shape[1])}"
             )
-        _check_not_empty(len(indices), noun, indices.shape)
-        wrong = (indices < 0) | (indices >= len(table))
+        self._check_not_empty(indices.shape)
+        wrong = (indices < 0) | (indices >= table.shape[0])
         if wrong.any():
             row, item = np.argwhere(wrong)[0]
             raise InvalidInputError(
-                f"The {_NAMES[size][item]} of {noun} {row} is row {indices[row, item]} of preprocessor, which "
-                f"has rows 0 to {len(table) - 1}."
+                f"The {self.names[item]} of {self.noun} {row} is row {indices[row, item]} of preprocessor, which "
+                f"has rows 0 to {table.shape[0] - 1}."
             )
-        return cls(table, indices.astype(np.intp, copy=False), by_value=False)
+        self.table, self.indices, self.by_value = table, indices.astype(np.intp, copy=False), False
+
+    def _hint(self, given: int) -> str:
+        return ""
+
+    def _check_not_empty(self, shape: tuple[int, ...]) -> None:
+        if shape[0] == 0:
+            raise InvalidInputError(f"There are no {self.noun}s: the shape is {shape}. At least one is needed.")
+
+    def check_features(self, n_features: int | None, owner: str) -> None:
+        """Refuse another number of features than ``owner`` expects, if it expects one."""
+        if n_features is not None and self.n_features != n_features:
+            raise InvalidInputError(
+                f"X has {self.n_features} features, but {owner} is expecting {n_features} features as input."
+            )
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    @property
-    def size(self) -> int:
-        return int(self.indices.shape[1])
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Self:
+        """Some of the constraints, over the same table."""
+        indices = self.indices[rows]
+        if indices.ndim != 2:
+            raise InvalidInputError(f"{type(self).__name__} are cut by a slice, a mask or an array of rows.")
+        self._check_not_empty(indices.shape)
+        return self._of(self.table, indices, self.by_value)
+
+    def __repr__(self) -> str:
+        kind = "values" if self.by_value else f"rows of a table of {self.table.shape[0]:,}"
+        return f"<{len(self):,} {self.noun}s of {self.n_features:,} features, {kind}>"
 
     @property
     def n_features(self) -> int:
         return int(self.table.shape[1])
 
+    @property
+    def is_sparse(self) -> bool:
+        return hasattr(self.table, "tocsr")
+
+    def values(self) -> NDArray[Any]:
+        """The items themselves, (n, size, n_features): a copy, and all of them at once."""
+        rows = self.table[self.indices.ravel()]
+        dense: NDArray[Any] = rows.toarray() if self.is_sparse else rows
+        return dense.reshape(*self.indices.shape, self.n_features)
+
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Walk the constraints in order: (index of the first, values of shape (m, t, n_features)).
+        """Walk the constraints in order: (index of the first, values of shape (m, size, n_features)).
 
         The values may be a view of what was given: they are for reading. Whether they are finite is for the reader
         to see, with `check_finite` or on the way.
@@ -147,15 +170,25 @@ class Tuples:
             rows = np.require(self._rows(indices.ravel(), dtype), requirements=["C", "W"])
             yield start, rows.reshape(*indices.shape, self.n_features)
 
-    def check_finite(self, start: int, block: NDArray[Any]) -> None:
+    def sparse_blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, Any]]:
+        """Walk constraints over a sparse table: (index of the first, CSR matrix of m * size rows)."""
+        for start in range(0, len(self), _BLOCK):
+            rows = self.table[self.indices[start : start + _BLOCK].ravel()]
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = rows.astype(dtype)
+            rows.sum_duplicates()
+            yield start, rows
+
+    def check_finite(self, start: int, block: Any) -> None:
         """Refuse a block with an item that is NaN or infinite, or became so in the block's type."""
+        numbers = block.data if self.is_sparse else block
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(block.sum()):
+            if np.isfinite(numbers.sum()):
                 return  # a sum with NaN or infinity in it is not finite; one that overflows is looked at
-        wrong = np.argwhere(~np.isfinite(block))
+        wrong = np.argwhere(~np.isfinite(block.toarray() if self.is_sparse else block.reshape(-1, block.shape[-1])))
         if len(wrong):
-            where, item, feature = (int(i) for i in wrong[0])
-            row = int(self.indices[start + where, item])
+            place, feature = (int(i) for i in wrong[0])
+            row = int(self.indices[start:].flat[place])
             raise InvalidInputError(
                 f"Input contains {not_finite(self.table[row, feature], block.dtype)}: {self.place(row)} at feature "
                 f"{feature}. Every value must be a finite number."
@@ -163,27 +196,197 @@ class Tuples:
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
         """Rows of the table as ``dtype``; may be a view of it."""
-        chosen = self.table[indices[0] : indices[-1] + 1] if self.by_value else self.table[indices]
+        in_line = self.by_value and bool((np.diff(indices) == 1).all())
+        chosen = self.table[indices[0] : indices[-1] + 1] if in_line else self.table[indices]
         with np.errstate(over="ignore", invalid="ignore"):
-            return chosen.astype(dtype, copy=False)
+            array: NDArray[Any] = chosen.astype(dtype, copy=False)
+        return array
 
     def place(self, row: int) -> str:
         """In words, where the table's ``row`` is first used."""
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
         source = "" if self.by_value else f", row {row} of preprocessor,"
-        return f"the {_NAMES[self.size][item]} of {_NOUNS[self.size]} {where}{source}"
+        return f"the {self.names[item]} of {self.noun} {where}{source}"
+
+    def told(self, position: int) -> tuple[str, int]:
+        """What the constraint at ``position`` was when it was given, and its row there."""
+        return self.noun, position
 
 
-def _as_table(preprocessor: ArrayLike) -> NDArray[Any]:
-    table = as_array(preprocessor, "features of preprocessor")
-    if table.ndim != 2 or 0 in table.shape:
-        raise InvalidInputError(
-            f"The preprocessor must be a table of shape (n_items, n_features), neither 0. "
-            f"Got shape {table.shape} instead."
+class Triplets(Tuples):
+    """n triplets: an anchor is like its positive, and unlike its negative.
+
+    Parameters
+    ----------
+    data : array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
+        Anchor, positive and negative: their values, or their rows in the preprocessor's table.
+    preprocessor : array-like of shape (n_items, n_features), optional
+        The table that indices point into. An array or a memory map is not copied.
+
+    Examples
+    --------
+    >>> table = np.arange(8.0).reshape(4, 2)
+    >>> triplets = Triplets([[0, 1, 3], [2, 3, 0]], preprocessor=table)
+    >>> triplets
+    <2 triplets of 2 features, rows of a table of 4>
+    >>> triplets.pairs().indices.tolist(), triplets.pairs().same.tolist()
+    ([[0, 1], [0, 3], [2, 3], [2, 0]], [True, False, True, False])
+    """
+
+    size = 3
+    noun = "triplet"
+    names = ("anchor", "positive", "negative")
+
+    def _hint(self, given: int) -> str:
+        if given != 2:
+            return ""
+        return (
+            " These look like pairs: learners of pairs take them, and Pairs(...).triplets() joins a similar and a "
+            "dissimilar pair that share an item."
         )
-    return table
+
+    def pairs(self) -> Pairs:
+        """Each triplet's similar pair and then its dissimilar one: 2 n pairs over the same table."""
+        indices = self.indices[:, [0, 1, 0, 2]].reshape(-1, 2)
+        pairs = Pairs._of(self.table, indices, self.by_value)
+        pairs.same = np.tile([True, False], len(self))
+        pairs._triplets = self
+        return pairs
 
 
-def _check_not_empty(n: int, noun: str, shape: tuple[int, ...]) -> None:
-    if n == 0:
-        raise InvalidInputError(f"There are no {noun}s: the shape is {shape}. At least one is needed.")
+class Pairs(Tuples):
+    """n pairs of items that are alike, or are not.
+
+    Parameters
+    ----------
+    data : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
+        The two items: their values, or their rows in the preprocessor's table.
+    y : array-like of shape (n,)
+        +1 or True where the two are alike, -1 or False where they are not.
+    preprocessor : array-like of shape (n_items, n_features), optional
+        The table that indices point into. An array or a memory map is not copied.
+
+    Attributes
+    ----------
+    same : ndarray of bool, of shape (n,)
+        Which pairs are alike.
+
+    Examples
+    --------
+    >>> pairs = Pairs([[0, 1], [0, 2], [3, 2]], [1, -1, 1], preprocessor=np.eye(4))
+    >>> pairs.triplets().indices.tolist()
+    [[0, 1, 2]]
+    """
+
+    size = 2
+    noun = "pair"
+    names = ("first item", "second item")
+
+    same: NDArray[np.bool_]
+    _triplets: Triplets | None = None  # what they were split from: errors speak of what was given
+
+    def __init__(
+        self,
+        data: ArrayLike,
+        y: ArrayLike,
+        *,
+        preprocessor: Any = None,
+        n_features: int | None = None,
+        owner: str = "the learner",
+        accept_sparse: bool = False,
+    ) -> None:
+        super().__init__(
+            data, preprocessor=preprocessor, n_features=n_features, owner=owner, accept_sparse=accept_sparse
+        )
+        self.same = _as_same(y, len(self))
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Self:
+        chosen = super().__getitem__(rows)
+        chosen.same = self.same[rows]
+        return chosen
+
+    @property
+    def y(self) -> NDArray[np.int64]:
+        """+1 for a pair that is alike, -1 for one that is not."""
+        return np.where(self.same, 1, -1)
+
+    def triplets(self) -> Triplets:
+        """Join a similar and a dissimilar pair that share an item, each pair at most once.
+
+        Pairs are taken in order: each is joined with the latest pair of the other kind before it that shares an
+        item and was not joined yet. The shared item is the anchor. A triplet's two pairs give the triplet back.
+        """
+        names = self._names_of_items()
+        waiting: dict[tuple[Hashable, bool], list[int]] = {}  # (item, same): pairs not joined yet, in order
+        joined = np.zeros(len(self), bool)
+        triplets = []
+        for k, (pair, same) in enumerate(zip(self.indices.tolist(), self.same.tolist(), strict=True)):
+            found = self._latest_partner(k, names, waiting, joined)
+            if found is None:
+                for item in {names(row) for row in pair}:
+                    waiting.setdefault((item, same), []).append(k)
+                continue
+            joined[[k, found]] = True
+            similar, dissimilar = (k, found) if same else (found, k)
+            triplets.append(self._join(similar, dissimilar, names))
+        if not triplets:
+            raise InvalidInputError(
+                f"No triplet comes of these {len(self)} pairs: a similar and a dissimilar pair must share an item."
+            )
+        return Triplets._of(self.table, np.array(triplets, np.intp), self.by_value)
+
+    def _latest_partner(self, k: int, names: Any, waiting: dict[Any, list[int]], joined: Any) -> int | None:
+        ours = {names(row) for row in self.indices[k]}
+        candidates = []
+        for item in ours:
+            stack = waiting.get((item, not self.same[k]), [])
+            while stack and joined[stack[-1]]:
+                stack.pop()
+            for other in reversed(stack):
+                # The same two items, alike and unlike, make no triplet.
+                if not joined[other] and {names(row) for row in self.indices[other]} != ours:
+                    candidates.append(other)
+                    break
+        return max(candidates, default=None)
+
+    def _join(self, similar: int, dissimilar: int, names: Any) -> list[int]:
+        alike, unlike = self.indices[similar].tolist(), self.indices[dissimilar].tolist()
+        for anchor, positive in (alike, alike[::-1]):
+            for shared, negative in (unlike, unlike[::-1]):
+                if names(anchor) == names(shared):
+                    return [anchor, positive, negative]
+        raise AssertionError("joined pairs share an item")
+
+    def _names_of_items(self) -> Any:
+        """What tells a row's item: its number, or for values the values."""
+        if not self.by_value:
+            return lambda row: int(row)
+        table = np.ascontiguousarray(self.table)
+        return lambda row: table[row].tobytes()
+
+    def place(self, row: int) -> str:
+        return super().place(row) if self._triplets is None else self._triplets.place(row)
+
+    def told(self, position: int) -> tuple[str, int]:
+        return super().told(position) if self._triplets is None else self._triplets.told(position // 2)
+
+
+def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Which pairs are alike, from +1 and -1 or from truth values."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise InvalidInputError(
+            f"y must say for each of the {n} pairs whether it is alike: shape ({n},). Got {labels.shape} instead."
+        )
+    if labels.dtype.kind == "b":
+        return labels.copy()
+    numbers = labels if labels.dtype.kind in "iuf" else np.zeros(n)
+    same: NDArray[np.bool_] = np.asarray(numbers == 1)
+    wrong = ~same & (numbers != -1)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InvalidInputError(
+            f"y must be +1 for a pair that is alike and -1 for one that is not (or True and False). "
+            f"Got {labels[row].item()!r} for pair {row} instead."
+        )
+    return same

@@ -3,6 +3,9 @@
 A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is learned whole or not at all: a new
 state is built beside the old one and takes its place when the last constraint has been checked and learned. A
 `metric` that another thread asks for meanwhile is the old state's.
+
+What a learner is, is put together from two choices: what it learns from (`TripletLearner`, `PairLearner`) and what
+comes out (`WithDistances`, `ScoresOnly`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,21 +25,36 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from oahu.arrays import check_items
-from oahu.constraints import Tuples, sample_triplets
-from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError, OverflowedItemError
-from oahu.learners.parameters import check_integer
+from oahu.constraints import Pairs, Triplets, Tuples, sample_pairs, sample_triplets
+from oahu.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    NoDistanceError,
+    NotFittedError,
+    OverflowedItemError,
+    RefusedConstraintError,
+)
+from oahu.learners.parameters import check_choice, check_integer, check_seed
 from oahu.metrics import files
-from oahu.randomness import RandomState, as_generator, own_generator, rewinder
+from oahu.metrics.files import Content
+from oahu.randomness import (
+    RandomState,
+    as_generator,
+    generator_from_state,
+    generator_state,
+    own_generator,
+    rewinder,
+)
 
-__all__ = ["State", "TripletLearner"]
+__all__ = ["Learner", "PairLearner", "ScoresOnly", "State", "TripletLearner", "WithDistances"]
 
 
 class State(Protocol):
     """Everything a learner has learned, and nothing it was told."""
 
+    rng: np.random.Generator
     n_seen: int
     n_used: int
-    rng: np.random.Generator
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
@@ -47,106 +65,119 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
-class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
-    """Base of the learners of triplets.
+class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
+    """Base of all learners.
 
-    A subclass says how a state begins (`_begin`), how triplets change it (`_learn`) and what metric it stands
-    for (`_metric`); its parameters include those declared here.
+    A subclass says how a state begins (`_begin`), how constraints change it (`_learn`), what metric it stands for
+    (`_metric`) and how it is kept (`_state_to_content`, `_state_from_content`); its parameters include those
+    declared here.
     """
 
     random_state: RandomState
-    preprocessor: ArrayLike | None
+    preprocessor: Any
     n_constraints: int
     dtype: str
 
+    #: Whether items may come as a sparse matrix.
+    accepts_sparse: ClassVar[bool] = False
+
     # -- what a subclass provides ------------------------------------------------------------------------
 
-    @abstractmethod
     def _check_parameters(self) -> None:
         """Raise `InvalidInputError` for a parameter out of range."""
+        check_integer(self, "n_constraints", self.n_constraints, least=1)
+        check_choice(self, "dtype", self.dtype, ("float32", "float64"))
+        check_seed(self, "random_state", self.random_state)
 
     @abstractmethod
     def _begin(self, n_features: int, rng: np.random.Generator) -> S:
         """A state that has seen nothing."""
 
     @abstractmethod
-    def _learn(self, state: S, triplets: Tuples) -> None:
-        """Change ``state`` by every triplet in order; `InvalidInputError` for one that is not finite."""
+    def _learn(self, state: S, constraints: Any) -> None:
+        """Change ``state`` by every constraint in order; `InvalidInputError` for one that is not finite."""
 
     @abstractmethod
     def _metric(self, state: S) -> Any:
-        """The metric of a state, sharing its memory."""
+        """The metric of a state; it may share the state's memory."""
 
     @abstractmethod
-    def _encoded(self, metric: Any, items: NDArray[Any]) -> NDArray[np.floating]:
-        """What the metric's ``transform`` makes of items that were checked."""
+    def _state_to_content(self, state: S) -> Content:
+        """What a file keeps of a state beside its counts and its generator."""
 
     @abstractmethod
+    def _state_from_content(self, content: Content) -> S:
+        """The state that was kept, with its counts still 0."""
+
+    @abstractmethod
+    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples:
+        """What was given, as constraints to learn; with ``n_features`` if it is known."""
+
+    @abstractmethod
+    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
+        """``n_constraints`` constraints to learn, drawn from labels."""
+
     def metric(self) -> Any:
-        """The metric as it is now, frozen."""
+        """The metric as it is now: a frozen value that later learning does not touch."""
+        return self._metric(self._require_fitted())
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def partial_fit(self, triplets: ArrayLike, y: None = None) -> Self:
-        """Learn from triplets, in order, on top of what was learned before.
-
-        n triplets in one call, in several, or one by one give the same model, bit for bit.
-
-        Parameters
-        ----------
-        triplets : array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            Anchor, positive and negative: their values, or their rows in the preprocessor's table.
-        y : None
-            Triplets carry their own answer.
-        """
-        if y is not None:
-            raise InvalidInputError(
-                "partial_fit learns from triplets, which carry their own answer: y must be None. "
-                "fit(X, y) draws triplets from labels."
-            )
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         with self._all_or_nothing():
             self._check_parameters()
-            checked = self._tuples(triplets, 3, self._known_features)
-            known = self._known_features is not None
-            self._learn_into(self._state.copy() if known else self._begin_anew(checked.n_features), checked)
+            known = self._known_features
+            constraints = self._constraints(X, y, known)
+            state = self._begin_anew(constraints.n_features) if known is None else self._state.copy()
+            self._learn_into(state, constraints)
         return self
 
-    def learn_one(self, anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike) -> Self:
-        """Learn from one triplet: three vectors, or three rows of the preprocessor's table."""
+    def learn_one(self, *items: ArrayLike, y: Any = None) -> Self:
+        """Learn from one constraint: vectors, or rows of the preprocessor's table.
+
+        ``learn_one(anchor, positive, negative)`` for a triplet; learners of pairs also take
+        ``learn_one(first, second, y=+1)``, or ``y=-1``.
+        """
+        names = {2: "First and second", 3: "Anchor, positive and negative"}
+        if len(items) not in names:
+            raise InvalidInputError(
+                f"One constraint has two items and y=, or three. Got {len(items)} items instead."
+            )
         try:
-            triplet = np.array([[anchor, positive, negative]])
+            constraint = np.array([items])
         except ValueError as error:
             try:
-                got = "shapes " + ", ".join(str(np.shape(item)) for item in (anchor, positive, negative))
+                got = "shapes " + ", ".join(str(np.shape(item)) for item in items)
             except ValueError:
                 got = "a ragged item"
+            count = {2: "two", 3: "three"}[len(items)]
             raise InvalidInputError(
-                "Anchor, positive and negative must be three vectors of as many features, or three rows of "
+                f"{names[len(items)]} must be {count} vectors of as many features, or {count} rows of "
                 f"preprocessor. Got {got} instead."
             ) from error
-        return self.partial_fit(triplet)
+        return self.partial_fit(constraint, None if y is None else [y])
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn from triplets, or from labelled items.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything, then learn from constraints as `partial_fit` does, or from labelled items.
 
         Parameters
         ----------
         X : array-like
-            Without ``y``, triplets as for `partial_fit`. With ``y``, items of shape (n_items, n_features).
-        y : array-like of shape (n_items,), optional
-            Labels: ``n_constraints`` triplets are drawn from them and learned.
+            Constraints, or items of shape (n_items, n_features) with their labels as ``y``.
+        y : array-like, optional
+            Labels of items: ``n_constraints`` constraints are drawn from them and learned. For pairs, whether each
+            is alike.
         """
         with self._all_or_nothing():
             self._check_parameters()
-            if y is None:
-                checked = self._tuples(X, 3)
-                state = self._begin_anew(checked.n_features)
+            if y is None or self._are_pairs(X):
+                constraints = self._constraints(X, y, None)
+                state = self._begin_anew(constraints.n_features)
                 self.__dict__.pop("feature_names_in_", None)
+                self._learn_into(state, constraints)
             else:
                 items, labels = self._labelled(X, y, reset=True)
-                state = self._begin_anew(items.shape[1])
-                checked = self._drawn(items, labels, state.rng)
-            self._learn_into(state, checked)
+                self._learn_labelled(self._begin_anew(items.shape[1]), items, labels)
         return self
 
     def initialize(self, n_features: int) -> Self:
@@ -175,60 +206,75 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
     def _begin_anew(self, n_features: int) -> S:
         return self._begin(n_features, own_generator(self.random_state))
 
-    def _learn_into(self, state: S, triplets: Tuples) -> None:
-        self._learn(state, triplets)
-        state.n_seen += len(triplets)
+    def _learn_into(self, state: S, constraints: Tuples) -> None:
+        self._learn(state, constraints)
+        state.n_seen += len(constraints)
         self._state = state
-        self.n_features_in_ = triplets.n_features
+        self.n_features_in_ = constraints.n_features
+
+    def _learn_labelled(self, state: S, items: Any, labels: NDArray[Any]) -> None:
+        self._learn_into(state, self._drawn(items, labels, state.rng))
+
+    @staticmethod
+    def _refuse(constraints: Tuples, position: int, why: str) -> NoReturn:
+        """`RefusedConstraintError` for the constraint at ``position``, in the words of who gave it."""
+        noun, row = constraints.told(position)
+        raise RefusedConstraintError(
+            f"{noun.capitalize()} {row} was refused: {why} Nothing of this call was learned.", row
+        )
 
     # -- using -------------------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
-        """One vector per item whose Euclidean distances are the metric's."""
-        metric = self._metric(self._require_fitted())
-        return self._encoded(metric, self._items(X))
-
-    def pair_distance(self, pairs: ArrayLike) -> NDArray[np.float64]:
-        """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
+    def pair_score(self, pairs: Any) -> NDArray[np.float64]:
+        """How alike each pair is, higher is more: (n, 2, n_features), or (n, 2) rows of the preprocessor."""
         self._require_fitted()
-        distances: NDArray[np.float64] = self._distances(self._tuples(pairs, 2, self.n_features_in_))[0]
-        return distances
+        scores: NDArray[np.float64] = self._scores(self._unlabelled_pairs(pairs))[0]
+        return scores
 
-    def pair_score(self, pairs: ArrayLike) -> NDArray[np.float64]:
-        """How alike each pair is: the negative of `pair_distance`. Higher is more alike."""
-        return -self.pair_distance(pairs)
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of what should be more alike that is: triplet accuracy, or for pairs the area under the ROC.
 
-    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Triplet accuracy: the share of triplets whose positive is nearer to the anchor than the negative.
-
-        Takes what `fit` takes: triplets, or items with labels from which ``n_constraints`` triplets are drawn. To
-        cross-validate on labels, let every fold have several classes (StratifiedKFold, or shuffled).
+        Takes triplets, whose positive should be more like the anchor than the negative is; or items with labels,
+        from which ``n_constraints`` triplets are drawn; or pairs with y, where an alike pair should score higher
+        than one that is not. To cross-validate on labels, let every fold have several classes (StratifiedKFold, or
+        shuffled).
         """
         self._require_fitted()
+        if isinstance(X, Pairs) or (y is not None and self._are_pairs(X)):
+            return self._ranking(self._tuples(Pairs, X, y, n_features=self.n_features_in_))
         if y is None:
-            checked = self._tuples(X, 3, self.n_features_in_)
+            triplets = self._tuples(Triplets, X, n_features=self.n_features_in_)
         else:
             rng = as_generator(copy.deepcopy(self.random_state))  # scoring is not drawing from the caller's
-            checked = self._drawn(*self._labelled(X, y, reset=False), rng)
-        positive, negative = self._distances(checked)
-        return float(np.mean(positive < negative))
+            items, labels = self._labelled(X, y, reset=False)
+            triplets = self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
+        positive, negative = self._scores(triplets)
+        return float(np.mean(positive > negative))
 
-    def _distances(self, tuples: Tuples) -> NDArray[np.float64]:
-        """Distances of each tuple's first item to its others, (t - 1, n), block by block."""
+    def _ranking(self, pairs: Pairs) -> float:
+        from sklearn.metrics import roc_auc_score
+
+        if pairs.same.all() or not pairs.same.any():
+            raise InvalidInputError(
+                "Scoring pairs needs some that are alike and some that are not. Got one kind only."
+            )
+        return float(roc_auc_score(pairs.same, self._scores(pairs)[0]))
+
+    def _scores(self, tuples: Tuples) -> NDArray[np.float64]:
+        """How alike each tuple's first item is to its others, (size - 1, n), block by block."""
         state = self._state
         metric = self._metric(state)
-        distances = np.empty((tuples.size - 1, len(tuples)))
-        for start, block in tuples.blocks(state.dtype):
-            m = len(block)
+        scores = np.empty((tuples.size - 1, len(tuples)))
+        for start, block in tuples.sparse_blocks(state.dtype) if tuples.is_sparse else tuples.blocks(state.dtype):
             tuples.check_finite(start, block)
+            items = block if tuples.is_sparse else block.reshape(-1, tuples.n_features)
             try:
-                vectors = self._encoded(metric, block.reshape(m * tuples.size, -1)).reshape(m, tuples.size, -1)
+                part = metric.scores_to_first(items, tuples.size)
             except OverflowedItemError as error:
                 item = tuples.place(int(tuples.indices[start:].flat[error.row]))
                 raise OverflowedItemError(error.about(item), tuples.size * start + error.row) from error
-            apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
-            distances[:, start : start + m] = np.sqrt(np.square(apart).sum(axis=2)).T
-        return distances
+            scores[:, start : start + part.shape[1]] = part
+        return scores
 
     # -- checking what comes in --------------------------------------------------------------------------
 
@@ -241,17 +287,47 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         """What the model computes in, or will."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
-    def _tuples(self, data: ArrayLike, size: int, n_features: int | None = None) -> Tuples:
-        """Constraints, with ``n_features`` if it is given. That they are finite is seen when they are walked."""
-        name = type(self).__name__
-        return Tuples.check(data, size=size, preprocessor=self.preprocessor, n_features=n_features, owner=name)
+    T = TypeVar("T", bound=Tuples)
 
-    def _items(self, X: ArrayLike) -> NDArray[Any]:
+    def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
+        """Constraints of a kind, checked for this learner. That they are finite is seen when they are walked."""
+        owner = type(self).__name__
+        if isinstance(data, kind):
+            data.check_features(n_features, owner)
+            if data.is_sparse and not self.accepts_sparse:
+                raise InvalidTypeError(f"{owner} takes dense features. Got a sparse table instead: use toarray().")
+            return data
+        return kind(
+            data,
+            *labels,
+            preprocessor=self.preprocessor,
+            n_features=n_features,
+            owner=owner,
+            accept_sparse=self.accepts_sparse,
+        )
+
+    def _over(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
+        """Constraints over items that were checked."""
+        return kind(indices, *labels, preprocessor=items, accept_sparse=self.accepts_sparse)
+
+    def _unlabelled_pairs(self, pairs: Any) -> Pairs:
+        known = self.n_features_in_
+        if isinstance(pairs, Pairs):
+            return self._tuples(Pairs, pairs, n_features=known)
+        return self._tuples(Pairs, pairs, _any_label(pairs), n_features=known)
+
+    def _are_pairs(self, X: Any) -> bool:
+        """Whether X is pairs, rather than labelled items: values, or rows of a table that there is."""
+        if isinstance(X, Tuples):
+            return True
+        shape = np.shape(X) if not hasattr(X, "tocsr") else X.shape
+        return len(shape) == 3
+
+    def _items(self, X: Any) -> Any:
         """Items, checked to be finite and to have the features that are known."""
-        items: NDArray[Any] = self._validated(X, reset=False)
-        return items
+        return self._validated(X, reset=False)
 
-    def _labelled(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
         """Items and their classes, checked; ``reset`` takes the features as the ones to know from now on."""
         items, labels = self._validated(X, y, reset=reset)
         try:
@@ -260,10 +336,15 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             raise InvalidInputError(str(error)) from error
         return items, labels
 
-    def _validated(self, *arrays: ArrayLike, reset: bool) -> Any:
+    def _validated(self, *arrays: Any, reset: bool) -> Any:
         """scikit-learn's checks with oahu's errors, which say where."""
         own = np.dtype(self.dtype) if reset else self._dtype
-        options = {"dtype": [own, np.float64, np.float32], "ensure_all_finite": False, "reset": reset}
+        options = {
+            "dtype": [own, np.float64, np.float32],
+            "ensure_all_finite": False,
+            "accept_sparse": "csr" if self.accepts_sparse else False,
+            "reset": reset,
+        }
         try:
             checked = validate_data(self, *arrays, **options)
         except TypeError as error:
@@ -272,10 +353,6 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
             raise InvalidInputError(str(error)) from error
         check_items(checked if len(arrays) == 1 else checked[0], own)
         return checked
-
-    def _drawn(self, items: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
-        indices = sample_triplets(labels, self.n_constraints, rng)
-        return Tuples.check(indices, size=3, preprocessor=items)
 
     # -- what was seen -----------------------------------------------------------------------------------
 
@@ -286,13 +363,13 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
 
     @property
     def utilization_(self) -> float:
-        """The share of the constraints seen that had a gradient; NaN before the first."""
+        """The share of the constraints seen that changed the model; NaN before the first."""
         state = self._require_fitted()
-        return state.n_used / state.n_seen if state.n_seen else math.nan
+        return share(state.n_used, state.n_seen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []  # a model computes in a type of its own
+        tags.input_tags.sparse = self.accepts_sparse
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -318,6 +395,42 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         self._check_parameters()
         files.save(self, path)
 
+    def _to_content(self) -> Content:
+        state = self._state
+        parameters = self.get_params(deep=False)
+        del parameters["preprocessor"]  # a table of items, not something learned
+        if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
+            parameters["random_state"] = None
+        names = getattr(self, "feature_names_in_", None)
+        kept = self._state_to_content(state)
+        told = {
+            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "feature_names": None if names is None else list(names),
+            "n_features": self.n_features_in_,
+            "n_seen": state.n_seen,
+            "n_used": state.n_used,
+            "rng": generator_state(state.rng),
+        }
+        return Content(told | kept.state, kept.arrays)
+
+    @classmethod
+    def _from_content(cls, content: Content) -> Self:
+        learner = cls(**content.state["parameters"], preprocessor=None)
+        learner._check_parameters()
+        learner.n_features_in_ = content.count("n_features")
+        state = learner._state_from_content(content)
+        state.rng = generator_from_state(content.state["rng"])
+        state.n_seen, state.n_used = content.count("n_seen"), content.count("n_used")
+        if state.n_used > state.n_seen:
+            raise ValueError(f"{state.n_used} of {state.n_seen} constraints cannot have been used")
+        learner._state = state
+        names = content.state["feature_names"]
+        if names is not None:
+            if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
+                raise ValueError(f"{names!r} are not the names of {learner.n_features_in_} features")
+            learner.feature_names_in_ = np.array(names, dtype=object)
+        return learner
+
     def __sklearn_clone__(self) -> Self:
         """scikit-learn's `clone`, but the preprocessor's table is shared: it may be larger than memory."""
         parameters = self.get_params(deep=False)
@@ -325,3 +438,180 @@ class TripletLearner(TransformerMixin, BaseEstimator, ABC, Generic[S]):  # type:
         return type(self)(**copy.deepcopy(parameters), preprocessor=table)
 
     _state: S
+
+
+# -- what a learner learns from ------------------------------------------------------------------------------
+
+
+class TripletLearner(Learner[S]):
+    """Base of the learners of triplets."""
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from triplets, in order, on top of what was learned before.
+
+        n triplets in one call, in several, or one by one give the same model, bit for bit.
+
+        Parameters
+        ----------
+        X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
+            Anchor, positive and negative: their values, or their rows in the preprocessor's table.
+        y : None
+            Triplets carry their own answer.
+        """
+        return super().partial_fit(X, y)
+
+    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Triplets:
+        name = type(self).__name__
+        if isinstance(data, Pairs):
+            raise InvalidInputError(
+                f"{name} learns from triplets. Got pairs instead: their triplets() joins a similar and a "
+                "dissimilar pair that share an item; or take a learner of pairs."
+            )
+        if y is not None:
+            raise InvalidInputError(
+                f"{name} learns from triplets, which carry their own answer: y must be None. "
+                "fit(X, y) draws triplets from labels."
+            )
+        return self._tuples(Triplets, data, n_features=n_features)
+
+    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Triplets:
+        return self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
+
+
+class PairState(State, Protocol):
+    """The state of a learner of pairs also counts the similar ones."""
+
+    n_similar: int
+    n_similar_used: int
+
+
+P = TypeVar("P", bound=PairState)
+
+
+class PairLearner(Learner[P]):
+    """Base of the learners of pairs. They take triplets as two pairs each."""
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from pairs, in order, on top of what was learned before.
+
+        n pairs in one call, in several, or one by one give the same model, bit for bit. A triplet is learned as its
+        similar pair and then its dissimilar one, and counts as two.
+
+        Parameters
+        ----------
+        X : Pairs or Triplets, or array-like
+            Pairs (n, 2, n_features), or (n, 2) rows of the preprocessor's table; or triplets (n, 3, n_features),
+            or (n, 3).
+        y : array-like of shape (n,), for pairs
+            +1 or True where a pair is alike, -1 or False where it is not.
+        """
+        return super().partial_fit(X, y)
+
+    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Pairs:
+        if isinstance(data, Pairs):
+            return self._tuples(Pairs, data, n_features=n_features)
+        if y is not None:
+            return self._tuples(Pairs, data, y, n_features=n_features)
+        if not isinstance(data, Tuples) and _looks_like_pairs(data):
+            raise InvalidInputError(
+                f"Pairs need y: +1 for each pair that is alike, -1 for each that is not. "
+                f"{type(self).__name__} takes triplets without."
+            )
+        return self._tuples(Triplets, data, n_features=n_features).pairs()
+
+    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
+        indices, y = sample_pairs(labels, self.n_constraints, rng)
+        return self._over(Pairs, indices, items, y)
+
+    def _are_pairs(self, X: Any) -> bool:
+        if super()._are_pairs(X):
+            return True
+        # With a table, whole numbers in two columns are its rows; as items they would be tiny ones.
+        return self.preprocessor is not None and _looks_like_pairs(X) and np.asarray(X).dtype.kind in "iu"
+
+    @property
+    def utilization_similar_(self) -> float:
+        """The share of the similar pairs seen that changed the model; NaN before the first."""
+        state = self._require_fitted()
+        return share(state.n_similar_used, state.n_similar)
+
+    @property
+    def utilization_dissimilar_(self) -> float:
+        """The share of the dissimilar pairs seen that changed the model; NaN before the first."""
+        state = self._require_fitted()
+        return share(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
+
+
+# -- what comes out of a learner -----------------------------------------------------------------------------
+
+
+class WithDistances(TransformerMixin):  # type: ignore[misc]
+    """For learners whose metric has distances and vectors."""
+
+    def transform(self: Any, X: ArrayLike) -> NDArray[np.floating]:
+        """One vector per item whose Euclidean distances are the metric's."""
+        metric = self._metric(self._require_fitted())
+        vectors: NDArray[np.floating] = metric.transform_checked(self._items(X))
+        return vectors
+
+    def pair_distance(self: Any, pairs: Any) -> NDArray[np.float64]:
+        """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
+        scores: NDArray[np.float64] = self.pair_score(pairs)
+        return -scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # a model computes in a type of its own
+        return tags
+
+
+class ScoresOnly:
+    """For learners whose metric is bilinear: they have scores, and say so when asked for more."""
+
+    @property
+    def transform(self) -> NoReturn:
+        """There are no vectors: `NoDistanceError`."""
+        self._no_distance("vectors")
+
+    @property
+    def pair_distance(self) -> NoReturn:
+        """There are no distances: `NoDistanceError`."""
+        self._no_distance("distances")
+
+    def _no_distance(self, what: str) -> NoReturn:
+        raise NoDistanceError(
+            f"{type(self).__name__} learns a bilinear similarity, which has no {what}. Use pair_score, or "
+            "metric().nearest_distance(), the nearest metric that has them."
+        )
+
+
+# -- helpers -------------------------------------------------------------------------------------------------
+
+
+def share(part: int, whole: int) -> float:
+    """``part / whole``, NaN of nothing."""
+    return part / whole if whole else math.nan
+
+
+def _looks_like_pairs(data: Any) -> bool:
+    try:
+        shape = np.shape(data)
+    except ValueError:
+        return False  # ragged: the checks will say so
+    return len(shape) in (2, 3) and shape[1] == 2
+
+
+def _any_label(pairs: Any) -> NDArray[np.bool_]:
+    """Labels for pairs that have none and need none."""
+    try:
+        n = len(pairs)
+    except TypeError:
+        n = 0
+    return np.ones(n, bool)
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers as Python's."""
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value

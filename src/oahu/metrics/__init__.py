@@ -1,5 +1,17 @@
 """What comes out: frozen, versioned metrics, and the files they live in."""
 
+from oahu.metrics.base import DistanceMetric, Metric
 from oahu.metrics.ensemble import EnsembleMetric, Expert
+from oahu.metrics.fixed import CosineMetric, EuclideanMetric
+from oahu.metrics.linear import BilinearMetric, MahalanobisMetric
 
-__all__ = ["EnsembleMetric", "Expert"]
+__all__ = [
+    "BilinearMetric",
+    "CosineMetric",
+    "DistanceMetric",
+    "EnsembleMetric",
+    "EuclideanMetric",
+    "Expert",
+    "MahalanobisMetric",
+    "Metric",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.arrays import as_array, check_items
-from oahu.exceptions import InvalidInputError, OverflowedItemError
-from oahu.metrics import files
+from oahu.metrics.base import DistanceMetric, on_unit_sphere, read_only
 from oahu.metrics.files import Content, storable
 
 __all__ = ["EnsembleMetric", "Expert"]
@@ -24,7 +21,7 @@ _BLOCK = 4096  # items encoded at a time: bounds what a call needs beside its re
 
 @storable
 @dataclass(frozen=True, eq=False)
-class EnsembleMetric:
+class EnsembleMetric(DistanceMetric):
     """A frozen metric: experts E_0 ... E_L of growing depth, and how much each counts.
 
     ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2`` with every ``f_l`` on the unit sphere. Learners hand it
@@ -71,17 +68,21 @@ class EnsembleMetric:
     ) -> EnsembleMetric:
         """A metric of its own read-only copies."""
         return cls(
-            tuple(map(_read_only, hidden_weights)),
-            tuple(map(_read_only, hidden_biases)),
-            tuple(map(_read_only, embedding_weights)),
-            tuple(map(_read_only, embedding_biases)),
-            _read_only(metric_weights),
+            tuple(map(read_only, hidden_weights)),
+            tuple(map(read_only, hidden_biases)),
+            tuple(map(read_only, embedding_weights)),
+            tuple(map(read_only, embedding_biases)),
+            read_only(metric_weights),
             version,
         )
 
     @property
     def n_features(self) -> int:
         return int(self.embedding_weights[0].shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.embedding_weights[0].dtype
 
     @property
     def spaces(self) -> tuple[Expert, ...]:
@@ -91,10 +92,6 @@ class EnsembleMetric:
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
         return self.embed_checked(self._check(X))
-
-    def transform(self, X: ArrayLike) -> Floats:
-        """One vector per item, (n_items, (L + 1) * embedding_size), Euclidean in the metric's distance."""
-        return self.transform_checked(self._check(X))
 
     def embed_checked(self, items: NDArray[Any]) -> Floats:
         """`embed` for items that are known to be finite and to have the right features."""
@@ -110,7 +107,7 @@ class EnsembleMetric:
                 levels = self._levels(items[rows].astype(dtype, copy=False))
                 for level, space in zip(range(deepest + 1), levels, strict=False):
                     embedded[level, rows] = space
-        _check_embedded(embedded)
+        self._refuse(~np.isfinite(embedded).all(axis=(0, 2)))
         return embedded
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
@@ -119,36 +116,10 @@ class EnsembleMetric:
         embedded *= np.sqrt(self.metric_weights).astype(embedded.dtype)[:, None, None]
         return np.ascontiguousarray(embedded.transpose(1, 0, 2)).reshape(embedded.shape[1], -1)
 
-    def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
-        """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
-        left, right = as_array(a, "items"), as_array(b, "items")
-        if left.shape != right.shape or left.ndim not in (1, 2):
-            raise InvalidInputError(
-                f"distance compares two items or two arrays of as many items. "
-                f"Got shapes {left.shape} and {right.shape} instead."
-            )
-        if left.ndim == 1:
-            return float(self.distance(left[None], right[None])[0])
-        return joint_distance(self.embed(left), self.embed(right), self.metric_weights)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric to a file that `oahu.load` reads."""
-        files.save(self, path)
-
-    def _check(self, X: ArrayLike) -> NDArray[Any]:
-        items = as_array(X, "items")
-        if items.ndim != 2 or not len(items):
-            raise InvalidInputError(
-                "Items must have shape (n_items, n_features), at least one of them. "
-                f"Got an array of shape {items.shape} instead."
-            )
-        if items.shape[1] != self.n_features:
-            raise InvalidInputError(
-                f"X has {items.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features} features as input."
-            )
-        check_items(items, self.embedding_weights[0].dtype)
-        return items
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        vectors = self.transform_checked(items).reshape(len(items) // size, size, -1)
+        apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
+        return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Copies and pickles are as read-only as the original."""
@@ -197,35 +168,6 @@ class Expert:
         return np.ascontiguousarray(self.metric._embed_up_to(items, self.level)[self.level])
 
 
-def joint_distance(left: Floats, right: Floats, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sqrt(sum_l alpha_l D_l^2) between embeddings of shape (L + 1, n, embedding_size), item by item."""
-    squared = np.square(left - right).sum(axis=2, dtype=np.float64)
-    return np.asarray(np.sqrt(weights @ squared))
-
-
-def on_unit_sphere(vectors: Floats) -> Floats:
-    """Scale rows to length 1, also where their squares over- or underflow; a zero row stays zero."""
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    extreme = ~((squares > 1e-30) & (squares < 1e30))
-    if extreme.any():
-        largest = np.abs(vectors).max(axis=1, where=extreme[:, None], initial=0)
-        vectors = vectors / np.where(largest > 0, largest, 1)[:, None].astype(vectors.dtype)
-        squares = np.einsum("ij,ij->i", vectors, vectors)
-    lengths = np.sqrt(np.where(squares > 0, squares, 1))
-    return np.asarray(vectors / lengths[:, None])
-
-
-def _check_embedded(embedded: Floats) -> None:
-    wrong = ~np.isfinite(embedded)
-    if wrong.any():
-        row = int(np.argwhere(wrong)[:, 1].min())
-        raise OverflowedItemError(
-            f"Item {row} is too large for the model's {embedded.dtype}: its embedding overflows. Scale the "
-            "features to a usual range.",
-            row,
-        )
-
-
 def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
     """Name the arrays of a network for a file: ``hidden_weights.0`` and so on."""
     return {
@@ -267,9 +209,3 @@ def unpack_weights(content: Content, n_experts: int) -> NDArray[np.float64]:
 
 
 _LAYERS = ("hidden_weights", "hidden_biases", "embedding_weights", "embedding_biases")
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    copy = np.array(array, order="C")
-    copy.flags.writeable = False
-    return copy

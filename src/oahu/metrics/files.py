@@ -15,6 +15,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.version import __version__
 
-__all__ = ["FORMAT", "Content", "Storable", "load", "save", "storable"]
+__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "save", "storable"]
 
 #: Raised by one when older versions of oahu could no longer read what is written.
 FORMAT = 1
@@ -81,6 +82,9 @@ S = TypeVar("S", bound=type[Storable])
 
 _classes: dict[str, type[Storable]] = {}
 
+#: Where classes live that are only imported when a file holds one: the module of each name.
+homes: dict[str, str] = {}
+
 
 def storable(cls: S) -> S:
     """Class decorator: let `load` make objects of this class. Nothing else can come out of a file."""
@@ -119,9 +123,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         data = Path(path).read_bytes()
         header, arrays = _parse(data)
-        cls = _classes.get(header["class"])
+        name = header["class"]
+        if name in homes:
+            import_module(homes[name])
+        cls = _classes.get(name)
         if cls is None:
-            known = ", ".join(sorted(_classes))
+            known = ", ".join(sorted(_classes.keys() | homes.keys()))
             raise ModelFileError(f"it holds a {header['class']!r}; this oahu knows {known}")
         try:
             return cls._from_content(Content(header["state"], arrays))

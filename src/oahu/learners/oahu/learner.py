@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.constraints import Tuples
-from oahu.exceptions import RefusedConstraintError
-from oahu.learners.base import TripletLearner
+from oahu.constraints import Triplets
+from oahu.learners.base import TripletLearner, WithDistances
 from oahu.learners.history import History
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
-from oahu.learners.parameters import check_choice, check_integer, check_real, check_seed, warn_caller
+from oahu.learners.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.metrics.files import Content, storable
-from oahu.randomness import RandomState, generator_from_state, generator_state
+from oahu.randomness import RandomState
 
 __all__ = ["OAHU"]
 
@@ -45,7 +44,7 @@ class _State:
 
 
 @storable
-class OAHU(TripletLearner[_State]):
+class OAHU(WithDistances, TripletLearner[_State]):
     """Online metric learning with Adaptive Hedge Update (OAHU).
 
     An over-complete network has an embedding at every depth, E_0 (linear) to E_L. Each triplet moves all of them
@@ -226,9 +225,7 @@ class OAHU(TripletLearner[_State]):
         check_choice(self, "through_thresholds", self.through_thresholds, (False, True))
         check_choice(self, "initialization", self.initialization, INITIALIZATIONS)
         check_choice(self, "bias", self.bias, (False, True))
-        check_integer(self, "n_constraints", self.n_constraints, least=1)
-        check_choice(self, "dtype", self.dtype, ("float32", "float64"))
-        check_seed(self, "random_state", self.random_state)
+        super()._check_parameters()
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
@@ -252,7 +249,7 @@ class OAHU(TripletLearner[_State]):
             )
         state.tau = self.tau
 
-    def _learn(self, state: _State, triplets: Tuples) -> None:
+    def _learn(self, state: _State, triplets: Triplets) -> None:
         from oahu.learners.oahu.step import LEARNED, learn  # not before it is needed: numba takes time to import
 
         self._note_tau(state)
@@ -268,13 +265,11 @@ class OAHU(TripletLearner[_State]):
             )  # fmt: skip
             if refused != LEARNED:
                 triplets.check_finite(start, block[: refused + 1])
-                row = start + refused
-                raise RefusedConstraintError(
-                    f"Triplet {row} was refused: learning it would overflow the model's {state.dtype} weights. "
-                    "Nothing of this call was learned. Scale the features to a usual range, or lower the "
-                    "learning_rate.",
-                    row,
+                why = (
+                    f"learning it would overflow the model's {state.dtype} weights. Scale the features to a usual "
+                    "range, or lower the learning_rate."
                 )
+                self._refuse(triplets, start + refused, why)
             state.n_used += n_used
             state.history.record(losses, weights)
 
@@ -284,28 +279,12 @@ class OAHU(TripletLearner[_State]):
             hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.alpha, state.n_seen
         )
 
-    def _encoded(self, metric: EnsembleMetric, items: NDArray[Any]) -> Floats:
-        return metric.transform_checked(items)
-
     # -- how it is kept ----------------------------------------------------------------------------------
 
-    def _to_content(self) -> Content:
-        state, history = self._state, self._state.history
-        parameters = self.get_params(deep=False)
-        del parameters["preprocessor"]  # a table of items, not something learned
-        if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
-            parameters["random_state"] = None
-        names = getattr(self, "feature_names_in_", None)
+    def _state_to_content(self, state: _State) -> Content:
+        history = state.history
         return Content(
-            {
-                "parameters": {name: _plain(value) for name, value in parameters.items()},
-                "feature_names": None if names is None else list(names),
-                "n_seen": state.n_seen,
-                "n_used": state.n_used,
-                "history_capacity": history.capacity,
-                "history_stride": history.stride,
-                "rng": generator_state(state.rng),
-            },
+            {"history_capacity": history.capacity, "history_stride": history.stride},
             pack_layers(*state.network.layers)
             | {
                 "metric_weights": state.alpha,
@@ -315,37 +294,21 @@ class OAHU(TripletLearner[_State]):
             },
         )
 
-    @classmethod
-    def _from_content(cls, content: Content) -> OAHU:
-        learner = cls(**content.state["parameters"], preprocessor=None)
-        learner._check_parameters()
+    def _state_from_content(self, content: Content) -> _State:
         layers = unpack_layers(content)
         n_experts, (embedding_size, n_features) = len(layers[2]), layers[2][0].shape
-        hidden_size = layers[0][0].shape[0] if layers[0] else learner.hidden_size
+        if n_features != self.n_features_in_:
+            raise ValueError(f"its layers are of {n_features} features, not of {self.n_features_in_}")
+        hidden_size = layers[0][0].shape[0] if layers[0] else self.hidden_size
         network = Network(Shape(n_features, n_experts - 1, hidden_size, embedding_size), layers[2][0].dtype)
         network.assign(*layers)
-        n_seen, n_used = content.count("n_seen"), content.count("n_used")
-        if n_used > n_seen:
-            raise ValueError(f"{n_used} of {n_seen} triplets cannot have been used")
         history = History(
             content.count("history_capacity"),
-            n_seen,
+            content.count("n_seen"),
             content.count("history_stride"),
             content.array("history.running", (n_experts,), np.float64),
             content.array("history.totals", (None, n_experts), np.float64),
             content.array("history.weights", (None, n_experts), np.float64),
         )
-        alpha, rng = unpack_weights(content, n_experts).copy(), generator_from_state(content.state["rng"])
-        learner._state = _State(network, alpha, history, rng, n_seen, n_used)
-        learner.n_features_in_ = n_features
-        names = content.state["feature_names"]
-        if names is not None:
-            if not isinstance(names, list) or [type(name) for name in names] != [str] * n_features:
-                raise ValueError(f"{names!r} are not the names of {n_features} features")
-            learner.feature_names_in_ = np.array(names, dtype=object)
-        return learner
-
-
-def _plain(value: Any) -> Any:
-    """numpy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+        alpha = unpack_weights(content, n_experts).copy()
+        return _State(network, alpha, history, np.random.default_rng(0))

@@ -1,0 +1,220 @@
+"""Passes over a matrix that the linear learners are made of, compiled.
+
+Each walks the matrix once, row by row. A learner calls each of them from one place only, so that the same machine
+code runs whatever the size of a call: learning does not depend on how a stream is cut, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.learners.jit import kernel
+
+__all__ = ["add_outer", "dot", "largest", "limit", "negative_part", "project", "project_two", "solve_along"]
+
+Floats = NDArray[np.floating]
+Scalar = Any  # a float of the kind that the arrays hold
+
+
+@kernel
+def dot(a: Floats, b: Floats) -> Scalar:
+    """a^T b."""
+    total = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def largest(a: Floats) -> float:
+    """The largest absolute value; NaN if there is one."""
+    most = 0.0
+    for i in range(a.shape[0]):
+        size = abs(float(a[i]))
+        if not size <= most:
+            most = size
+    return most
+
+
+@kernel
+def limit(matrix: Floats) -> float:
+    """How far one constraint may move a number: whatever comes before and after, no sum of such steps overflows."""
+    return math.sqrt(np.finfo(matrix.dtype).max)
+
+
+@kernel
+def project(matrix: Floats, vector: Floats, out: Floats) -> None:
+    """out = matrix @ vector, two rows at a time."""
+    rows, columns = matrix.shape
+    zero = matrix.dtype.type(0)
+    for i in range(0, rows - 1, 2):
+        top, bottom = zero, zero
+        first, second = matrix[i], matrix[i + 1]
+        for j in range(columns):
+            top += first[j] * vector[j]
+            bottom += second[j] * vector[j]
+        out[i], out[i + 1] = top, bottom
+    if rows % 2:
+        out[rows - 1] = dot(matrix[rows - 1], vector)
+
+
+@kernel
+def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
+    """along_a = matrix @ a and along_b = matrix @ b, in one pass."""
+    zero = matrix.dtype.type(0)
+    for i in range(matrix.shape[0]):
+        with_a, with_b = zero, zero
+        row = matrix[i]
+        for j in range(row.shape[0]):
+            with_a += row[j] * a[j]
+            with_b += row[j] * b[j]
+        along_a[i], along_b[i] = with_a, with_b
+
+
+@kernel
+def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
+    """matrix += left right^T. With left = +-right a symmetric matrix stays symmetric to the last bit."""
+    for i in range(matrix.shape[0]):
+        scale = left[i]
+        row = matrix[i]
+        for j in range(row.shape[0]):
+            row[j] += scale * right[j]
+
+
+@kernel
+def _tridiagonal(
+    matrix: Floats, basis: Floats, diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, w: Floats
+) -> None:
+    """One Lanczos step: row k + 1 of an orthonormal basis in which the matrix is tridiagonal, from rows 0 ... k.
+
+    Every new direction is made orthogonal to all before, twice: without that they drift back in floating point.
+    """
+    project(matrix, basis[k], w)
+    diagonal[k] = dot(w, basis[k])
+    for _ in range(2):
+        for i in range(k + 1):
+            share = dot(w, basis[i])
+            for j in range(w.shape[0]):
+                w[j] -= share * basis[i, j]
+    beside[k] = math.sqrt(dot(w, w))
+    if beside[k] > 0 and k + 1 < basis.shape[0]:
+        for j in range(w.shape[0]):
+            basis[k + 1, j] = w[j] / beside[k]
+
+
+@kernel
+def _first_column(
+    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, out: NDArray[np.float64]
+) -> bool:
+    """Solve T x = e_1 for the leading k x k tridiagonal T; False if T is not positive definite."""
+    pivots = np.empty(k)
+    out[0] = 1.0
+    for i in range(k):
+        pivots[i] = diagonal[i]
+        if i:
+            pivots[i] -= beside[i - 1] * beside[i - 1] / pivots[i - 1]
+            out[i] = -beside[i - 1] / pivots[i - 1] * out[i - 1]
+        if not pivots[i] > 0:
+            return False
+    out[k - 1] /= pivots[k - 1]
+    for i in range(k - 2, -1, -1):
+        out[i] = (out[i] - beside[i] * out[i + 1]) / pivots[i]
+    return True
+
+
+@kernel
+def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -> float:
+    """About the norm of the matrix, as the tridiagonal one shows it."""
+    most = 0.0
+    for i in range(k):
+        most = max(most, abs(diagonal[i]) + beside[i])
+    return most
+
+
+@kernel
+def _grown(basis: Floats, rows: int) -> Floats:
+    larger = np.zeros((rows, basis.shape[1]), basis.dtype)
+    larger[: basis.shape[0]] = basis
+    return larger
+
+
+@kernel
+def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
+    """The negative eigenvalue of ``matrix - step z z^T`` and its eigenvector, for a positive semi-definite matrix.
+
+    There is at most one. Returns 0 if there is none. The eigenvector lies in the Krylov space of z, so Lanczos from
+    z finds it in a few products with the matrix; there the matrix is tridiagonal, T, and z is its first direction.
+
+    That there is none is certain to rounding as soon as T x = ||z|| e_1 is solved with a residual r so small that
+    ``step (1 + 1 / eta) r^2`` does not count, where ``(1 + eta) step z^T A^-1 z = 1``.
+    """
+    d = z.shape[0]
+    length = math.sqrt(dot(z, z))
+    tolerance = 50.0 * np.finfo(matrix.dtype).eps
+    basis = np.zeros((min(d, 32), d), matrix.dtype)
+    diagonal, beside, column = np.empty(d), np.empty(d), np.empty(d)
+    w = np.empty(d, matrix.dtype)
+    for j in range(d):
+        basis[0, j] = z[j] / length
+    k, check = 0, 1
+    while True:
+        if k + 1 >= basis.shape[0] and k + 1 < d:
+            basis = _grown(basis, min(d, 2 * basis.shape[0]))
+        _tridiagonal(matrix, basis, diagonal, beside, k, w)
+        k += 1
+        scale = _scale(diagonal, beside, k) + step * length * length
+        whole = k == d or beside[k - 1] <= tolerance * scale
+        if k < check and not whole:
+            continue
+        check = k + max(1, k // 4)
+        remaining = 0.0 if whole else beside[k - 1]
+        if _first_column(diagonal, beside, k, column):
+            reach = step * length * length * column[0]
+            if reach < 1.0:
+                residual = remaining * length * abs(column[k - 1])
+                if whole or step * residual * residual / (1.0 - reach) <= tolerance * scale:
+                    return 0.0
+                continue
+        small = np.zeros((k, k))
+        for i in range(k):
+            small[i, i] = diagonal[i]
+            if i:
+                small[i, i - 1] = beside[i - 1]
+                small[i - 1, i] = beside[i - 1]
+        small[0, 0] -= step * length * length
+        values, vectors = np.linalg.eigh(small)
+        if remaining * abs(vectors[k - 1, 0]) <= tolerance * scale:
+            direction[:] = 0
+            for i in range(k):
+                share = matrix.dtype.type(vectors[i, 0])
+                for j in range(d):
+                    direction[j] += share * basis[i, j]
+            return min(float(values[0]), 0.0)
+
+
+@kernel
+def solve_along(matrix: Floats, z: Floats) -> float:
+    """z^T A^-1 z for a positive semi-definite A; infinity if z is not in its range."""
+    d = z.shape[0]
+    length = math.sqrt(dot(z, z))
+    eps = np.finfo(matrix.dtype).eps
+    basis = np.zeros((min(d, 32), d), matrix.dtype)
+    diagonal, beside, column = np.empty(d), np.empty(d), np.empty(d)
+    w = np.empty(d, matrix.dtype)
+    for j in range(d):
+        basis[0, j] = z[j] / length
+    k = 0
+    while True:
+        if k + 1 >= basis.shape[0] and k + 1 < d:
+            basis = _grown(basis, min(d, 2 * basis.shape[0]))
+        _tridiagonal(matrix, basis, diagonal, beside, k, w)
+        k += 1
+        whole = k == d or beside[k - 1] <= 50.0 * eps * _scale(diagonal, beside, k)
+        if not _first_column(diagonal, beside, k, column):
+            return math.inf
+        if whole or beside[k - 1] * abs(column[k - 1]) <= eps:
+            return length * length * float(column[0])

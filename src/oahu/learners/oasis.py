@@ -1,0 +1,222 @@
+"""OASIS: Online Algorithm for Scalable Image Similarity (Chechik, Sharma, Shalit and Bengio, 2010)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.constraints import Tuples
+from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
+from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.jit import kernel
+from oahu.learners.matrix import add_outer, dot, largest, limit, project
+from oahu.learners.parameters import check_choice, check_real
+from oahu.metrics.files import storable
+from oahu.metrics.linear import BilinearMetric, unit_rows
+from oahu.randomness import RandomState
+
+__all__ = ["OASIS"]
+
+Floats = NDArray[np.floating]
+Whole = NDArray[np.integer]
+
+
+@storable
+class OASIS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+    """The Online Algorithm for Scalable Image Similarity (OASIS) learns a bilinear similarity from triplets.
+
+    ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``; one with a loss moves W, in the
+    passive-aggressive way, by ``tau x (p - n)^T`` with ``tau = min(C, loss / ||x||^2 ||p - n||^2)``. W starts as
+    the identity and need be neither symmetric nor positive.
+
+    A triplet costs O(d^2) time, or with sparse items the product of the non-zeros of x and of p - n. The model
+    takes O(d^2) memory.
+
+    Parameters
+    ----------
+    aggressiveness : float, default=0.1
+        C: the longest step. Smaller is steadier where triplets are few.
+    normalize : bool, default=True
+        Whether items are scaled to unit length first. Dot products favour long items: without it, W = I is far
+        worse than Euclidean distance on data of varying length.
+    n_constraints : int, default=10000
+        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
+        The table that constraints of indices point into. An array or a memory map is never copied. With a sparse
+        table, learning takes time by the non-zeros.
+    dtype : {"float32", "float64"}, default="float32"
+        What the model computes in.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (d, d)
+        W, a copy.
+    n_seen_, utilization_
+        How many triplets were learned, and the share of them that had a loss.
+
+    Notes
+    -----
+    There are scores and no distances: `transform` raises `NoDistanceError`. The authors' code can also make W
+    symmetric or positive now and then; ``metric().nearest_distance()`` does both to a copy.
+
+    References
+    ----------
+    G. Chechik, V. Sharma, U. Shalit, S. Bengio: Large Scale Online Learning of Image Similarity Through Ranking.
+    Journal of Machine Learning Research 11, 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oahu import OASIS
+    >>> X, y = load_iris(return_X_y=True)
+    >>> OASIS(random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    accepts_sparse = True
+
+    def __init__(
+        self,
+        aggressiveness: float = 0.1,
+        *,
+        normalize: bool = True,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        self.aggressiveness = aggressiveness
+        self.normalize = normalize
+        self.n_constraints = n_constraints
+        self.preprocessor = preprocessor
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @property
+    def matrix_(self) -> Floats:
+        return self._require_fitted().arrays["matrix"].copy()
+
+    def _check_parameters(self) -> None:
+        check_real(self, "aggressiveness", self.aggressiveness, 0.0, np.inf)
+        check_choice(self, "normalize", self.normalize, (False, True))
+        super()._check_parameters()
+
+    def _start(self, n_features: int) -> Arrays:
+        return {"matrix": np.eye(n_features, dtype=self.dtype)}
+
+    def _learn(self, state: ArrayState, constraints: Tuples) -> None:
+        if not constraints.is_sparse:
+            super()._learn(state, constraints)
+            return
+        matrix, most = state.arrays["matrix"], float(self.aggressiveness)
+        for start, rows in constraints.sparse_blocks(state.dtype):
+            constraints.check_finite(start, rows)
+            scaled = unit_rows(rows) if self.normalize else rows
+            used = np.zeros(rows.shape[0] // 3, np.bool_)
+            refused = int(_learn_sparse(scaled.indptr, scaled.indices, scaled.data, matrix, most, used))
+            self._count(state, constraints, start, (), used, refused)
+
+    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+        return int(_learn(scaled_items(block, self.normalize), arrays["matrix"], float(self.aggressiveness), used))
+
+    def _made(self, state: ArrayState) -> BilinearMetric:
+        return BilinearMetric.frozen(state.arrays["matrix"], self.normalize, state.n_seen)
+
+
+def scaled_items(block: Floats, normalize: bool) -> Floats:
+    """A block of constraints, its items scaled to unit length if they are to be."""
+    if not normalize:
+        return block
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: Floats = unit_rows(block.reshape(-1, block.shape[2])).reshape(block.shape)
+    return scaled
+
+
+@kernel
+def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]) -> int:
+    d = matrix.shape[0]
+    difference, along, scaled = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    most = limit(matrix)
+    for t in range(triplets.shape[0]):
+        anchor = triplets[t, 0]
+        for j in range(d):
+            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
+        project(matrix, difference, along)
+        loss = 1.0 - float(dot(anchor, along))
+        squared = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
+        if not (abs(loss) < most and squared < most * most):  # also when one is NaN
+            return t
+        if not (loss > 0.0 and squared > 0.0):
+            continue
+        step = min(aggressiveness, loss / squared)
+        if not step * largest(anchor) * largest(difference) < most:
+            return t
+        for j in range(d):
+            scaled[j] = matrix.dtype.type(step) * anchor[j]
+        add_outer(matrix, scaled, difference)
+        used[t] = True
+    return LEARNED
+
+
+@kernel
+def _learn_sparse(
+    starts: Whole, columns: Whole, values: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]
+) -> int:
+    """`_learn` over CSR rows: anchor, positive, negative, anchor, ..."""
+    d = matrix.shape[0]
+    difference = np.zeros(d, matrix.dtype)
+    changed = np.empty(d, np.int64)
+    most = limit(matrix)
+    for t in range(used.shape[0]):
+        n_changed = 0
+        for k in range(starts[3 * t + 1], starts[3 * t + 2]):
+            difference[columns[k]] = values[k]
+            changed[n_changed] = columns[k]
+            n_changed += 1
+        n_positive = n_changed
+        for k in range(starts[3 * t + 2], starts[3 * t + 3]):
+            if not _is_among(changed[:n_positive], columns[k]):
+                changed[n_changed] = columns[k]
+                n_changed += 1
+            difference[columns[k]] -= values[k]
+        score, anchor_squared, largest_anchor = 0.0, 0.0, 0.0
+        for i in range(starts[3 * t], starts[3 * t + 1]):
+            row = matrix[columns[i]]
+            total = 0.0
+            for c in range(n_changed):
+                total += float(row[changed[c]]) * float(difference[changed[c]])
+            score += float(values[i]) * total
+            anchor_squared += float(values[i]) * float(values[i])
+            largest_anchor = max(largest_anchor, abs(float(values[i])))
+        squared, largest_difference = 0.0, 0.0
+        for c in range(n_changed):
+            size = float(difference[changed[c]])
+            squared += size * size
+            largest_difference = max(largest_difference, abs(size))
+        squared *= anchor_squared
+        loss = 1.0 - score
+        if not (abs(loss) < most and squared < most * most):  # also when one is NaN
+            return t
+        if loss > 0.0 and squared > 0.0:
+            step = min(aggressiveness, loss / squared)
+            if not step * largest_anchor * largest_difference < most:
+                return t
+            for i in range(starts[3 * t], starts[3 * t + 1]):
+                row = matrix[columns[i]]
+                scale = matrix.dtype.type(step) * values[i]
+                for c in range(n_changed):
+                    row[changed[c]] += scale * difference[changed[c]]
+            used[t] = True
+        for c in range(n_changed):
+            difference[changed[c]] = 0
+    return LEARNED
+
+
+@kernel
+def _is_among(ordered: Whole, column: int) -> bool:
+    at = np.searchsorted(ordered, column)
+    return bool(at < ordered.shape[0] and ordered[at] == column)

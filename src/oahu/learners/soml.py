@@ -1,0 +1,206 @@
+"""SOML: Sparse Online Metric Learning (Gao, Hoi, Zhang, Wan and Li, 2014)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
+from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.jit import kernel
+from oahu.learners.matrix import limit
+from oahu.learners.oasis import scaled_items
+from oahu.learners.parameters import check_choice, check_real
+from oahu.metrics.files import storable
+from oahu.metrics.linear import BilinearMetric
+from oahu.randomness import RandomState
+
+__all__ = ["SOML"]
+
+Floats = NDArray[np.floating]
+
+
+@storable
+class SOML(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+    """Sparse Online Metric Learning (SOML) learns a weight for each feature from triplets, many of them 0.
+
+    ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. A triplet
+    costs O(d) time; the model takes as much memory.
+
+    Parameters
+    ----------
+    method : {"truncated_gradient", "dual_averaging"}, default="truncated_gradient"
+        "truncated_gradient": a step of eta along f if there is a loss, then every weight is drawn towards 0 by
+        eta lambda. "dual_averaging": w minimises the mean of all gradients so far, with an l1 penalty lambda and a
+        strong convexity of gamma / sqrt(t).
+    learning_rate : float, default=0.1
+        eta, of the truncated gradient.
+    sparsity : float, default=1e-4
+        lambda. With dual averaging and a lambda above the largest mean gradient, all weights are 0.
+    gamma : float, default=1
+        Of dual averaging. It only rescales w as long as every triplet has a loss.
+    normalize : bool, default=True
+        Whether items are scaled to unit length first: dot products favour long items.
+    n_constraints : int, default=10000
+        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The table that constraints of indices point into. An array or a memory map is never copied.
+    dtype : {"float32", "float64"}, default="float32"
+        What the model computes in.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (d,)
+        w, a copy. All 1 at the start (the dot product), or all 0 with dual averaging.
+    n_seen_, utilization_
+        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+
+    Notes
+    -----
+    There are scores and no distances: `transform` raises `NoDistanceError`.
+
+    References
+    ----------
+    X. Gao, S. Hoi, Y. Zhang, J. Wan, J. Li: SOML: Sparse Online Metric Learning with Application to Image
+    Retrieval. AAAI, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oahu import SOML
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SOML(random_state=0).fit(X, y).score(X, y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        method: Literal["truncated_gradient", "dual_averaging"] = "truncated_gradient",
+        *,
+        learning_rate: float = 0.1,
+        sparsity: float = 1e-4,
+        gamma: float = 1.0,
+        normalize: bool = True,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        self.method = method
+        self.learning_rate = learning_rate
+        self.sparsity = sparsity
+        self.gamma = gamma
+        self.normalize = normalize
+        self.n_constraints = n_constraints
+        self.preprocessor = preprocessor
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @property
+    def weights_(self) -> Floats:
+        return self._require_fitted().arrays["weights"].copy()
+
+    def _check_parameters(self) -> None:
+        check_choice(self, "method", self.method, ("truncated_gradient", "dual_averaging"))
+        check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
+        check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
+        check_real(self, "gamma", self.gamma, 0.0, np.inf)
+        check_choice(self, "normalize", self.normalize, (False, True))
+        super()._check_parameters()
+
+    def _start(self, n_features: int) -> Arrays:
+        averaging = self.method == "dual_averaging"
+        return {
+            "weights": np.full(n_features, 0.0 if averaging else 1.0, self.dtype),
+            "mean_gradient": np.zeros(n_features if averaging else 0),
+            "rounds": np.zeros(1, np.int64),
+        }
+
+    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+        items = scaled_items(block, self.normalize)
+        if "mean_gradient" in arrays and len(arrays["mean_gradient"]):
+            return int(
+                _learn_averaging(
+                    items, arrays["weights"], arrays["mean_gradient"], arrays["rounds"], float(self.sparsity),
+                    float(self.gamma), used,
+                )
+            )  # fmt: skip
+        return int(
+            _learn_truncating(items, arrays["weights"], float(self.learning_rate), float(self.sparsity), used)
+        )
+
+    def _made(self, state: ArrayState) -> BilinearMetric:
+        return BilinearMetric.frozen(state.arrays["weights"], self.normalize, state.n_seen)
+
+
+@kernel
+def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
+    """f = x * (p - n); returns the largest of it."""
+    most = 0.0
+    for j in range(out.shape[0]):
+        out[j] = float(triplet[0, j]) * (float(triplet[1, j]) - float(triplet[2, j]))
+        size = abs(out[j])
+        if not size <= most:
+            most = size
+    return most
+
+
+@kernel
+def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
+    score = 0.0
+    for j in range(gradient.shape[0]):
+        score += float(weights[j]) * gradient[j]
+    return 1.0 - score
+
+
+@kernel
+def _learn_truncating(
+    triplets: Floats, weights: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
+) -> int:
+    f = np.empty(weights.shape[0])
+    most = limit(weights)
+    shrink = weights.dtype.type(rate * sparsity)
+    zero = weights.dtype.type(0)
+    for t in range(triplets.shape[0]):
+        size = _gradient(triplets[t], f)
+        loss = _loss(weights, f)
+        if not (rate * size < most and abs(loss) < most * most):  # also when one is NaN
+            return t
+        step = rate if loss > 0.0 else 0.0
+        for j in range(weights.shape[0]):
+            moved = weights.dtype.type(weights[j] + step * f[j])
+            weights[j] = max(moved - shrink, zero) + min(moved + shrink, zero)
+        used[t] = loss > 0.0 and size > 0.0
+    return LEARNED
+
+
+@kernel
+def _learn_averaging(
+    triplets: Floats,
+    weights: Floats,
+    mean: NDArray[np.float64],
+    rounds: NDArray[np.int64],
+    sparsity: float,
+    gamma: float,
+    used: NDArray[np.bool_],
+) -> int:
+    f = np.empty(weights.shape[0])
+    most = limit(weights)
+    for t in range(triplets.shape[0]):
+        size = _gradient(triplets[t], f)
+        loss = _loss(weights, f)
+        rounds[0] += 1
+        scale = math.sqrt(rounds[0]) / gamma
+        if not (scale * size < most and abs(loss) < most * most):  # also when one is NaN
+            return t
+        for j in range(weights.shape[0]):
+            gradient = -f[j] if loss > 0.0 else 0.0
+            mean[j] += (gradient - mean[j]) / rounds[0]
+            weights[j] = -scale * (max(mean[j] - sparsity, 0.0) + min(mean[j] + sparsity, 0.0))
+        used[t] = loss > 0.0 and size > 0.0
+    return LEARNED

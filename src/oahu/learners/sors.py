@@ -1,0 +1,265 @@
+"""SORS and AdaSORS: Sparse Online Relative Similarity (Yao et al., 2015)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
+from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.jit import kernel
+from oahu.learners.matrix import dot, largest, limit, project
+from oahu.learners.oasis import scaled_items
+from oahu.learners.parameters import check_choice, check_real
+from oahu.metrics.files import storable
+from oahu.metrics.linear import BilinearMetric
+from oahu.randomness import RandomState
+
+__all__ = ["SORS", "AdaSORS"]
+
+Floats = NDArray[np.floating]
+
+
+@storable
+class SORS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+    """Sparse Online Relative Similarity (SORS) learns a bilinear similarity that is mostly diagonal from triplets.
+
+    ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with the gradient G, and a round is
+
+        argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal:
+
+    a step of eta along the gradient, then every entry off the diagonal is drawn towards 0 by eta lambda. M starts
+    as the identity. A triplet costs O(d^2) time; the model takes as much memory.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.01
+        eta.
+    sparsity : float, default=0.01
+        lambda. With 0, SORS is OASIS with steps of one length.
+    normalize : bool, default=True
+        Whether items are scaled to unit length first: dot products favour long items.
+    n_constraints : int, default=10000
+        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The table that constraints of indices point into. An array or a memory map is never copied.
+    dtype : {"float32", "float64"}, default="float32"
+        What the model computes in.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (d, d)
+        M, a copy.
+    n_seen_, utilization_
+        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+
+    See Also
+    --------
+    AdaSORS : the same with a step length for each entry.
+
+    Notes
+    -----
+    There are scores and no distances: `transform` raises `NoDistanceError`.
+
+    References
+    ----------
+    D. Yao et al.: Sparse Online Relative Similarity Learning. ICDM, 2015. arXiv:2104.07501.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oahu import SORS
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SORS(random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.01,
+        *,
+        sparsity: float = 0.01,
+        normalize: bool = True,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.sparsity = sparsity
+        self.normalize = normalize
+        self.n_constraints = n_constraints
+        self.preprocessor = preprocessor
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @property
+    def matrix_(self) -> Floats:
+        return self._require_fitted().arrays["matrix"].copy()
+
+    def _check_parameters(self) -> None:
+        check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
+        check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
+        check_choice(self, "normalize", self.normalize, (False, True))
+        super()._check_parameters()
+
+    def _start(self, n_features: int) -> Arrays:
+        return {"matrix": np.eye(n_features, dtype=self.dtype)}
+
+    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+        items = scaled_items(block, self.normalize)
+        return int(_learn(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used))
+
+    def _made(self, state: ArrayState) -> BilinearMetric:
+        return BilinearMetric.frozen(state.arrays["matrix"], self.normalize, state.n_seen)
+
+
+@storable
+class AdaSORS(SORS):
+    """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step length for each entry.
+
+    The step of an entry, of its gradient and of its shrinking, is ``eta / (delta + H_ij)`` with H_ij the root of
+    the sum of its squared gradients so far. A triplet costs O(d^2) time; the model takes twice the memory of SORS.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.001
+        eta.
+    sparsity : float, default=1e-4
+        lambda.
+    delta : float, default=0.01
+        Keeps the first steps of an entry short; smaller than the gradients.
+    normalize, n_constraints, preprocessor, dtype, random_state
+        As for `SORS`.
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (d, d)
+        M, a copy.
+    n_seen_, utilization_
+        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+
+    References
+    ----------
+    D. Yao et al.: Sparse Online Relative Similarity Learning. ICDM, 2015. arXiv:2104.07501.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oahu import AdaSORS
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AdaSORS(random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        *,
+        sparsity: float = 1e-4,
+        delta: float = 0.01,
+        normalize: bool = True,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            sparsity=sparsity,
+            normalize=normalize,
+            n_constraints=n_constraints,
+            preprocessor=preprocessor,
+            dtype=dtype,
+            random_state=random_state,
+        )
+        self.delta = delta
+
+    def _check_parameters(self) -> None:
+        check_real(self, "delta", self.delta, 0.0, np.inf)
+        super()._check_parameters()
+
+    def _start(self, n_features: int) -> Arrays:
+        return super()._start(n_features) | {"squares": np.zeros((n_features, n_features), self.dtype)}
+
+    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+        items = scaled_items(block, self.normalize)
+        rate, sparsity, delta = float(self.learning_rate), float(self.sparsity), float(self.delta)
+        return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
+
+
+@kernel
+def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]) -> int:
+    d = matrix.shape[0]
+    dtype = matrix.dtype
+    difference, along = np.empty(d, dtype), np.empty(d, dtype)
+    most = limit(matrix)
+    shrink, zero = dtype.type(rate * sparsity), dtype.type(0)
+    for t in range(triplets.shape[0]):
+        anchor = triplets[t, 0]
+        for j in range(d):
+            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
+        project(matrix, difference, along)
+        loss = 1.0 - float(dot(anchor, along))
+        size = largest(anchor) * largest(difference)
+        if not (rate * size < most and abs(loss) < most * most):  # also when one is NaN
+            return t
+        used[t] = loss > 0.0 and size > 0.0
+        if loss <= 0.0 and sparsity == 0.0:
+            continue
+        step = dtype.type(rate if loss > 0.0 else 0.0)
+        for i in range(d):
+            row, scale = matrix[i], step * anchor[i]
+            kept = row[i] + scale * difference[i]  # the diagonal is not shrunk
+            for j in range(d):
+                moved = row[j] + scale * difference[j]
+                row[j] = max(moved - shrink, zero) + min(moved + shrink, zero)
+            row[i] = kept
+    return LEARNED
+
+
+@kernel
+def _learn_adaptive(
+    triplets: Floats,
+    matrix: Floats,
+    squares: Floats,
+    rate: float,
+    sparsity: float,
+    delta: float,
+    used: NDArray[np.bool_],
+) -> int:
+    d = matrix.shape[0]
+    dtype = matrix.dtype
+    difference, along = np.empty(d, dtype), np.empty(d, dtype)
+    most = limit(matrix)
+    eta, lam, least, zero = dtype.type(rate), dtype.type(sparsity), dtype.type(delta), dtype.type(0)
+    for t in range(triplets.shape[0]):
+        anchor = triplets[t, 0]
+        for j in range(d):
+            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
+        project(matrix, difference, along)
+        loss = 1.0 - float(dot(anchor, along))
+        size = largest(anchor) * largest(difference)
+        if not (size * size < most and rate * size < most and abs(loss) < most * most):  # also when one is NaN
+            return t
+        used[t] = loss > 0.0 and size > 0.0
+        if loss <= 0.0 and sparsity == 0.0:
+            continue
+        active = dtype.type(1.0 if loss > 0.0 else 0.0)
+        for i in range(d):
+            row, sums, scale = matrix[i], squares[i], active * anchor[i]
+            here = scale * difference[i]
+            kept = row[i] + eta / (least + math.sqrt(sums[i] + here * here)) * here
+            for j in range(d):
+                gradient = scale * difference[j]
+                sums[j] += gradient * gradient
+                step = eta / (least + math.sqrt(sums[j]))
+                moved = row[j] + step * gradient
+                row[j] = max(moved - step * lam, zero) + min(moved + step * lam, zero)
+            row[i] = kept
+    return LEARNED

@@ -1,0 +1,181 @@
+"""What every metric offers: a frozen value that scores how alike items are."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.arrays import as_array, as_table, check_items
+from oahu.exceptions import InvalidInputError, OverflowedItemError
+from oahu.metrics import files
+
+__all__ = ["DistanceMetric", "Metric", "Space", "Whole", "on_unit_sphere", "read_only"]
+
+Floats = NDArray[np.floating]
+
+
+class Space(Protocol):
+    """A space that a metric measures in: how much it counts, and how items get there."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    def encode(self, X: ArrayLike) -> Floats:
+        """(n_items, n_features) to (n_items, dimensions of the space)."""
+        ...
+
+
+class Metric(ABC):
+    """A frozen, versioned similarity. Learners hand it out; what they learn afterwards does not touch it."""
+
+    version: int  # how many constraints it has learned from
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """d: the number of features of an item."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """What the metric computes in."""
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether items may come as a sparse matrix."""
+        return False
+
+    @abstractmethod
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        """How alike a tuple's first item is to each of its others: (m * size, d) items to (size - 1, m).
+
+        The items were checked. `OverflowedItemError` names the row of one whose score is not finite.
+        """
+
+    def score(self, a: Any, b: Any) -> Any:
+        """How alike items are, higher is more: two vectors give a float, two (n, n_features) arrays give (n,)."""
+        one = np.ndim(a) == 1 and not hasattr(a, "tocsr")
+        left, right = (self._check(np.asarray(side)[None] if one else side) for side in (a, b))
+        if left.shape != right.shape:
+            raise InvalidInputError(
+                f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
+            )
+        if hasattr(left, "tocsr"):
+            from scipy import sparse
+
+            both = sparse.vstack([left, right]).tocsr()
+            order = np.arange(2 * left.shape[0]).reshape(2, -1).T.ravel()
+            scores = self.scores_to_first(both[order], 2)[0]
+        else:
+            both = np.stack([np.asarray(left), np.asarray(right)], axis=1)
+            scores = self.scores_to_first(both.reshape(-1, both.shape[2]), 2)[0]
+        return float(scores[0]) if one else scores
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the metric to a file that `oahu.load` reads."""
+        files.save(self, path)  # type: ignore[arg-type]
+
+    def _check(self, X: Any) -> Any:
+        """Items, checked to be finite and to have the right features."""
+        if self.accepts_sparse and hasattr(X, "tocsr"):
+            items = as_table(X, "items", accept_sparse=True)
+        else:
+            items = as_array(X, "items")
+        if items.ndim != 2 or not items.shape[0]:
+            raise InvalidInputError(
+                "Items must have shape (n_items, n_features), at least one of them. "
+                f"Got an array of shape {items.shape} instead."
+            )
+        if items.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"X has {items.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features} features as input."
+            )
+        check_items(items, self.dtype)
+        return items
+
+    def _refuse(self, wrong: Any) -> None:
+        """`OverflowedItemError` for the first item that is marked, if one is."""
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise OverflowedItemError(
+                f"Item {row} is too large for the model's {self.dtype}: its embedding overflows. Scale the "
+                "features to a usual range.",
+                row,
+            )
+
+    def _refuse_tuples(self, scores: NDArray[Any], items: Any, size: int) -> None:
+        """`OverflowedItemError` for the largest item of the first tuple with a score that is not finite, if any."""
+        wrong = ~np.isfinite(scores).all(axis=0)
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0]) * size
+            largest = abs(items[first : first + size]).max(axis=1)
+            at = first + int(np.argmax(largest.toarray() if hasattr(largest, "tocsr") else largest))
+            self._refuse(np.arange(items.shape[0]) == at)
+
+
+class DistanceMetric(Metric):
+    """A metric with distances, and with vectors whose Euclidean distances they are."""
+
+    @property
+    @abstractmethod
+    def spaces(self) -> tuple[Space, ...]:
+        """The spaces it measures in, each with its weight; the weights sum to 1."""
+
+    @abstractmethod
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        """`transform` for items that are known to be finite and to have the right features."""
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """One vector per item, Euclidean in the metric's distance."""
+        return self.transform_checked(self._check(X))
+
+    def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
+        """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
+        left, right = as_array(a, "items"), as_array(b, "items")
+        if left.shape != right.shape or left.ndim not in (1, 2):
+            raise InvalidInputError(
+                f"distance compares two items or two arrays of as many items. "
+                f"Got shapes {left.shape} and {right.shape} instead."
+            )
+        return -self.score(left, right)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The one space of a metric that has one."""
+
+    metric: DistanceMetric
+    name: str = "whole"
+    weight: float = 1.0
+
+    def encode(self, X: ArrayLike) -> Floats:
+        """The items' vectors: (n_items, n_features) to (n_items, dimensions)."""
+        return self.metric.transform(X)
+
+
+def on_unit_sphere(vectors: Floats) -> Floats:
+    """Scale rows to length 1, also where their squares over- or underflow; a zero row stays zero."""
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    extreme = ~((squares > 1e-30) & (squares < 1e30))
+    if extreme.any():
+        largest = np.abs(vectors).max(axis=1, where=extreme[:, None], initial=0)
+        vectors = vectors / np.where(largest > 0, largest, 1)[:, None].astype(vectors.dtype)
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+    lengths = np.sqrt(np.where(squares > 0, squares, 1))
+    return np.asarray(vectors / lengths[:, None])
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that cannot be written to."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,82 @@
+"""Metrics that nobody learned: the floor under every comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.metrics.base import DistanceMetric, Whole, on_unit_sphere
+from oahu.metrics.files import Content, storable
+
+__all__ = ["CosineMetric", "EuclideanMetric"]
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class _FixedMetric(DistanceMetric):
+    features: int
+    type: str = "float32"
+    version: int = 0
+
+    @property
+    def n_features(self) -> int:
+        return self.features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.type)
+
+    @property
+    def spaces(self) -> tuple[Whole]:
+        return (Whole(self),)
+
+    def _to_content(self) -> Content:
+        return Content({"version": self.version, "features": self.features, "type": self.type}, {})
+
+    @classmethod
+    def _from_content(cls, content: Content) -> Any:
+        if content.state["type"] not in ("float32", "float64") or not content.count("features"):
+            raise ValueError(f"no metric has {content.state!r}")
+        return cls(content.count("features"), content.state["type"], content.count("version"))
+
+
+@storable
+class EuclideanMetric(_FixedMetric):
+    """Plain Euclidean distance between items as they are.
+
+    >>> EuclideanMetric(2).distance([0.0, 0.0], [3.0, 4.0])
+    5.0
+    """
+
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        return np.array(items, dtype=self.dtype)
+
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.square(tuples[:, 1:] - tuples[:, :1]).sum(axis=2, dtype=np.float64)
+            scores: NDArray[np.float64] = -np.sqrt(apart).T
+        self._refuse_tuples(scores, items, size)
+        return scores
+
+
+@storable
+class CosineMetric(_FixedMetric):
+    """Euclidean distance between items scaled to unit length: it ranks as the cosine does. 0 stays 0.
+
+    >>> CosineMetric(2).distance([2.0, 0.0], [7.0, 0.0])
+    0.0
+    """
+
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        vectors = on_unit_sphere(items.astype(self.dtype, copy=False))
+        self._refuse(~np.isfinite(vectors).all(axis=1))
+        return vectors
+
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        vectors = self.transform_checked(items).reshape(len(items) // size, size, -1).astype(np.float64)
+        return np.asarray(-np.linalg.norm(vectors[:, 1:] - vectors[:, :1], axis=2).T)

@@ -1,0 +1,214 @@
+"""Linear metrics: a Mahalanobis distance, and a bilinear similarity that has scores only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.exceptions import InvalidInputError, NoDistanceError
+from oahu.metrics.base import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
+from oahu.metrics.files import Content, storable
+
+__all__ = ["BilinearMetric", "MahalanobisMetric"]
+
+Floats = NDArray[np.floating]
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class MahalanobisMetric(DistanceMetric):
+    """``D(a, b) = ||L (a - b)||``: the Mahalanobis distance of ``M = L^T L``.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n_dimensions, n_features)
+        L: `transform` is ``X L^T``.
+    version : int
+        How many constraints the metric has learned from.
+
+    Examples
+    --------
+    >>> metric = MahalanobisMetric.from_matrix(np.diag([4.0, 1.0]))
+    >>> metric.distance([0.0, 0.0], [1.0, 0.0])
+    2.0
+    """
+
+    factor: Floats = field(repr=False)
+    version: int = 0
+
+    @classmethod
+    def frozen(cls, factor: Floats, version: int) -> MahalanobisMetric:
+        """A metric of its own read-only copy."""
+        return cls(read_only(factor), version)
+
+    @classmethod
+    def from_matrix(cls, matrix: Floats, version: int = 0) -> MahalanobisMetric:
+        """The metric of a symmetric M; what rounding left of negative eigenvalues is taken as 0. Costs O(d^3)."""
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise InvalidInputError(f"M must be a square matrix of finite numbers. Got shape {matrix.shape}.")
+        dtype = matrix.dtype if matrix.dtype.kind == "f" else np.dtype(np.float64)
+        values, vectors = np.linalg.eigh(matrix.astype(np.float64))
+        factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+        return cls.frozen(factor.astype(dtype), version)
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """M, (n_features, n_features)."""
+        factor = self.factor.astype(np.float64)
+        return np.asarray(factor.T @ factor)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.factor.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.factor.dtype
+
+    @property
+    def spaces(self) -> tuple[Whole]:
+        return (Whole(self),)
+
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            vectors: Floats = items.astype(self.dtype, copy=False) @ self.factor.T
+        self._refuse(~np.isfinite(vectors).all(axis=1))
+        return vectors
+
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        # The difference first: what the items have in common would cost digits after the product.
+        tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = ((tuples[:, 1:] - tuples[:, :1]) @ self.factor.T).astype(np.float64)
+            scores: NDArray[np.float64] = -np.sqrt(np.square(apart).sum(axis=2)).T
+        self._refuse_tuples(scores, items, size)
+        return scores
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies and pickles are as read-only as the original."""
+        return MahalanobisMetric.frozen, (self.factor, self.version)
+
+    def _to_content(self) -> Content:
+        return Content({"version": self.version}, {"factor": self.factor})
+
+    @classmethod
+    def _from_content(cls, content: Content) -> MahalanobisMetric:
+        return cls.frozen(content.array("factor", (None, None)), content.count("version"))
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class BilinearMetric(Metric):
+    """``S(a, b) = a^T W b``: a similarity without a distance. It need not be symmetric.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_features, n_features), or (n_features,) for a diagonal
+        W.
+    normalize : bool
+        Whether items are scaled to unit length first, so that long ones are not favoured.
+    version : int
+        How many constraints the metric has learned from.
+
+    Examples
+    --------
+    >>> metric = BilinearMetric(np.array([[0.0, 1.0], [0.0, 0.0]]), normalize=False)
+    >>> metric.score([1.0, 0.0], [0.0, 1.0]), metric.score([0.0, 1.0], [1.0, 0.0])
+    (1.0, 0.0)
+    """
+
+    matrix: Floats = field(repr=False)
+    normalize: bool = True
+    version: int = 0
+
+    @classmethod
+    def frozen(cls, matrix: Floats, normalize: bool, version: int) -> BilinearMetric:
+        """A metric of its own read-only copy."""
+        return cls(read_only(matrix), normalize, version)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return True
+
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        rows = items.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = unit_rows(rows) if self.normalize else rows
+            first = rows[::size]
+            if hasattr(rows, "tocsr"):
+                mapped = first.multiply(self.matrix).tocsr() if self.matrix.ndim == 1 else first @ self.matrix
+                columns = [np.asarray(rows[k::size].multiply(mapped).sum(axis=1)).ravel() for k in range(1, size)]
+            else:
+                mapped = first * self.matrix if self.matrix.ndim == 1 else first @ self.matrix
+                columns = [np.einsum("ij,ij->i", mapped, rows[k::size]) for k in range(1, size)]
+        scores = np.array(columns, dtype=np.float64)
+        self._refuse_tuples(scores, items, size)
+        return scores
+
+    @cached_property
+    def _nearest(self) -> MahalanobisMetric:
+        matrix = np.diag(self.matrix) if self.matrix.ndim == 1 else self.matrix
+        return MahalanobisMetric.from_matrix((matrix + matrix.T) / 2, self.version)
+
+    def nearest_distance(self) -> MahalanobisMetric:
+        """The Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2. Costs O(d^3).
+
+        The nearest thing to W that has distances, in Frobenius norm. Give it items of unit length where this metric
+        normalizes.
+        """
+        return self._nearest
+
+    def transform(self, X: Any) -> NoReturn:
+        """A bilinear similarity has no vectors: `NoDistanceError`."""
+        self._no_distance("vectors")
+
+    def distance(self, a: Any, b: Any) -> NoReturn:
+        """A bilinear similarity has no distances: `NoDistanceError`."""
+        self._no_distance("distances")
+
+    def _no_distance(self, what: str) -> NoReturn:
+        raise NoDistanceError(
+            f"A BilinearMetric has no {what}: a^T W b need not be symmetric, nor 0 for an item and itself. Use "
+            "score(a, b), or nearest_distance(), the nearest metric that has them."
+        )
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies and pickles are as read-only as the original."""
+        return BilinearMetric.frozen, (self.matrix, self.normalize, self.version)
+
+    def _to_content(self) -> Content:
+        return Content({"version": self.version, "normalize": self.normalize}, {"matrix": self.matrix})
+
+    @classmethod
+    def _from_content(cls, content: Content) -> BilinearMetric:
+        d = len(content.arrays["matrix"])
+        diagonal = content.arrays["matrix"].ndim == 1
+        normalize = content.state["normalize"]
+        if not isinstance(normalize, bool):
+            raise ValueError(f"normalize cannot be {normalize!r}")
+        return cls.frozen(
+            content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version")
+        )
+
+
+def unit_rows(rows: Any) -> Any:
+    """Rows scaled to unit length, dense or CSR; a zero row stays zero."""
+    if not hasattr(rows, "tocsr"):
+        return on_unit_sphere(rows)
+    scaled = rows.tocsr(copy=True)
+    lengths = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
+    scaled.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(scaled.indptr)).astype(scaled.dtype)
+    return scaled
