@@ -1,6 +1,7 @@
 """What the checks share: the learners, some data, and what "bit for bit the same" means.
 
-Every check takes `make` and so runs for every learner. A new learner gets all of them by one line in `LEARNERS`.
+A check that takes `make` runs for every learner that `oahu.learners.LEARNERS` names: a new one gets all of them for
+free. Checks of what only some learners have take one of the other `KINDS`.
 """
 
 from __future__ import annotations
@@ -13,61 +14,114 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from oahu import OAHU
-from oahu.learners.base import TripletLearner
+import oahu
+from oahu.learners import LEARNERS as NAMES
+from oahu.learners.base import Learner as AnyLearner
+from oahu.learners.base import PairLearner, TripletLearner, WithDistances
 
-Learner = TripletLearner[Any]
+Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
 Snapshot = dict[str, Any]
 
 N_FEATURES = 5
 
 
-def small_oahu(**parameters: Any) -> OAHU:
-    """Small enough to learn thousands of triplets in no time."""
-    small = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "n_constraints": 60, "random_state": 0}
-    return OAHU(**(small | parameters))
+#: What makes a learner small enough for thousands of constraints in no time, and at home with the data below.
+SMALL: dict[str, dict[str, Any]] = {
+    "OAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4},
+    "OPML": {"gamma": 1e-4, "too_long": "skip"},
+}
 
 
-#: Every learner, small and seeded; keyword arguments override its parameters.
-LEARNERS: dict[str, Factory] = {"OAHU": small_oahu}
+def small(name: str) -> Factory:
+    """Makes a small and seeded learner; keyword arguments override its parameters."""
+    learner_class = getattr(oahu, name)
+    defaults = {"n_constraints": 60, "random_state": 0} | SMALL.get(name, {})
 
-#: Checks of scikit-learn that cannot hold for a learner of triplets, and why.
-NOT_FOR_TRIPLETS = {
-    "check_fit_score_takes_y": (
-        "It calls partial_fit(X, y) with items and labels. partial_fit learns the triplets it is given, in order; "
-        "labels say nothing about which triplets, and in which order, so they are refused there. "
-        "fit and score do take y."
-    ),
+    def make(**parameters: Any) -> Learner:
+        learner: Learner = learner_class(**(defaults | parameters))
+        return learner
+
+    make.__name__ = name
+    return make
+
+
+#: Every learner, small and seeded.
+LEARNERS: dict[str, Factory] = {name: small(name) for name in NAMES}
+
+#: Learners by what they are, as fixtures that make them.
+KINDS: dict[str, Callable[[type], bool]] = {
+    "make": lambda learner: True,
+    "make_learning": lambda learner: learner not in (oahu.Euclidean, oahu.Cosine),
+    "make_with_distances": lambda learner: issubclass(learner, WithDistances),
+    "make_scores_only": lambda learner: not issubclass(learner, WithDistances),
+    "make_of_pairs": lambda learner: issubclass(learner, PairLearner),
+    "make_of_triplets": lambda learner: issubclass(learner, TripletLearner),
+    "make_dense": lambda learner: not learner.accepts_sparse,
+    "make_drawing": lambda learner: learner is not oahu.OPML,  # which constructs its triplets itself
+    "make_on_sphere": lambda learner: "normalize" in learner().get_params() or learner is oahu.Cosine,
+    "make_off_sphere": lambda learner: "normalize" not in learner().get_params() and learner is not oahu.Cosine,
+    "make_oahu": lambda learner: learner is oahu.OAHU,
+}
+
+_LABELS_ARE_NOT_CONSTRAINTS = (
+    "It calls partial_fit(X, y) with items and labels. partial_fit learns the constraints it is given, in order; "
+    "labels say nothing about which constraints, and in which order, so they are refused there. fit and score do "
+    "take y."
+)
+
+#: Checks of scikit-learn that cannot hold for a learner of constraints, and why.
+NOT_FOR_CONSTRAINTS = {
+    "check_fit_score_takes_y": _LABELS_ARE_NOT_CONSTRAINTS,
     "check_n_features_in_after_fitting": (
-        "It ends with partial_fit(X, y) on items and labels, which a stream of triplets does not take. That fit, "
-        "transform, score and partial_fit refuse another number of features is checked in test_bad_input.py."
+        "It ends with partial_fit(X, y) on items and labels, which a stream of constraints does not take. That "
+        "fit, transform, score and partial_fit refuse another number of features is checked in test_bad_input.py."
     ),
 }
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Cross scikit-learn's checks with the learners for tests that take ``estimator`` and ``check``."""
+    """Cross tests with the learners that they ask for, and scikit-learn's checks with all of them."""
     if {"estimator", "check"} <= set(metafunc.fixturenames):
-        learners = [make() for make in LEARNERS.values()]
-        crossed = parametrize_with_checks(learners, expected_failed_checks=lambda _: NOT_FOR_TRIPLETS)
+        crossed = parametrize_with_checks(
+            [make() for make in LEARNERS.values()],
+            # OPML takes labelled streams, so it passes them all.
+            expected_failed_checks=lambda learner: {} if isinstance(learner, oahu.OPML) else NOT_FOR_CONSTRAINTS,
+        )
         metafunc.parametrize(*crossed.mark.args, **crossed.mark.kwargs)
+    for kind, belongs in KINDS.items():
+        if kind in metafunc.fixturenames:
+            chosen = [name for name in NAMES if belongs(getattr(oahu, name))]
+            metafunc.parametrize(kind, [LEARNERS[name] for name in chosen], ids=chosen)
 
 
 # -- learners --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session", params=LEARNERS.values(), ids=LEARNERS.keys())
-def make(request: pytest.FixtureRequest) -> Factory:
-    """Makes a small learner, with the parameters it is given."""
-    factory: Factory = request.param
-    return factory
+@pytest.fixture(scope="session")
+def factories() -> dict[str, Factory]:
+    """What makes each learner, by its name."""
+    return LEARNERS
 
 
 @pytest.fixture(scope="session")
-def make_oahu() -> Factory:
-    """Makes a small OAHU, for what only OAHU has."""
-    return small_oahu
+def per_triplet() -> Callable[[Learner], int]:
+    """How many constraints a triplet is to a learner."""
+    return lambda learner: 2 if isinstance(learner, PairLearner) else 1
+
+
+@pytest.fixture(scope="session")
+def seen() -> Callable[[Any, Any], NDArray[Any]]:
+    """What a learner or its metric makes of items: their vectors, or if it has scores only, those of neighbours."""
+
+    def seen(model: Any, items: NDArray[Any]) -> NDArray[Any]:
+        if isinstance(model, WithDistances | oahu.metrics.DistanceMetric):
+            return np.asarray(model.transform(items))
+        if isinstance(model, oahu.BilinearMetric):
+            return np.asarray(model.score(items, np.roll(items, 1, axis=0)))
+        return np.asarray(model.pair_score(np.stack([items, np.roll(items, 1, axis=0)], axis=1)))
+
+    return seen
 
 
 # -- data: read-only, so that no test can spoil another's ------------------------------------------------

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from oahu import InvalidInputError, RefusedConstraintError
-from oahu.learners.base import TripletLearner
+from oahu import InvalidInputError, Pairs, RefusedConstraintError
+from oahu.learners.base import Learner as AnyLearner
 
-Learner = TripletLearner[Any]
+Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
 Take = Callable[[Learner], Any]
 
@@ -68,7 +68,6 @@ BAD_TRIPLETS: dict[str, tuple[Any, str]] = {
     "one triplet without its axis": (TRIPLETS[0], r"shape \(3, 5\) are indices.*there is none.*preprocessor="),
     "indices without a table": (INDICES, r"shape \(6, 3\) are indices.*there is none.*preprocessor="),
     "four dimensions": (TRIPLETS[None], r"shape \(n, 3, n_features\).*4 dimension\(s\), shape \(1, 9, 3, 5\)"),
-    "pairs": (PAIRS, r"triplet has 3 items.*\(n, 3, n_features\). Got \(9, 2, 5\)"),
     "quadruples": (np.zeros((9, 4, 5)), r"triplet has 3 items.*\(n, 3, n_features\). Got \(9, 4, 5\)"),
 }
 
@@ -101,9 +100,11 @@ def test_bad_triplets_change_nothing(
     assert_unchanged_by(lambda learner: getattr(learner, method)(data), learner, snapshot)
 
 
-def test_what_is_too_large_for_float32_is_learned_in_float64(make: Factory) -> None:
+def test_what_is_too_large_for_float32_is_learned_in_float64(
+    make: Factory, per_triplet: Callable[[Learner], int]
+) -> None:
     learner = make(dtype="float64").partial_fit(put(TRIPLETS, (2, 0, 1), 1e39))
-    assert learner.n_seen_ == len(TRIPLETS)
+    assert learner.n_seen_ == len(TRIPLETS) * per_triplet(learner)
 
 
 # -- constraints as indices ------------------------------------------------------------------------------
@@ -125,7 +126,6 @@ BAD_INDICES: dict[str, tuple[Any, str]] = {
     "an empty list": ([], r"\(n, 3\) with preprocessor=.*shape \(0,\)"),
     "a number": (3, r"\(n, 3\) with preprocessor=.*0 dimension\(s\)"),
     "one triplet without its axis": (INDICES[0], r"\(n, 3\) with preprocessor=.*shape \(3,\)"),
-    "pairs": (INDICES[:, :2], r"triplet has 3 items.*shape \(n, 3\). Got \(6, 2\)"),
     "quadruples": (np.zeros((6, 4), int), r"triplet has 3 items.*shape \(n, 3\). Got \(6, 4\)"),
 }
 
@@ -168,7 +168,6 @@ BAD_TABLES: dict[str, tuple[Any, str]] = {
     "ragged": ([[1.0, 2.0], [1.0]], "features of preprocessor are ragged"),
     "an object inside": (put(TABLE, (0, 0), object(), object), "features of preprocessor must be numbers"),
     "a function": (lambda index: TABLE[index], "features of preprocessor must be numbers.*'function'"),
-    "a sparse matrix": (sparse.csr_matrix(TABLE), "features of preprocessor must be a dense array"),
 }
 
 
@@ -189,6 +188,13 @@ def test_a_bad_preprocessor_changes_nothing(
 ) -> None:
     learner = learner_of(make, fitted).set_params(preprocessor=table)
     assert_unchanged_by(lambda learner: getattr(learner, method)(INDICES), learner, snapshot)
+
+
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_a_sparse_preprocessor_is_an_error_that_says_so(make_dense: Factory, fitted: bool, method: str) -> None:
+    learner = learner_of(make_dense, fitted).set_params(preprocessor=sparse.csr_matrix(TABLE))
+    with pytest.raises(InvalidInputError, match="features of preprocessor must be a dense array"):
+        getattr(learner, method)(INDICES)
 
 
 def test_a_bad_item_that_no_triplet_names_does_no_harm(make: Factory, saved: Callable[[Learner], bytes]) -> None:
@@ -240,9 +246,9 @@ OTHER_FEATURES: dict[str, Take] = {
     "learn_one": lambda learner: learner.learn_one(*TRIPLETS[0, :, :3]),
     "score": lambda learner: learner.score(TRIPLETS[:, :, :3]),
     "score with labels": lambda learner: learner.score(TABLE[:, :3], LABELS),
-    "pair_distance": lambda learner: learner.pair_distance(PAIRS[:, :, :3]),
+    "score of pairs": lambda learner: learner.score(PAIRS[:, :, :3], np.ones(9)),
     "pair_score": lambda learner: learner.pair_score(PAIRS[:, :, :3]),
-    "transform": lambda learner: learner.transform(TABLE[:, :3]),
+    "metric": lambda learner: learner.metric().score(TABLE[:, :3], TABLE[:, :3]),
 }
 
 
@@ -258,6 +264,17 @@ def test_another_number_of_features_changes_nothing_learned(
     make: Factory, learned: Callable[[Learner], Any], take: Take
 ) -> None:
     assert_unchanged_by(take, learner_of(make, fitted=True), learned)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [lambda learner: learner.transform(TABLE[:, :3]), lambda learner: learner.pair_distance(PAIRS[:, :, :3])],
+    ids=["transform", "pair_distance"],
+)
+def test_another_number_of_features_has_no_vectors_and_distances(make_with_distances: Factory, take: Take) -> None:
+    learner = learner_of(make_with_distances, fitted=True)
+    with pytest.raises(InvalidInputError, match=r"X has 3 features, but \w+ is expecting 5 features"):
+        take(learner)
 
 
 # -- one triplet -----------------------------------------------------------------------------------------
@@ -342,24 +359,96 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("data", "message"), BAD_PAIRS.values(), ids=BAD_PAIRS.keys())
-@pytest.mark.parametrize("method", ["pair_distance", "pair_score"])
-def test_bad_pairs_are_an_error_that_says_what_and_where(
-    make: Factory, method: str, data: Any, message: str
-) -> None:
+def test_bad_pairs_are_an_error_that_says_what_and_where(make: Factory, data: Any, message: str) -> None:
     learner = learner_of(make, fitted=True)
     with pytest.raises(InvalidInputError, match=message):
-        getattr(learner, method)(data)
+        learner.pair_score(data)
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_PAIRS.values(), ids=BAD_PAIRS.keys())
+def test_bad_pairs_have_no_distance(make_with_distances: Factory, data: Any, message: str) -> None:
+    learner = learner_of(make_with_distances, fitted=True)
+    with pytest.raises(InvalidInputError, match=message):
+        learner.pair_distance(data)
 
 
 @pytest.mark.parametrize("data", [data for data, _ in BAD_PAIRS.values()], ids=BAD_PAIRS.keys())
 def test_bad_pairs_change_nothing(make: Factory, snapshot: Callable[[Learner], Any], data: Any) -> None:
-    assert_unchanged_by(lambda learner: learner.pair_distance(data), learner_of(make, True), snapshot)
+    assert_unchanged_by(lambda learner: learner.pair_score(data), learner_of(make, True), snapshot)
 
 
 def test_a_pair_index_past_the_end_is_named(make: Factory) -> None:
     learner = learner_of(make, fitted=True, preprocessor=TABLE)
     with pytest.raises(InvalidInputError, match=r"second item of pair 1 is row 20 of preprocessor.*rows 0 to 19"):
-        learner.pair_distance([[0, 1], [2, 20]])
+        learner.pair_score([[0, 1], [2, 20]])
+
+
+# -- pairs to learn from ---------------------------------------------------------------------------------
+
+SAME = np.where(np.arange(9) % 2 == 0, 1, -1)
+
+#: Pairs as values and their y, for a learner of pairs.
+BAD_LABELLED_PAIRS: dict[str, tuple[Any, Any, str]] = {
+    "no y": (PAIRS, None, r"Pairs need y: \+1 .* -1 "),
+    "too few": (PAIRS, SAME[:8], r"each of the 9 pairs.*shape \(9,\). Got \(8,\)"),
+    "one for all": (PAIRS, 1, r"shape \(9,\). Got \(\)"),
+    "two columns": (PAIRS, np.stack([SAME, SAME], axis=1), r"shape \(9,\). Got \(9, 2\)"),
+    "zeros": (PAIRS, np.where(SAME == 1, 1, 0), r"\+1 .* -1 .* Got 0 for pair 1 "),
+    "two": (PAIRS, put(SAME, (4,), 2), "Got 2 for pair 4 "),
+    "NaN": (PAIRS, put(SAME, (3,), np.nan, float), "Got nan for pair 3 "),
+    "words": (PAIRS, np.full(9, "same"), "Got 'same' for pair 0 "),
+    "None inside": (PAIRS, [1] * 8 + [None], "Got None for pair 8 "),
+    "triplets with y": (TRIPLETS, SAME, r"pair has 2 items.*\(n, 2, n_features\). Got \(9, 3, 5\)"),
+    "NaN in an item": (put(PAIRS, (3, 1, 2), np.nan), SAME, r"NaN: the second item of pair 3 at feature 2\b"),
+    "no pairs": (PAIRS[:0], SAME[:0], r"no pairs: the shape is \(0, 2, 5\)"),
+}
+
+
+@pytest.mark.parametrize(("data", "y", "message"), BAD_LABELLED_PAIRS.values(), ids=BAD_LABELLED_PAIRS.keys())
+@pytest.mark.parametrize(("fitted", "method"), [case for case in TAKING_TRIPLETS if "score" not in case.id])
+def test_bad_pairs_to_learn_from_are_an_error_that_says_what(
+    make_of_pairs: Factory, fitted: bool, method: str, data: Any, y: Any, message: str
+) -> None:
+    learner = learner_of(make_of_pairs, fitted)
+    with pytest.raises(InvalidInputError, match=message):
+        getattr(learner, method)(data, y)
+
+
+@pytest.mark.parametrize(
+    ("data", "y"), [case[:2] for case in BAD_LABELLED_PAIRS.values()], ids=BAD_LABELLED_PAIRS.keys()
+)
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_bad_pairs_to_learn_from_change_nothing(
+    make_of_pairs: Factory, snapshot: Callable[[Learner], Any], fitted: bool, data: Any, y: Any
+) -> None:
+    assert_unchanged_by(lambda learner: learner.partial_fit(data, y), learner_of(make_of_pairs, fitted), snapshot)
+
+
+@pytest.mark.parametrize(("fitted", "method"), TAKING_TRIPLETS)
+def test_triplet_learners_given_pairs_say_what_they_need(
+    make_of_triplets: Factory, fitted: bool, method: str
+) -> None:
+    learner = learner_of(make_of_triplets, fitted)
+    with pytest.raises(InvalidInputError, match=r"triplet has 3 items.*Got \(9, 2, 5\).*Pairs.*triplets\(\)"):
+        getattr(learner, method)(PAIRS)
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_triplet_learners_given_labelled_pairs_say_what_they_need(make_of_triplets: Factory, method: str) -> None:
+    learner = make_of_triplets()
+    with pytest.raises(InvalidInputError, match=r"learns from triplets. Got pairs.*triplets\(\)"):
+        getattr(learner, method)(Pairs(PAIRS, SAME))
+
+
+@pytest.mark.parametrize("items", [(A,), (A, P, N, A), ()], ids=["one", "four", "none"])
+def test_a_constraint_has_two_or_three_items(make: Factory, items: tuple[Any, ...]) -> None:
+    with pytest.raises(InvalidInputError, match=f"two items and y=, or three. Got {len(items)} items"):
+        make().learn_one(*items)
+
+
+def test_pairs_of_one_kind_cannot_be_scored(make: Factory) -> None:
+    with pytest.raises(InvalidInputError, match="some that are alike and some that are not"):
+        learner_of(make, fitted=True).score(PAIRS, np.ones(9))
 
 
 # -- items and labels ------------------------------------------------------------------------------------
@@ -374,21 +463,30 @@ BAD_ITEMS: dict[str, tuple[Any, str]] = {
     "words": (np.full((20, 5), "one"), "string"),
     "complex": (TABLE + 1j, "[Cc]omplex"),
     "an object inside": (put(TABLE, (3, 1), object(), object), "number, not 'object'"),
-    "a sparse matrix": (sparse.csr_matrix(TABLE), "[Ss]parse"),
-    "a sparse array": (sparse.csr_array(TABLE), "[Ss]parse"),
     "no items": (TABLE[:0], r"0 sample\(s\)|no items"),
     "no features": (TABLE[:, :0], r"0 feature\(s\)"),
     "None": (None, "2D array|n_items, n_features"),
     "a number": (3.0, "2D array|n_items, n_features"),
     "one vector": (A, "2D array|n_items, n_features"),
-    "triplets": (TRIPLETS, "dim 3|n_items, n_features"),
+    "triplets": (TRIPLETS, "dim 3|n_items, n_features|pair has 2 items"),
     "four dimensions": (TRIPLETS[None], "dim 4|n_items, n_features"),
 }
 
 
+SPARSE_ITEMS = {"a sparse matrix": sparse.csr_matrix(TABLE), "a sparse array": sparse.csr_array(TABLE)}
+
+
+@pytest.mark.parametrize("items", SPARSE_ITEMS.values(), ids=SPARSE_ITEMS.keys())
+@pytest.mark.parametrize(("fitted", "method"), [(False, "fit"), (True, "fit"), (True, "score")])
+def test_sparse_items_are_an_error_that_says_so(make_dense: Factory, fitted: bool, method: str, items: Any) -> None:
+    learner = learner_of(make_dense, fitted)
+    with pytest.raises(InvalidInputError, match=r"[Ss]parse"):
+        getattr(learner, method)(items, LABELS)
+
+
 @pytest.mark.parametrize(("items", "message"), BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
-def test_bad_items_cannot_be_transformed(make: Factory, items: Any, message: str) -> None:
-    learner = learner_of(make, fitted=True)
+def test_bad_items_cannot_be_transformed(make_with_distances: Factory, items: Any, message: str) -> None:
+    learner = learner_of(make_with_distances, fitted=True)
     with pytest.raises(InvalidInputError, match=message):
         learner.transform(items)
 
@@ -421,24 +519,29 @@ def test_bad_items_with_labels_change_nothing(
 
 @pytest.mark.parametrize("items", [items for items, _ in BAD_ITEMS.values()], ids=BAD_ITEMS.keys())
 def test_bad_items_to_transform_change_nothing(
-    make: Factory, snapshot: Callable[[Learner], Any], items: Any
+    make_with_distances: Factory, snapshot: Callable[[Learner], Any], items: Any
 ) -> None:
-    assert_unchanged_by(lambda learner: learner.transform(items), learner_of(make, True), snapshot)
+    assert_unchanged_by(lambda learner: learner.transform(items), learner_of(make_with_distances, True), snapshot)
 
 
 @pytest.mark.parametrize(
     ("method", "data", "place"),
     [
-        ("pair_distance", np.zeros((300, 2, 5)), "second item of pair 200"),
+        ("pair_score", np.zeros((300, 2, 5)), "second item of pair 200"),
         ("score", np.zeros((300, 3, 5)), "positive of triplet 200"),
     ],
 )
 def test_a_finite_item_whose_distance_would_overflow_is_named(
-    make: Factory, method: str, data: NDArray[Any], place: str
+    make_off_sphere: Factory, method: str, data: NDArray[Any], place: str
 ) -> None:
     largest = put(data, (200, 1), np.finfo(np.float32).max)
     with pytest.raises(InvalidInputError, match=f"The {place} is too large for the model's float32"):
-        getattr(learner_of(make, fitted=True), method)(largest)
+        getattr(learner_of(make_off_sphere, fitted=True), method)(largest)
+
+
+def test_a_learner_that_normalizes_scores_the_largest_of_items(make_on_sphere: Factory) -> None:
+    largest = put(np.zeros((300, 2, 5)), (200, 1), np.finfo(np.float32).max)
+    assert np.isfinite(learner_of(make_on_sphere, fitted=True).pair_score(largest)).all()
 
 
 @pytest.mark.parametrize("method", ["transform", "embed"])
@@ -454,8 +557,12 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
     "two columns": (np.stack([LABELS, LABELS], axis=1), r"1d array.*shape \(20, 2\)"),
     "NaN": (np.where(LABELS == 1, np.nan, 0.0), "contains NaN"),
     "real numbers": (LABELS + 0.5, "Unknown label type: continuous"),
-    "one class": (np.zeros(20, int), "negative of another class.* 1 class"),
-    "only singletons": (np.arange(20), "positive of the anchor's class.*20 classes"),
+}
+
+#: Labels from which nothing can be drawn.
+POOR_LABELS: dict[str, tuple[Any, str]] = {
+    "one class": (np.zeros(20, int), "(negative of another class|items of two classes): .* 1 class"),
+    "only singletons": (np.arange(20), "(positive of the anchor's class|two items of one class): .*20 classes"),
 }
 
 
@@ -465,6 +572,18 @@ def test_bad_labels_are_an_error_that_says_what(make: Factory, fitted: bool, lab
     learner = learner_of(make, fitted)
     with pytest.raises(InvalidInputError, match=message):
         learner.fit(TABLE, labels)
+
+
+@pytest.mark.parametrize(("labels", "message"), POOR_LABELS.values(), ids=POOR_LABELS.keys())
+@pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
+def test_labels_that_nothing_can_be_drawn_from_are_an_error_that_says_why(
+    make_drawing: Factory, snapshot: Callable[[Learner], Any], fitted: bool, labels: Any, message: str
+) -> None:
+    learner = learner_of(make_drawing, fitted)
+    before = snapshot(learner)
+    with pytest.raises(InvalidInputError, match=message):
+        learner.fit(TABLE, labels)
+    assert snapshot(learner) == before
 
 
 @pytest.mark.parametrize("labels", [labels for labels, _ in BAD_LABELS.values()], ids=BAD_LABELS.keys())
@@ -480,32 +599,74 @@ def test_continuous_labels_cannot_be_scored(make: Factory) -> None:
         learner_of(make, fitted=True).score(TABLE, LABELS + 0.5)
 
 
-def test_partial_fit_refuses_labels_and_says_who_takes_them(make: Factory) -> None:
+def test_partial_fit_refuses_labels_and_says_who_takes_them(make_of_triplets: Factory) -> None:
     with pytest.raises(InvalidInputError, match=r"y must be None.*fit\(X, y\)"):
-        make().partial_fit(TRIPLETS, LABELS[:9])
+        make_of_triplets().partial_fit(TRIPLETS, LABELS[:9])
 
 
 # -- parameters ------------------------------------------------------------------------------------------
 
-#: What each parameter of OAHU must be, from its documentation, and values that are not.
-OAHU_PARAMETERS: dict[str, tuple[str, list[Any]]] = {
-    "n_layers": ("an int of at least 0", [-1, 2.0, True, np.nan, None, "2", [2]]),
-    "hidden_size": ("an int of at least 1", [0, -5, 6.0, True, np.nan, None, "6"]),
-    "embedding_size": ("an int of at least 1", [0, -5, 4.0, True, np.nan, None, "4"]),
-    "tau": ("in (0, 2)", [0.0, 2.0, 3.0, -0.1, True, np.nan, np.inf, None, "0.1", [0.1], 0.1j, np.complex128(0.1)]),
-    "beta": ("in (0, 1)", [0, 1, 1.5, -0.5, True, np.nan, None, "0.9"]),
-    "smoothing": ("in [0, 1]", [-0.001, 1.001, True, np.nan, np.inf, None, "0"]),
-    "learning_rate": ("in (0, inf)", [0, -0.3, True, np.nan, np.inf, None, "0.3", 10**400]),
-    "hedge": ("one of 'printed', 'log_beta', 'hedge'", ["Hedge", "", 0, None, ["printed"]]),
-    "through_thresholds": ("one of False, True", [0, 1, None, "True", np.nan]),
-    "initialization": ("one of 'pytorch', 'he', 'orthogonal'", ["zeros", 0, None, True]),
-    "bias": ("one of False, True", [0, 1, None, "False", np.nan]),
+STEP = ("in (0, inf)", [0, -0.3, True, np.nan, np.inf, None, "0.3", 10**400])
+AT_LEAST_0 = ("in [0, inf)", [-1e-9, True, np.nan, np.inf, None, "0"])
+CHOICE = ("one of False, True", [0, 1, None, "True", np.nan])
+TWO = [None, 3, (1,), (1, 2, 3), (2, 1), (-1, 1), ("1", 2), (np.nan, 1), (1, np.nan)]
+START = ("one of 'identity', 'zero'", ["ones", 0, None, True])
+
+#: What each parameter of a learner must be, from its documentation, and values that are not.
+PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
+    "OAHU": {
+        "n_layers": ("an int of at least 0", [-1, 2.0, True, np.nan, None, "2", [2]]),
+        "hidden_size": ("an int of at least 1", [0, -5, 6.0, True, np.nan, None, "6"]),
+        "embedding_size": ("an int of at least 1", [0, -5, 4.0, True, np.nan, None, "4"]),
+        "tau": (
+            "in (0, 2)",
+            [0.0, 2.0, 3.0, -0.1, True, np.nan, np.inf, None, "0.1", [0.1], 0.1j, np.complex128(0.1)],
+        ),
+        "beta": ("in (0, 1)", [0, 1, 1.5, -0.5, True, np.nan, None, "0.9"]),
+        "smoothing": ("in [0, 1]", [-0.001, 1.001, True, np.nan, np.inf, None, "0"]),
+        "learning_rate": STEP,
+        "hedge": ("one of 'printed', 'log_beta', 'hedge'", ["Hedge", "", 0, None, ["printed"]]),
+        "through_thresholds": CHOICE,
+        "initialization": ("one of 'pytorch', 'he', 'orthogonal'", ["zeros", 0, None, True]),
+        "bias": CHOICE,
+    },
+    "LEGO": {
+        "learning_rate": STEP,
+        "bounds": ("two numbers in order, in [0, inf)", [*TWO[1:], (1, np.inf)]),
+        "percentiles": ("two numbers in order, in [0, 100]", [*TWO, (5, 101)]),
+    },
+    "RDML": {"learning_rate": STEP, "mode": ("one of 'project', 'ray'", ["rays", 0, None]), "start": START},
+    "OASIS": {"aggressiveness": STEP, "normalize": CHOICE},
+    "OPML": {
+        "gamma": STEP,
+        "construction": ("one of 'author', 'latest'", ["authors", 0, None]),
+        "copml": CHOICE,
+        "exact_hinge": CHOICE,
+        "too_long": ("one of 'raise', 'skip'", ["ignore", 0, None]),
+    },
+    "POLA": {"relaxation": AT_LEAST_0, "start": START},
+    "SOML": {
+        "method": ("one of 'truncated_gradient', 'dual_averaging'", ["tg", 0, None]),
+        "learning_rate": STEP,
+        "sparsity": AT_LEAST_0,
+        "gamma": STEP,
+        "normalize": CHOICE,
+    },
+    "SORS": {"learning_rate": STEP, "sparsity": AT_LEAST_0, "normalize": CHOICE},
+    "AdaSORS": {"learning_rate": STEP, "sparsity": AT_LEAST_0, "delta": STEP, "normalize": CHOICE},
+    "Euclidean": {},
+    "Cosine": {},
+}
+
+#: What all learners have.
+COMMON: dict[str, tuple[str, list[Any]]] = {
     "n_constraints": ("an int of at least 1", [0, -1, 10.0, True, np.nan, None, "10"]),
     "dtype": ("one of 'float32', 'float64'", ["float16", "double", np.float32, np.dtype("float32"), None, 32]),
 }
 BAD_PARAMETERS = [
-    pytest.param(name, value, expected, id=f"{name}={value!r}")
-    for name, (expected, values) in OAHU_PARAMETERS.items()
+    pytest.param(learner, name, value, expected, id=f"{learner}-{name}={value!r}")
+    for learner, parameters in PARAMETERS.items()
+    for name, (expected, values) in (parameters | COMMON).items()
     for value in values
 ]
 BEGINNING: dict[str, Take] = {
@@ -517,18 +678,19 @@ BEGINNING: dict[str, Take] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), BAD_PARAMETERS)
+@pytest.mark.parametrize(("learner", "name", "value", "expected"), BAD_PARAMETERS)
 @pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
 def test_a_bad_parameter_is_an_error_in_the_one_form(
-    make_oahu: Factory, begin: Take, name: str, value: Any, expected: str
+    factories: dict[str, Factory], begin: Take, learner: str, name: str, value: Any, expected: str
 ) -> None:
-    message = f"The '{name}' parameter of OAHU must be {expected}. Got {value!r} instead."
+    message = f"The '{name}' parameter of {learner} must be {expected}. Got {value!r} instead."
     with pytest.raises(InvalidInputError, match=f"^{re.escape(message)}$"):
-        begin(make_oahu(**{name: value}))
+        begin(factories[learner](**{name: value}))
 
 
-def test_every_parameter_but_those_that_stand_for_objects_is_checked(make_oahu: Factory) -> None:
-    assert set(make_oahu().get_params()) - set(OAHU_PARAMETERS) == {"preprocessor", "random_state"}
+def test_every_parameter_but_those_that_stand_for_objects_is_checked(make: Factory) -> None:
+    checked = PARAMETERS[type(make()).__name__] | COMMON
+    assert set(make().get_params()) - set(checked) == {"preprocessor", "random_state"}
 
 
 @pytest.mark.parametrize("value", [-1, 1.0, True, np.nan, "0", [0]], ids=repr)
@@ -540,12 +702,20 @@ def test_a_bad_random_state_is_an_error(make: Factory, begin: Take, value: Any) 
         begin(make(random_state=value))
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), BAD_PARAMETERS)
+@pytest.mark.parametrize(("learner", "name", "value", "expected"), BAD_PARAMETERS)
 def test_a_bad_parameter_changes_nothing_learned(
-    make_oahu: Factory, learned: Callable[[Learner], Any], name: str, value: Any, expected: str
+    factories: dict[str, Factory],
+    learned: Callable[[Learner], Any],
+    learner: str,
+    name: str,
+    value: Any,
+    expected: str,
 ) -> None:
-    learner = learner_of(make_oahu, fitted=True).set_params(**{name: value})
-    assert_unchanged_by(BEGINNING["partial_fit"], learner, learned)
+    model = learner_of(factories[learner], fitted=True)
+    before = learned(model)
+    with pytest.raises(InvalidInputError, match=name):
+        BEGINNING["partial_fit"](model.set_params(**{name: value}))
+    assert learned(model.set_params(**{name: factories[learner]().get_params()[name]})) == before
 
 
 @pytest.mark.parametrize("value", [0, -3, 5.0, True, None, "5"], ids=repr)
@@ -669,6 +839,17 @@ def test_a_refused_triplet_changes_nothing(
     with pytest.raises(RefusedConstraintError):
         getattr(learner, method)(OVERFLOWING)
     assert snapshot(learner) == before
+
+
+@pytest.mark.parametrize("name", ["LEGO", "RDML", "POLA", "Euclidean"])
+def test_a_refused_pair_is_named_as_the_triplet_it_came_in(factories: dict[str, Factory], name: str) -> None:
+    learner = factories[name]()
+    if name == "Euclidean":  # it learns nothing, so nothing can overflow
+        assert learner.partial_fit(OVERFLOWING).n_seen_ == 600
+        return
+    with pytest.raises(RefusedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
+        learner.partial_fit(OVERFLOWING)
+    assert refusal.value.row == 200
 
 
 # -- helpers ---------------------------------------------------------------------------------------------

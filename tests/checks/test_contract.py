@@ -19,15 +19,16 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from oahu import InvalidInputError, NotFittedError, load
+from oahu import InvalidInputError, NoDistanceError, NotFittedError, Pairs, Triplets, load
 from oahu.constraints import Tuples
-from oahu.learners.base import TripletLearner
+from oahu.learners.base import Learner as AnyLearner
 from oahu.learners.oahu import step
 
-Learner = TripletLearner[Any]
+Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
 Learned = Callable[[Learner], dict[str, Any]]
 Saved = Callable[[Learner], bytes]
+Seen = Callable[[Any, Any], NDArray[Any]]
 Floats = NDArray[np.floating]
 
 # -- however the stream is cut ---------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def parts(stream: NDArray[Any], cuts: list[int]) -> Iterator[NDArray[Any]]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @given(cuts=CUTS, n=st.integers(1, 300), n_features=st.integers(1, 40), seed=st.integers(0, 9))
-@settings(max_examples=100)
+@settings(max_examples=25)
 def test_any_chunks_give_the_bits_of_one_call(
     make: Factory, saved: Saved, dtype: str, cuts: list[int], n: int, n_features: int, seed: int
 ) -> None:
@@ -64,7 +65,7 @@ def test_one_by_one_gives_the_bits_of_one_call(make: Factory, saved: Saved, trip
 
 
 @given(cuts=LONG_CUTS, n=st.sampled_from([1024, 1025, 1500, 2049, 2500]))
-@settings(max_examples=30)
+@settings(max_examples=8)
 def test_chunks_of_a_stream_longer_than_the_history_give_the_bits_of_one_call(
     make: Factory, saved: Saved, cuts: list[int], n: int
 ) -> None:
@@ -84,7 +85,7 @@ def test_one_by_one_beyond_the_history_gives_the_bits_of_one_call(make: Factory,
 
 
 @given(cuts=CUTS)
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_values_and_indices_in_turn_give_the_bits_of_values(
     make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64], cuts: list[int]
 ) -> None:
@@ -232,14 +233,17 @@ def test_the_same_seed_gives_the_same_bits(
     assert learned(one) == learned(other)
 
 
-@pytest.mark.parametrize("learn", LEARNING.values(), ids=LEARNING.keys())
-@pytest.mark.parametrize(
+SEEDS = pytest.mark.parametrize(
     ("seed", "another"),
     [(7, 8), (None, None), (np.random.default_rng(7), np.random.default_rng(8))],
     ids=["ints", "None", "Generators"],
 )
-def test_another_seed_gives_other_bits(
-    make: Factory,
+
+
+@SEEDS
+@pytest.mark.parametrize("learn", LEARNING.values(), ids=LEARNING.keys())
+def test_another_seed_gives_an_oahu_other_bits(
+    make_oahu: Factory,
     learned: Learned,
     triplets: Floats,
     table: Floats,
@@ -248,16 +252,36 @@ def test_another_seed_gives_other_bits(
     another: Any,
     learn: Callable[..., Learner],
 ) -> None:
-    one, other = (learn(make(random_state=s), triplets, table, labels) for s in (seed, another))
+    one, other = (learn(make_oahu(random_state=s), triplets, table, labels) for s in (seed, another))
     assert learned(one) != learned(other)
 
 
-def test_a_generator_moves_on_from_one_learner_to_the_next(
-    make: Factory, learned: Learned, triplets: Floats
+@SEEDS
+def test_another_seed_draws_other_constraints_from_labels(
+    make_drawing: Factory,
+    monkeypatch: pytest.MonkeyPatch,
+    table: Floats,
+    labels: NDArray[Any],
+    seed: Any,
+    another: Any,
 ) -> None:
+    drawn = []
+    learn = type(make_drawing())._learn
+
+    def watched(self: Any, state: Any, constraints: Any) -> None:
+        drawn.append(constraints.indices.tolist())
+        learn(self, state, constraints)
+
+    monkeypatch.setattr(type(make_drawing()), "_learn", watched)
+    for given_seed in (seed, another):
+        make_drawing(random_state=given_seed).fit(table, labels)
+    assert drawn[0] != drawn[1]
+
+
+def test_a_generator_moves_on_from_one_learner_to_the_next(make: Factory, triplets: Floats) -> None:
     rng = np.random.default_rng(7)
-    one, other = (make(random_state=rng).partial_fit(triplets) for _ in range(2))
-    assert learned(one) != learned(other)
+    make(random_state=rng).partial_fit(triplets)
+    assert rng.bit_generator.state != np.random.default_rng(7).bit_generator.state
 
 
 def test_scoring_labels_with_a_generator_changes_nothing_learned(
@@ -287,17 +311,20 @@ def file_of(learner: Learner, folder: Path) -> bytes:
     return (folder / "file").read_bytes()
 
 
-#: Everything that uses a learner without teaching it, given (learner, triplets, table, labels, folder).
+def scores_of(learner: Learner, table: Floats) -> NDArray[Any]:
+    return np.asarray(learner.metric().score(table, table[::-1]))
+
+
+#: Everything that uses a learner without teaching it, given (learner, seen, triplets, table, labels, folder).
 USES: dict[str, Callable[..., Any]] = {
-    "transform": lambda learner, triplets, table, labels, folder: learner.transform(table),
-    "pair_distance": lambda learner, triplets, table, labels, folder: learner.pair_distance(triplets[:, :2]),
-    "pair_score": lambda learner, triplets, table, labels, folder: learner.pair_score(triplets[:, :2]),
-    "score": lambda learner, triplets, table, labels, folder: learner.score(triplets),
-    "score with labels": lambda learner, triplets, table, labels, folder: learner.score(table, labels),
-    "metric": lambda learner, triplets, table, labels, folder: learner.metric().transform(table),
-    "distance": lambda learner, triplets, table, labels, folder: learner.metric().distance(table, table[::-1]),
-    "save": lambda learner, triplets, table, labels, folder: file_of(learner, folder),
-    "repr": lambda learner, triplets, table, labels, folder: repr(learner),
+    "items": lambda learner, seen, triplets, table, labels, folder: seen(learner, table),
+    "pair_score": lambda learner, seen, triplets, table, labels, folder: learner.pair_score(triplets[:, :2]),
+    "score": lambda learner, seen, triplets, table, labels, folder: learner.score(triplets),
+    "score with labels": lambda learner, seen, triplets, table, labels, folder: learner.score(table, labels),
+    "metric": lambda learner, seen, triplets, table, labels, folder: seen(learner.metric(), table),
+    "metric score": lambda learner, seen, triplets, table, labels, folder: scores_of(learner, table),
+    "save": lambda learner, seen, triplets, table, labels, folder: file_of(learner, folder),
+    "repr": lambda learner, seen, triplets, table, labels, folder: repr(learner),
 }
 
 
@@ -305,6 +332,7 @@ USES: dict[str, Callable[..., Any]] = {
 def test_using_changes_nothing(
     make: Factory,
     snapshot: Learned,
+    seen: Seen,
     tmp_path: Path,
     triplets: Floats,
     table: Floats,
@@ -313,17 +341,23 @@ def test_using_changes_nothing(
 ) -> None:
     learner = make().partial_fit(triplets)
     before = snapshot(learner)
-    use(learner, triplets, table, labels, tmp_path)
+    use(learner, seen, triplets, table, labels, tmp_path)
     assert snapshot(learner) == before
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_using_twice_gives_the_same(
-    make: Factory, tmp_path: Path, triplets: Floats, table: Floats, labels: NDArray[Any], use: Callable[..., Any]
+    make: Factory,
+    seen: Seen,
+    tmp_path: Path,
+    triplets: Floats,
+    table: Floats,
+    labels: NDArray[Any],
+    use: Callable[..., Any],
 ) -> None:
     learner = make().partial_fit(triplets)
-    first = use(learner, triplets, table, labels, tmp_path)
-    np.testing.assert_array_equal(use(learner, triplets, table, labels, tmp_path), first)
+    first = use(learner, seen, triplets, table, labels, tmp_path)
+    np.testing.assert_array_equal(use(learner, seen, triplets, table, labels, tmp_path), first)
 
 
 def test_embedding_changes_nothing(make_oahu: Factory, snapshot: Learned, triplets: Floats, table: Floats) -> None:
@@ -342,34 +376,71 @@ def test_learning_changes_what_was_learned(make: Factory, learned: Learned, trip
 # -- what using gives ------------------------------------------------------------------------------------
 
 
-def test_pair_distance_is_euclidean_between_transformed_items(make: Factory, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_pair_distance_is_euclidean_between_transformed_items(
+    make_with_distances: Factory, triplets: Floats
+) -> None:
+    learner = make_with_distances().partial_fit(triplets)
     left, right = learner.transform(triplets[:, 0]), learner.transform(triplets[:, 1])
     expected = [math.dist(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
     np.testing.assert_allclose(learner.pair_distance(triplets[:, :2]), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_pair_score_is_higher_where_the_distance_is_lower(make: Factory, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_pair_score_is_higher_where_the_distance_is_lower(make_with_distances: Factory, triplets: Floats) -> None:
+    learner = make_with_distances().partial_fit(triplets)
     by_distance = np.argsort(learner.pair_distance(triplets[:, :2]), kind="stable")
     by_score = np.argsort(-learner.pair_score(triplets[:, :2]), kind="stable")
     np.testing.assert_array_equal(by_score, by_distance)
 
 
-def test_score_is_the_share_of_triplets_in_the_right_order(make: Factory, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets[:50])
+def test_score_is_the_share_of_triplets_in_the_right_order(make_with_distances: Factory, triplets: Floats) -> None:
+    learner = make_with_distances().partial_fit(triplets[:50])
     vectors = learner.transform(triplets.reshape(-1, 5)).reshape(len(triplets), 3, -1).tolist()
     margins = np.array([math.dist(a, n) - math.dist(a, p) for a, p, n in vectors])
     clear = np.abs(margins) > 1e-4  # the others are a matter of rounding
     assert learner.score(triplets[clear]) == np.count_nonzero(margins > 1e-4) / np.count_nonzero(clear)
 
 
+def test_score_is_the_share_of_triplets_whose_positive_scores_higher(make: Factory, triplets: Floats) -> None:
+    learner = make().partial_fit(triplets[:50])
+    higher = learner.pair_score(triplets[:, :2]) > learner.pair_score(triplets[:, [0, 2]])
+    assert learner.score(triplets) == np.count_nonzero(higher) / len(triplets)
+
+
+def test_the_score_of_pairs_is_the_share_of_alike_ones_above_unlike_ones(make: Factory, triplets: Floats) -> None:
+    learner, same = make().partial_fit(triplets), np.arange(40) % 3 == 0
+    pairs = triplets[:40, :2]
+    scores = learner.pair_score(pairs)
+    above = [float(a > b) + 0.5 * float(a == b) for a in scores[same] for b in scores[~same]]
+    assert learner.score(pairs, np.where(same, 1, -1)) == pytest.approx(np.mean(above), rel=1e-12)
+
+
+def test_a_metric_scores_as_its_learner_does(make: Factory, triplets: Floats) -> None:
+    learner = make().partial_fit(triplets)
+    scores = learner.metric().score(triplets[:, 0], triplets[:, 1])
+    np.testing.assert_allclose(scores, learner.pair_score(triplets[:, :2]), rtol=1e-5, atol=1e-6)
+
+
+def test_what_has_scores_only_says_so_when_asked_for_more(
+    make_scores_only: Factory, triplets: Floats, table: Floats
+) -> None:
+    learner = make_scores_only().partial_fit(triplets)
+    for ask in (
+        lambda: learner.transform(table),
+        lambda: learner.pair_distance(triplets[:, :2]),
+        lambda: learner.metric().transform(table),
+        lambda: learner.metric().distance(table[0], table[1]),
+    ):
+        with pytest.raises(NoDistanceError, match="nearest_distance"):
+            ask()
+    assert not hasattr(learner, "transform")
+
+
 def test_indices_are_compared_as_the_values_they_name(
     make: Factory, table: Floats, indices: NDArray[np.int64]
 ) -> None:
     learner = make(preprocessor=table).partial_fit(indices)
-    by_value = learner.pair_distance(table[indices[:, :2]])
-    np.testing.assert_array_equal(learner.pair_distance(indices[:, :2]), by_value)
+    by_value = learner.pair_score(table[indices[:, :2]])
+    np.testing.assert_array_equal(learner.pair_score(indices[:, :2]), by_value)
 
 
 # -- no aliasing -----------------------------------------------------------------------------------------
@@ -423,6 +494,7 @@ def test_what_happens_to_labelled_items_afterwards_does_not_reach_the_learner(
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_using_leaves_the_input_as_it_is(
     make: Factory,
+    seen: Seen,
     tmp_path: Path,
     triplets: Floats,
     table: Floats,
@@ -432,7 +504,7 @@ def test_using_leaves_the_input_as_it_is(
 ) -> None:
     mine = triplets.astype(dtype), table.astype(dtype), labels.copy()
     kept = [array.tobytes() for array in mine]
-    use(make(dtype=dtype).partial_fit(triplets), *mine, tmp_path)
+    use(make(dtype=dtype).partial_fit(triplets), seen, *mine, tmp_path)
     assert [array.tobytes() for array in mine] == kept
 
 
@@ -459,9 +531,9 @@ def test_learning_leaves_the_table_as_it_is(make: Factory, table: Floats, indice
 
 
 def test_writing_to_what_transform_gave_does_not_reach_the_learner(
-    make: Factory, saved: Saved, triplets: Floats, table: Floats
+    make_with_distances: Factory, saved: Saved, triplets: Floats, table: Floats
 ) -> None:
-    learner = make().partial_fit(triplets)
+    learner = make_with_distances().partial_fit(triplets)
     before = saved(learner)
     learner.transform(table)[...] = 7.0
     assert saved(learner) == before
@@ -478,12 +550,12 @@ def test_writing_to_the_attributes_does_not_reach_the_learner(
     assert snapshot(learner) == before
 
 
-def test_a_metric_does_not_learn_on(make: Factory, triplets: Floats, table: Floats) -> None:
+def test_a_metric_does_not_learn_on(make: Factory, seen: Seen, triplets: Floats, table: Floats) -> None:
     learner = make().partial_fit(triplets)
     metric = learner.metric()
-    before = metric.transform(table)
+    before = seen(metric, table)
     learner.partial_fit(triplets)
-    np.testing.assert_array_equal(metric.transform(table), before)
+    np.testing.assert_array_equal(seen(metric, table), before)
 
 
 def test_a_metric_cannot_be_written_to(make: Factory, triplets: Floats) -> None:
@@ -491,8 +563,10 @@ def test_a_metric_cannot_be_written_to(make: Factory, triplets: Floats) -> None:
     assert [name for name, value in vars(metric).items() if arrays_in(value)] == []
 
 
-def test_a_metric_transforms_as_its_learner_does(make: Factory, triplets: Floats, table: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_a_metric_transforms_as_its_learner_does(
+    make_with_distances: Factory, triplets: Floats, table: Floats
+) -> None:
+    learner = make_with_distances().partial_fit(triplets)
     np.testing.assert_array_equal(learner.metric().transform(table), learner.transform(table))
 
 
@@ -649,6 +723,7 @@ NOT_BEFORE_LEARNING: dict[str, Callable[..., Any]] = {name: use for name, use in
 @pytest.mark.parametrize("use", NOT_BEFORE_LEARNING.values(), ids=NOT_BEFORE_LEARNING.keys())
 def test_using_a_learner_that_has_seen_nothing_is_an_error_that_says_what_to_do(
     make: Factory,
+    seen: Seen,
     tmp_path: Path,
     triplets: Floats,
     table: Floats,
@@ -657,7 +732,7 @@ def test_using_a_learner_that_has_seen_nothing_is_an_error_that_says_what_to_do(
     error: type[Exception],
 ) -> None:
     with pytest.raises(error, match=r"not fitted yet.*fit, partial_fit or learn_one"):
-        use(make(), triplets, table, labels, tmp_path)
+        use(make(), seen, triplets, table, labels, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -764,17 +839,19 @@ def test_an_interrupted_learner_goes_on_as_if_it_had_not_been(
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6))
 @settings(max_examples=15)
-def test_n_seen_counts_every_triplet(make: Factory, triplets: Floats, sizes: list[int]) -> None:
+def test_n_seen_counts_every_constraint(
+    make: Factory, per_triplet: Callable[[Learner], int], triplets: Floats, sizes: list[int]
+) -> None:
     learner = make()
     for size in sizes:
         learner.partial_fit(triplets[:size])
-    assert learner.n_seen_ == sum(sizes)
+    assert learner.n_seen_ == per_triplet(learner) * sum(sizes)
 
 
-def test_fit_with_labels_sees_as_many_triplets_as_it_is_told(
-    make: Factory, table: Floats, labels: NDArray[Any]
+def test_fit_with_labels_sees_as_many_constraints_as_it_is_told(
+    make_drawing: Factory, table: Floats, labels: NDArray[Any]
 ) -> None:
-    assert make(n_constraints=37).fit(table, labels).n_seen_ == 37
+    assert make_drawing(n_constraints=37).fit(table, labels).n_seen_ == 37
 
 
 def test_a_learner_at_the_start_has_seen_nothing(make: Factory) -> None:
@@ -785,8 +862,11 @@ def test_the_share_of_nothing_is_nan(make: Factory) -> None:
     assert math.isnan(make().initialize(5).utilization_)
 
 
-def test_the_metric_is_numbered_by_what_was_seen(make: Factory, triplets: Floats) -> None:
-    assert make().partial_fit(triplets[:17]).metric().version == 17
+def test_the_metric_is_numbered_by_what_was_seen(
+    make: Factory, per_triplet: Callable[[Learner], int], triplets: Floats
+) -> None:
+    learner = make().partial_fit(triplets[:17])
+    assert learner.metric().version == 17 * per_triplet(learner)
 
 
 def test_an_oahu_uses_every_ordinary_triplet(make_oahu: Factory, triplets: Floats) -> None:
@@ -828,6 +908,70 @@ def test_learning_from_a_memory_map_does_not_copy_it(make: Factory, tmp_path: Pa
     assert peak < table.nbytes / 4  # of 5 MB; the triplets as values would be 3.8 MB
 
 
+# -- pairs and triplets ----------------------------------------------------------------------------------
+
+
+def test_triplets_of_their_own_table_give_the_bits_of_values(
+    make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64]
+) -> None:
+    by_object = make().partial_fit(Triplets(indices, preprocessor=table))
+    assert saved(by_object) == saved(make().partial_fit(table[indices]))
+
+
+def test_a_triplet_is_its_similar_pair_and_then_its_dissimilar_one(
+    make_of_pairs: Factory, saved: Saved, triplets: Floats
+) -> None:
+    pairs = triplets[:, [0, 1, 0, 2]].reshape(-1, 2, 5)
+    split = make_of_pairs().partial_fit(pairs, np.tile([1, -1], len(triplets)))
+    assert saved(split) == saved(make_of_pairs().partial_fit(triplets))
+
+
+@given(cuts=CUTS)
+@settings(max_examples=10)
+def test_pairs_in_any_chunks_and_forms_give_the_bits_of_one_call(
+    make_of_pairs: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64], cuts: list[int]
+) -> None:
+    pairs, same = indices[:, :2], np.arange(300) % 3 == 0
+    whole = make_of_pairs().partial_fit(table[pairs], np.where(same, 1, -1))
+    chunked = make_of_pairs(preprocessor=table)
+    for turn, part in enumerate(parts(np.arange(300), cuts)):
+        if turn % 3 == 0:
+            chunked.partial_fit(pairs[part], same[part])
+        elif turn % 3 == 1:
+            chunked.partial_fit(Pairs(table[pairs[part]], np.where(same[part], 1.0, -1.0)))
+        else:
+            for row in part:
+                chunked.learn_one(*pairs[row], y=1 if same[row] else -1)
+    assert saved(chunked) == saved(whole)
+
+
+def test_similar_and_dissimilar_pairs_are_counted_apart(make_of_pairs: Factory, triplets: Floats) -> None:
+    learner = make_of_pairs().partial_fit(triplets[:, :2], np.arange(300) % 3 == 0)
+    similar, dissimilar = learner.utilization_similar_ * 100, learner.utilization_dissimilar_ * 200
+    assert similar == pytest.approx(round(similar))
+    assert dissimilar == pytest.approx(round(dissimilar))
+    assert learner.utilization_ == pytest.approx((similar + dissimilar) / 300)
+
+
+@pytest.mark.parametrize(("y", "absent"), [(1, "dissimilar"), (-1, "similar")])
+def test_the_share_of_a_kind_that_was_not_seen_is_nan(
+    make_of_pairs: Factory, triplets: Floats, y: int, absent: str
+) -> None:
+    learner = make_of_pairs().partial_fit(triplets[:, :2], np.full(300, y))
+    assert math.isnan(getattr(learner, f"utilization_{absent}_"))
+
+
+def test_fit_takes_pairs(make_of_pairs: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64]) -> None:
+    pairs, y = indices[:, :2], np.where(np.arange(300) % 3 == 0, 1, -1)
+    expected = saved(make_of_pairs().partial_fit(table[pairs], y))
+    assert saved(make_of_pairs(preprocessor=table).fit(pairs, y)) == expected
+    assert saved(make_of_pairs().fit(table[pairs], y)) == expected
+    assert saved(make_of_pairs().fit(Pairs(pairs, y, preprocessor=table))) == expected
+
+
+# -- randomness and interrupts, once more ----------------------------------------------------------------
+
+
 def test_scoring_labels_does_not_move_the_callers_generator(
     make: Factory, table: Floats, labels: NDArray[Any]
 ) -> None:
@@ -848,8 +992,9 @@ def test_a_metric_asked_for_while_fitting_fails_is_the_old_one(
         return begin(self, *arguments)
 
     monkeypatch.setattr(type(learner), "_begin", watched)
+    before = learner.n_seen_
     learner.fit(triplets)
-    assert seen == [10]
+    assert seen == [before]
 
 
 def test_a_learner_that_would_not_load_is_not_saved(make_oahu: Factory, triplets: Floats, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from oahu import InvalidInputError, sample_triplets
+from oahu import InvalidInputError, sample_pairs, sample_triplets
 
 LABELS = st.lists(st.integers(0, 6), min_size=3, max_size=40)
 
@@ -213,3 +213,122 @@ def test_a_million_triplets_of_many_small_classes_are_all_triplets() -> None:
     anchor, positive, negative = sample_triplets(labels, 1_000_000, 0).T
     alike, unlike = labels[anchor] == labels[positive], labels[anchor] != labels[negative]
     assert (alike & unlike & (anchor != positive)).all()
+
+
+# -- pairs -----------------------------------------------------------------------------------------------
+
+
+def possible_pairs(labels: list[Any], similar: Fraction) -> dict[tuple[int, int, int], Fraction]:
+    """Every pair (first, second, y) that can be drawn and its probability, by looking at all there are."""
+    n = len(labels)
+    alike = {i: [j for j in range(n) if j != i and labels[j] == labels[i]] for i in range(n)}
+    unlike = {i: [j for j in range(n) if labels[j] != labels[i]] for i in range(n)}
+    able = [i for i in range(n) if alike[i]]
+    found = {(a, b, 1): similar / (len(able) * len(alike[a])) for a in able for b in alike[a]}
+    found |= {(a, b, -1): (1 - similar) / (n * len(unlike[a])) for a in range(n) for b in unlike[a]}
+    return {pair: probability for pair, probability in found.items() if probability}
+
+
+@given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_pairs_are_of_one_class_where_they_are_said_to_be(labels: list[int], n: int, seed: int) -> None:
+    assume(1 < len(set(labels)) < len(labels))
+    pairs, same = sample_pairs(labels, n, seed)
+    assert (pairs.shape, same.shape) == ((n, 2), (n,))
+    drawn = {(a, b, y) for (a, b), y in zip(pairs.tolist(), same.tolist(), strict=True)}
+    assert drawn <= set(possible_pairs(labels, Fraction(1, 2)))
+
+
+@pytest.mark.parametrize("similar", [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)], ids=str)
+def test_every_pair_is_as_likely_as_it_should_be(similar: Fraction) -> None:
+    labels = [0, 0, 0, 1, 1, 2]
+    expected = possible_pairs(labels, similar)
+    assert sum(expected.values()) == 1
+    pairs, same = sample_pairs(labels, 60_000, 0, similar=float(similar))
+    counts = Counter((a, b, y) for (a, b), y in zip(pairs.tolist(), same.tolist(), strict=True))
+    observed = [counts[pair] for pair in expected]
+    assert sum(observed) == 60_000
+    assert chisquare(observed, [float(60_000 * share) for share in expected.values()]).pvalue > 1e-3
+
+
+def test_the_same_seed_draws_the_same_pairs() -> None:
+    one, other = (sample_pairs([0, 0, 1, 1], 50, 3) for _ in range(2))
+    np.testing.assert_array_equal(np.column_stack(one), np.column_stack(other))
+
+
+@pytest.mark.parametrize(
+    ("labels", "similar", "message"),
+    [
+        ([1, 1, 1], 0.5, r"items of two classes: the labels have 1 class\(es\)"),
+        ([1, 2, 3], 0.5, "two items of one class: each of the 3 classes has one instance"),
+        ([], 0.5, r"0 class\(es\)"),
+        ([0, 0, 1], 1.5, r"in \[0, 1\]. Got 1.5"),
+        ([0, 0, 1], "half", r"in \[0, 1\]. Got 'half'"),
+        ([0, 0, 1], np.nan, r"in \[0, 1\]. Got nan"),
+    ],
+)
+def test_labels_that_cannot_give_pairs_are_refused(labels: list[int], similar: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        sample_pairs(labels, 5, 0, similar=similar)
+
+
+@pytest.mark.parametrize(("labels", "similar"), [([1, 1, 1], 1), ([1, 2, 3], 0)])
+def test_one_kind_of_pair_needs_only_what_it_needs(labels: list[int], similar: float) -> None:
+    pairs, same = sample_pairs(labels, 50, 0, similar=similar)
+    assert set(same.tolist()) == {1 if similar else -1}
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, True, None, "3"])
+def test_a_number_of_pairs_is_a_whole_one(n: Any) -> None:
+    with pytest.raises(InvalidInputError, match="number of pairs must be an int of at least 1"):
+        sample_pairs([0, 0, 1], n, 0)
+
+
+# -- what may not be drawn -------------------------------------------------------------------------------
+
+FORBIDDEN = st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=6)
+
+
+@given(exclude=FORBIDDEN, seed=st.integers(0, 99))
+@settings(max_examples=50)
+def test_no_triplet_holds_an_excluded_pair(exclude: set[tuple[int, int]], seed: int) -> None:
+    forbidden = {frozenset(pair) for pair in exclude}
+    for a, p, n in sample_triplets([0, 0, 0, 0, 1, 1, 1, 1], 300, seed, exclude=exclude).tolist():
+        assert not forbidden & {frozenset((a, p)), frozenset((a, n)), frozenset((p, n))}
+
+
+@given(exclude=FORBIDDEN, seed=st.integers(0, 99), as_array=st.booleans())
+@settings(max_examples=50)
+def test_no_pair_is_an_excluded_one(exclude: set[tuple[int, int]], seed: int, as_array: bool) -> None:
+    forbidden = {frozenset(pair) for pair in exclude}
+    given_as = np.array(sorted(exclude), int).reshape(-1, 2) if as_array else exclude
+    pairs, _ = sample_pairs([0, 0, 0, 0, 1, 1, 1, 1], 300, seed, exclude=given_as)
+    assert not forbidden & {frozenset(pair) for pair in pairs.tolist()}
+
+
+def test_what_is_left_after_excluding_is_as_likely_as_before() -> None:
+    labels, exclude = [0, 0, 0, 1, 1, 2], [(1, 0), (3, 5)]
+    forbidden = [set(pair) for pair in exclude]
+    left = {t: share for t, share in possible(labels).items() if not any(pair <= set(t) for pair in forbidden)}
+    counts = Counter(map(tuple, sample_triplets(labels, 60_000, 0, exclude=exclude).tolist()))
+    observed = [counts[triplet] for triplet in left]
+    assert sum(observed) == 60_000
+    total = sum(left.values())
+    assert chisquare(observed, [float(60_000 * share / total) for share in left.values()]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("exclude", "message"),
+    [
+        ([(0, 1)], "exclude leaves next to nothing to draw"),
+        ([(0, 3)], r"Pair 0 of exclude is \(0, 3\): indices go from 0 to 2"),
+        ([(0, 1, 2)], r"of shape \(m, 2\)"),
+        ([(0.5, 1.0)], "pairs of indices"),
+        ([3], "pairs of indices"),
+        (7, "pairs of indices"),
+    ],
+)
+def test_a_bad_exclusion_is_refused(exclude: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        sample_triplets([0, 0, 1], 5, 0, exclude=exclude)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import sparse
 
-from oahu import InvalidInputError
+from oahu import InvalidInputError, Pairs, Triplets
 from oahu.constraints import Tuples
 
 NAMES = {2: ["first item", "second item"], 3: ["anchor", "positive", "negative"]}
 NOUNS = {2: "pair", 3: "triplet"}
 SIZES = st.sampled_from([2, 3])
+
+
+def tuples_of(data: Any, *, size: int, **options: Any) -> Tuples:
+    """Triplets, or pairs that are all alike."""
+    return Triplets(data, **options) if size == 3 else Pairs(data, np.ones(len(data)), **options)
 
 
 def table_of(n_items: int, n_features: int = 4) -> NDArray[np.float64]:
@@ -40,7 +45,7 @@ def walk(tuples: Tuples, dtype: str) -> None:
 @settings(max_examples=60)
 def test_the_blocks_of_values_are_the_values_in_order(size: int, n: int, n_features: int, dtype: str) -> None:
     values = np.random.default_rng(n).normal(size=(n, size, n_features))
-    blocks = [block for _, block in Tuples.check(values, size=size).blocks(dtype)]
+    blocks = [block for _, block in tuples_of(values, size=size).blocks(dtype)]
     np.testing.assert_array_equal(np.concatenate(blocks), values.astype(dtype))
 
 
@@ -49,7 +54,7 @@ def test_the_blocks_of_values_are_the_values_in_order(size: int, n: int, n_featu
 def test_the_blocks_of_indices_are_the_rows_they_name_in_order(size: int, n: int, n_items: int, dtype: str) -> None:
     table = table_of(n_items)
     indices = np.random.default_rng(n).integers(0, n_items, (n, size))
-    blocks = [block for _, block in Tuples.check(indices, size=size, preprocessor=table).blocks(dtype)]
+    blocks = [block for _, block in tuples_of(indices, size=size, preprocessor=table).blocks(dtype)]
     expected = [[table[i].astype(dtype) for i in row] for row in indices.tolist()]
     np.testing.assert_array_equal(np.concatenate(blocks), expected)
 
@@ -58,14 +63,14 @@ def test_the_blocks_of_indices_are_the_rows_they_name_in_order(size: int, n: int
 @settings(max_examples=40)
 def test_every_block_says_where_it_begins(n: int) -> None:
     values = np.arange(n, dtype=float)[:, None, None].repeat(3, axis=1)
-    for start, block in Tuples.check(values, size=3).blocks("float64"):
+    for start, block in tuples_of(values, size=3).blocks("float64"):
         assert block[0, 0, 0] == start
 
 
 @pytest.mark.parametrize("by_value", [True, False], ids=["values", "indices"])
 def test_a_block_is_bounded_however_many_constraints_there_are(by_value: bool) -> None:
     table, indices = table_of(10), np.zeros((5000, 3), int)
-    tuples = Tuples.check(table[indices] if by_value else indices, size=3, preprocessor=table)
+    tuples = tuples_of(table[indices] if by_value else indices, size=3, preprocessor=table)
     assert max(len(block) for _, block in tuples.blocks("float32")) <= 1024
 
 
@@ -73,7 +78,7 @@ def test_a_block_is_bounded_however_many_constraints_there_are(by_value: bool) -
 @pytest.mark.parametrize("by_value", [True, False], ids=["values", "indices"])
 def test_a_block_is_contiguous_and_of_the_type_asked_for(by_value: bool, dtype: str) -> None:
     table, indices = np.asfortranarray(table_of(10)), np.arange(9).reshape(3, 3)
-    tuples = Tuples.check(table[indices] if by_value else indices, size=3, preprocessor=table)
+    tuples = tuples_of(table[indices] if by_value else indices, size=3, preprocessor=table)
     for _, block in tuples.blocks(dtype):
         assert (block.dtype, block.flags.c_contiguous) == (np.dtype(dtype), True)
 
@@ -83,29 +88,23 @@ def test_a_block_is_contiguous_and_of_the_type_asked_for(by_value: bool, dtype: 
 
 def test_the_table_is_not_copied() -> None:
     table = table_of(10)
-    assert np.shares_memory(Tuples.check([[0, 1, 2]], size=3, preprocessor=table).table, table)
+    assert np.shares_memory(tuples_of([[0, 1, 2]], size=3, preprocessor=table).table, table)
 
 
 def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", table_of(10))
     mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
-    assert np.shares_memory(Tuples.check([[0, 1, 2]], size=3, preprocessor=mapped).table, mapped)
+    assert np.shares_memory(tuples_of([[0, 1, 2]], size=3, preprocessor=mapped).table, mapped)
 
 
 def test_values_are_not_copied() -> None:
     values = table_of(12).reshape(4, 3, 4)
-    assert np.shares_memory(Tuples.check(values, size=3).table, values)
+    assert np.shares_memory(tuples_of(values, size=3).table, values)
 
 
 def test_indices_are_not_copied() -> None:
     indices = np.arange(9, dtype=np.intp).reshape(3, 3)
-    assert np.shares_memory(Tuples.check(indices, size=3, preprocessor=table_of(10)).indices, indices)
-
-
-def test_checked_constraints_cannot_be_exchanged() -> None:
-    tuples = Tuples.check([[0, 1, 2]], size=3, preprocessor=table_of(10))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        tuples.table = table_of(3)  # type: ignore[misc]
+    assert np.shares_memory(tuples_of(indices, size=3, preprocessor=table_of(10)).indices, indices)
 
 
 # -- what they are ---------------------------------------------------------------------------------------
@@ -114,16 +113,16 @@ def test_checked_constraints_cannot_be_exchanged() -> None:
 @given(size=SIZES, n=st.integers(1, 20), n_features=st.integers(1, 6), by_value=st.booleans())
 def test_constraints_know_how_many_they_are_and_of_what(size: int, n: int, n_features: int, by_value: bool) -> None:
     table, indices = table_of(7, n_features), np.random.default_rng(n).integers(0, 7, (n, size))
-    tuples = Tuples.check(table[indices] if by_value else indices, size=size, preprocessor=table)
+    tuples = tuples_of(table[indices] if by_value else indices, size=size, preprocessor=table)
     assert (len(tuples), tuples.size, tuples.n_features) == (n, size, n_features)
 
 
 def test_values_are_values_even_where_there_is_a_table() -> None:
-    assert Tuples.check(np.zeros((2, 3, 4)), size=3, preprocessor=table_of(10)).by_value
+    assert tuples_of(np.zeros((2, 3, 4)), size=3, preprocessor=table_of(10)).by_value
 
 
 def test_truth_values_count_as_numbers() -> None:
-    ((_, block),) = Tuples.check(np.ones((1, 3, 2), bool), size=3).blocks("float32")
+    ((_, block),) = tuples_of(np.ones((1, 3, 2), bool), size=3).blocks("float32")
     np.testing.assert_array_equal(block, np.ones((1, 3, 2)))
 
 
@@ -132,7 +131,7 @@ def test_truth_values_count_as_numbers() -> None:
 def test_another_number_of_features_is_refused_with_both_numbers(by_value: bool, n_features: int) -> None:
     data: Any = np.zeros((2, 3, 4)) if by_value else [[0, 1, 2]]
     with pytest.raises(InvalidInputError, match=f"4 features, but .* expecting {n_features} features"):
-        Tuples.check(data, size=3, preprocessor=table_of(10), n_features=n_features)
+        tuples_of(data, size=3, preprocessor=table_of(10), n_features=n_features)
 
 
 # -- what is refused, and where --------------------------------------------------------------------------
@@ -147,7 +146,7 @@ def test_a_bad_value_is_named_wherever_it_is(size: int, n: int, bad: float, data
     values[row, item, feature] = bad
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row} at feature {feature}\."
     with pytest.raises(InvalidInputError, match=place):
-        walk(Tuples.check(values, size=size), "float32")
+        walk(tuples_of(values, size=size), "float32")
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
@@ -162,7 +161,7 @@ def test_a_bad_item_of_the_table_is_named_by_the_first_constraint_about_it(
     row, item = next((r, k) for r in range(n) for k in range(size) if indices[r, k] == spoilt)
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row}, row {spoilt} of preprocessor, at feature 2\."
     with pytest.raises(InvalidInputError, match=place):
-        walk(Tuples.check(indices, size=size, preprocessor=table), "float32")
+        walk(tuples_of(indices, size=size, preprocessor=table), "float32")
 
 
 @given(size=SIZES, indices=st.lists(st.lists(st.integers(-3, 12), min_size=3, max_size=3), min_size=1, max_size=40))
@@ -174,15 +173,15 @@ def test_indices_are_refused_by_the_first_that_is_out_of_range(size: int, indice
         r, k, index = wrong[0]
         place = f"The {NAMES[size][k]} of {NOUNS[size]} {r} is row {index} of preprocessor, which has rows 0 to 9"
         with pytest.raises(InvalidInputError, match=place):
-            Tuples.check(rows, size=size, preprocessor=table_of(10))
+            tuples_of(rows, size=size, preprocessor=table_of(10))
     else:
-        assert len(Tuples.check(rows, size=size, preprocessor=table_of(10))) == len(rows)
+        assert len(tuples_of(rows, size=size, preprocessor=table_of(10))) == len(rows)
 
 
 @given(value=st.floats(3.4028e38, 3.4029e38) | st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=200)
 def test_what_float32_can_hold_is_what_is_accepted(value: float) -> None:
-    tuples = Tuples.check(np.full((1, 2, 1), value), size=2)
+    tuples = tuples_of(np.full((1, 2, 1), value), size=2)
     try:
         struct.pack("<f", value)
     except OverflowError:
@@ -194,7 +193,7 @@ def test_what_float32_can_hold_is_what_is_accepted(value: float) -> None:
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_every_finite_number_is_accepted_in_float64(value: float) -> None:
-    tuples = Tuples.check(np.full((1, 2, 1), value), size=2)
+    tuples = tuples_of(np.full((1, 2, 1), value), size=2)
     walk(tuples, "float64")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, np.full((1, 2, 1), value))
@@ -203,7 +202,7 @@ def test_every_finite_number_is_accepted_in_float64(value: float) -> None:
 def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
     table = table_of(10)
     table[9] = np.nan
-    tuples = Tuples.check([[0, 1, 8]], size=3, preprocessor=table)
+    tuples = tuples_of([[0, 1, 8]], size=3, preprocessor=table)
     walk(tuples, "float32")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, [table[[0, 1, 8]]])
@@ -212,15 +211,143 @@ def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
 def test_masked_values_are_refused() -> None:
     masked = np.ma.masked_greater(np.arange(6.0).reshape(1, 3, 2), 4)
     with pytest.raises(InvalidInputError, match="masked values"):
-        Tuples.check(masked, size=3)
+        tuples_of(masked, size=3)
 
 
 def test_whole_numbers_as_objects_are_indices() -> None:
     indices = np.array([[0, 1, 2]], dtype=object)
-    checked = Tuples.check(indices, size=3, preprocessor=np.eye(3))
+    checked = tuples_of(indices, size=3, preprocessor=np.eye(3))
     np.testing.assert_array_equal(checked.indices, [[0, 1, 2]])
 
 
 def test_a_number_beyond_every_float_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="triplets must be numbers"):
-        Tuples.check(np.full((1, 3, 2), 10**400, dtype=object), size=3)
+        tuples_of(np.full((1, 3, 2), 10**400, dtype=object), size=3)
+
+
+# -- some of them ----------------------------------------------------------------------------------------
+
+
+@given(size=SIZES, by_value=st.booleans(), rows=st.lists(st.integers(0, 9), min_size=1, max_size=12))
+def test_some_of_the_constraints_are_those_at_the_rows(size: int, by_value: bool, rows: list[int]) -> None:
+    table, indices = table_of(7), np.random.default_rng(0).integers(0, 7, (10, size))
+    tuples = tuples_of(table[indices] if by_value else indices, size=size, preprocessor=table)
+    np.testing.assert_array_equal(tuples[np.array(rows)].values(), table[indices[rows]])
+    ((_, block),) = tuples[np.array(rows)].blocks("float64")
+    np.testing.assert_array_equal(block, table[indices[rows]])
+
+
+def test_some_of_the_pairs_keep_what_is_said_of_them() -> None:
+    pairs = Pairs([[0, 1], [1, 2], [2, 3], [3, 4]], [1, -1, -1, 1], preprocessor=table_of(5))
+    assert pairs[1:].y.tolist() == [-1, -1, 1]
+    assert pairs[pairs.same].indices.tolist() == [[0, 1], [3, 4]]
+
+
+def test_none_of_them_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no triplets"):
+        Triplets([[0, 1, 2]], preprocessor=table_of(5))[:0]
+
+
+@pytest.mark.parametrize(
+    ("tuples", "text"),
+    [
+        (
+            Triplets([[0, 1, 2]], preprocessor=table_of(1234)),
+            "<1 triplets of 4 features, rows of a table of 1,234>",
+        ),
+        (Pairs(np.zeros((3, 2, 5)), [1, 1, -1]), "<3 pairs of 5 features, values>"),
+    ],
+)
+def test_constraints_describe_themselves(tuples: Tuples, text: str) -> None:
+    assert repr(tuples) == text
+
+
+# -- from triplets to pairs and back ---------------------------------------------------------------------
+
+TRIPLES = st.lists(st.lists(st.integers(0, 7), min_size=3, max_size=3, unique=True), min_size=1, max_size=30)
+
+
+@given(indices=TRIPLES, by_value=st.booleans())
+def test_a_triplet_gives_its_similar_and_then_its_dissimilar_pair(indices: list[list[int]], by_value: bool) -> None:
+    table = table_of(8)
+    pairs = Triplets(table[indices] if by_value else indices, preprocessor=table).pairs()
+    expected = [pair for a, p, n in indices for pair in ((a, p), (a, n))]
+    np.testing.assert_array_equal(pairs.values(), table[expected])
+    assert pairs.y.tolist() == [1, -1] * len(indices)
+
+
+@given(indices=TRIPLES, by_value=st.booleans())
+def test_the_pairs_of_triplets_give_the_triplets_back(indices: list[list[int]], by_value: bool) -> None:
+    table = table_of(8)
+    triplets = Triplets(table[indices] if by_value else indices, preprocessor=table)
+    np.testing.assert_array_equal(triplets.pairs().triplets().values(), triplets.values())
+
+
+def joinable(one: tuple[int, int, bool], other: tuple[int, int, bool]) -> bool:
+    mine, theirs = set(one[:2]), set(other[:2])
+    return one[2] != other[2] and bool(mine & theirs) and mine != theirs
+
+
+LABELLED_PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), min_size=1, max_size=30)
+
+
+@given(pairs=LABELLED_PAIRS)
+def test_a_joined_triplet_says_nothing_that_the_pairs_did_not(pairs: list[tuple[int, int, bool]]) -> None:
+    known = {(frozenset((a, b)), same) for a, b, same in pairs}
+    held = Pairs([pair[:2] for pair in pairs], [pair[2] for pair in pairs], preprocessor=table_of(6))
+    assume(any(joinable(one, other) for one in pairs for other in pairs))
+    triplets = held.triplets()
+    for a, p, n in triplets.indices.tolist():
+        assert (frozenset((a, p)), True) in known
+        assert (frozenset((a, n)), False) in known
+        assert p != n
+    assert 2 * len(triplets) <= len(pairs)
+
+
+@given(pairs=LABELLED_PAIRS)
+def test_pairs_that_cannot_be_joined_are_refused(pairs: list[tuple[int, int, bool]]) -> None:
+    assume(not any(joinable(one, other) for one in pairs for other in pairs))
+    held = Pairs([pair[:2] for pair in pairs], [pair[2] for pair in pairs], preprocessor=table_of(6))
+    with pytest.raises(InvalidInputError, match="must share an item"):
+        held.triplets()
+
+
+def test_pairs_without_a_common_item_make_no_triplet() -> None:
+    with pytest.raises(InvalidInputError, match="No triplet comes of these 2 pairs"):
+        Pairs([[0, 1], [2, 3]], [1, -1], preprocessor=table_of(5)).triplets()
+
+
+def test_a_pair_is_joined_with_the_latest_that_waits() -> None:
+    pairs = Pairs([[0, 1], [0, 2], [0, 3], [4, 3]], [1, 1, -1, -1], preprocessor=table_of(5))
+    assert pairs.triplets().indices.tolist() == [[0, 2, 3]]
+
+
+def test_a_bad_item_of_split_triplets_is_named_as_it_was_given() -> None:
+    values = np.zeros((4, 3, 2))
+    values[3, 2, 1] = np.nan
+    with pytest.raises(InvalidInputError, match="the negative of triplet 3 at feature 1"):
+        walk(Triplets(values).pairs(), "float32")
+
+
+# -- sparse tables ---------------------------------------------------------------------------------------
+
+
+@given(size=SIZES, n=st.integers(1, 300), dtype=st.sampled_from(["float32", "float64"]))
+@settings(max_examples=30)
+def test_sparse_blocks_are_the_rows_in_order(size: int, n: int, dtype: str) -> None:
+    table = sparse.random_array((20, 6), density=0.3, rng=np.random.default_rng(n), format="csr")
+    indices = np.random.default_rng(n).integers(0, 20, (n, size))
+    tuples = tuples_of(indices, size=size, preprocessor=table, accept_sparse=True)
+    rows = sparse.vstack([block for _, block in tuples.sparse_blocks(dtype)])
+    np.testing.assert_array_equal(rows.toarray(), table.toarray()[indices.ravel()].astype(dtype))
+    np.testing.assert_array_equal(tuples.values(), table.toarray()[indices])
+
+
+def test_a_bad_item_of_a_sparse_table_is_named() -> None:
+    table = sparse.csr_array(np.array([[0.0, 1.0], [np.inf, 0.0], [2.0, 3.0]]))
+    triplets = Triplets([[0, 2, 0], [0, 1, 2]], preprocessor=table, accept_sparse=True)
+    ((start, block),) = triplets.sparse_blocks("float32")
+    with pytest.raises(
+        InvalidInputError, match="infinity: the positive of triplet 1, row 1 of preprocessor, at feature 0"
+    ):
+        triplets.check_finite(start, block)

@@ -416,6 +416,7 @@ class ConstraintGraph:
             addition._triplet = (*like, unlike[1]) if addition._own else None
             self._triplets_said.add(_join(_join(*like), unlike[1]))
         if contradiction:
+            _ = contradiction.chain  # to be read now, because what proves it is about to change
             addition.dropped, addition._changes = self._believe(like, unlike, addition.number)
             return addition
         if like:
@@ -897,7 +898,10 @@ def _records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Tr
 
 
 def _table(rows: Any, width: int) -> Any:
-    table = np.asarray(rows)
+    try:
+        table = np.asarray(rows)
+    except ValueError as error:
+        raise InvalidInputError(f"Seeds must be rows of {width} items each ({error}).") from error
     if table.ndim != 2 or table.shape[1] != width:
         raise InvalidInputError(
             f"Seeds must be items of shape (n, {width}), such as row numbers. Got shape {table.shape} instead."

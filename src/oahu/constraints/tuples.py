@@ -7,6 +7,7 @@ than memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from typing import Any, ClassVar, Final, Self
 
@@ -380,6 +381,8 @@ def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
         )
     if labels.dtype.kind == "b":
         return labels.copy()
+    if labels.dtype.kind == "O":  # Python's numbers, perhaps
+        labels = np.array([label if isinstance(label, int | float) else math.nan for label in labels.tolist()])
     numbers = labels if labels.dtype.kind in "iuf" else np.zeros(n)
     same: NDArray[np.bool_] = np.asarray(numbers == 1)
     wrong = ~same & (numbers != -1)
@@ -387,6 +390,6 @@ def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
         row = int(np.flatnonzero(wrong)[0])
         raise InvalidInputError(
             f"y must be +1 for a pair that is alike and -1 for one that is not (or True and False). "
-            f"Got {labels[row].item()!r} for pair {row} instead."
+            f"Got {np.asarray(y).tolist()[row]!r} for pair {row} instead."
         )
     return same

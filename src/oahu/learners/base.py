@@ -320,8 +320,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         """Whether X is pairs, rather than labelled items: values, or rows of a table that there is."""
         if isinstance(X, Tuples):
             return True
-        shape = np.shape(X) if not hasattr(X, "tocsr") else X.shape
-        return len(shape) == 3
+        return len(_shape(X)) == 3
 
     def _items(self, X: Any) -> Any:
         """Items, checked to be finite and to have the features that are known."""
@@ -470,7 +469,7 @@ class TripletLearner(Learner[S]):
         if y is not None:
             raise InvalidInputError(
                 f"{name} learns from triplets, which carry their own answer: y must be None. "
-                "fit(X, y) draws triplets from labels."
+                "fit(X, y) draws triplets from labelled items of shape (n_items, n_features)."
             )
         return self._tuples(Triplets, data, n_features=n_features)
 
@@ -593,11 +592,16 @@ def share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
-def _looks_like_pairs(data: Any) -> bool:
+def _shape(data: Any) -> tuple[int, ...]:
+    """The shape of what may be an array; none for what cannot be one, as the checks will say."""
     try:
-        shape = np.shape(data)
-    except ValueError:
-        return False  # ragged: the checks will say so
+        return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
+    except (ValueError, TypeError):
+        return ()
+
+
+def _looks_like_pairs(data: Any) -> bool:
+    shape = _shape(data)
     return len(shape) in (2, 3) and shape[1] == 2
 
 

@@ -90,7 +90,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     >>> order = np.random.default_rng(0).permutation(150)
     >>> learner = OPML().partial_fit(X[order[:100]], y[order[:100]]).partial_fit(X[order[100:]], y[order[100:]])
     >>> learner.n_seen_, learner.score(X, y) > 0.9
-    (146, True)
+    (147, True)
     """
 
     def __init__(

@@ -169,6 +169,8 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
     """The oahu header, and where the last array ends."""
+    if not text.rstrip(b" ").endswith(b"}"):  # safetensors fills up with spaces, and with nothing else
+        raise ModelFileError("its header is not JSON: it is not an oahu model file, or it is damaged")
     try:
         tables = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,227 @@
+"""LEGO against a generic optimiser of its step, dense linear algebra and numpy's percentiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits
+
+from oahu import LEGO, load, sample_pairs
+
+Matrix = NDArray[np.float64]
+
+
+def warm(rng: np.random.Generator, d: int, rate: float, bounds: tuple[float, float]) -> LEGO:
+    """A learner whose matrix is no longer the identity."""
+    learner = LEGO(rate, bounds=bounds, dtype="float64")
+    return learner.partial_fit(rng.standard_normal((6, 2, d)), [1, -1, 1, -1, 1, -1])
+
+
+def minimiser(start: Matrix, z: NDArray[np.float64], target: float, eta: float) -> Matrix:
+    """argmin D_ld(A, A_t) + eta / 2 (z^T A z - target)^2 by BFGS over A = R R^T."""
+    d = len(z)
+    inverse = np.linalg.inv(start)
+
+    def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        root = flat.reshape(d, d)
+        A = root @ root.T
+        sign, logdet = np.linalg.slogdet(A @ inverse)
+        if sign <= 0:
+            return np.inf, np.zeros(d * d)
+        gap = z @ A @ z - target
+        gradient = inverse - np.linalg.inv(A) + eta * gap * np.outer(z, z)
+        return np.trace(A @ inverse) - logdet - d + eta / 2 * gap**2, (2 * gradient @ root).ravel()
+
+    found = minimize(objective, np.linalg.cholesky(start).ravel(), jac=True, method="BFGS", options={"gtol": 1e-9})
+    root = found.x.reshape(d, d)
+    return np.asarray(root @ root.T)
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("eta", [0.01, 0.1, 1.0, 10.0])
+def test_step_is_the_minimiser_of_the_stated_problem(eta: float, same: bool) -> None:
+    rng = np.random.default_rng(0)
+    for d in range(2, 7):
+        learner = warm(rng, d, eta, (0.5, 4.0))
+        before = learner.matrix_
+        z = rng.standard_normal(d)
+        z *= np.sqrt(rng.uniform(*((1.0, 9.0) if same else (0.2, 3.5))) / (z @ before @ z))  # violated
+        learner.learn_one(z, np.zeros(d), y=1 if same else -1)
+        expected = minimiser(before, z, 0.5 if same else 4.0, eta)
+        np.testing.assert_allclose(learner.matrix_, expected, atol=1e-6 * np.linalg.norm(expected))
+
+
+@settings(max_examples=200)
+@given(
+    d=st.integers(1, 8),
+    seed=st.integers(0, 2**32),
+    eta=st.floats(-4, 6).map(lambda e: 10.0**e),
+    same=st.booleans(),
+    size=st.floats(-3, 3).map(lambda e: 10.0**e),
+)
+def test_step_is_stationary_for_the_stated_problem(d: int, seed: int, eta: float, same: bool, size: float) -> None:
+    """The gradient A_t^-1 - A^-1 + eta (z^T A z - target) z z^T, multiplied by both matrices, is 0."""
+    rng = np.random.default_rng(seed)
+    learner = warm(rng, d, 0.1, (0.5, 4.0)).set_params(learning_rate=eta)
+    before, target = learner.matrix_, 0.5 if same else 4.0
+    z = rng.standard_normal(d)
+    z *= np.sqrt(target * (1 + size if same else 1 / (1 + size)) / (z @ before @ z))
+    learner.learn_one(z, np.zeros(d), y=1 if same else -1)
+    A = learner.matrix_
+    pull = eta * (z @ A @ z - target)
+    left, right = A - before, -pull * np.outer(A @ z, before @ z)
+    # the pull is known to a rounding of the target, which eta multiplies
+    room = 1e-9 + 1e-14 * eta * target
+    np.testing.assert_allclose(left, right, atol=room * (np.linalg.norm(A) + np.linalg.norm(before)) * (1 + size))
+
+
+@settings(max_examples=200)
+@given(
+    eta=st.floats(-6, 8).map(lambda e: 10.0**e),
+    apart=st.floats(-6, 6).map(lambda e: 10.0**e),
+    bound=st.floats(-3, 3).map(lambda e: 10.0**e),
+)
+def test_distance_after_the_step_is_the_positive_root(eta: float, apart: float, bound: float) -> None:
+    """In one dimension the problem is A / A_t - log(A / A_t) + eta / 2 (A z^2 - y)^2: a quadratic in A z^2."""
+    same = apart > bound
+    learner = LEGO(eta, bounds=(bound, bound), dtype="float64").initialize(1)
+    learner.learn_one([np.sqrt(apart)], [0.0], y=1 if same else -1)
+    found = learner.matrix_[0, 0] * apart
+    roots = np.roots([eta * apart, 1 - eta * bound * apart, -apart])
+    assert found == pytest.approx(roots[roots > 0][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_pair_on_the_right_side_of_its_bound_changes_nothing(same: bool) -> None:
+    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+    before, used = learner.matrix_, learner.utilization_ * learner.n_seen_
+    z = np.array([1.0, 2.0, 3.0])
+    z *= np.sqrt((0.499 if same else 4.001) / (z @ before @ z))
+    learner.learn_one(z, np.zeros(3), y=1 if same else -1)
+    np.testing.assert_array_equal(learner.matrix_, before)
+    assert learner.utilization_ * learner.n_seen_ == pytest.approx(used)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_violated_pair_moves_towards_its_bound_and_not_past_it(same: bool) -> None:
+    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+    z = np.array([1.0, 2.0, 3.0]) * (1.0 if same else 0.1)
+    before = z @ learner.matrix_ @ z
+    learner.learn_one(z, np.zeros(3), y=1 if same else -1)
+    after = z @ learner.matrix_ @ z
+    assert 0.5 < after < before if same else before < after < 4.0
+
+
+def test_bounds_are_squared_distances() -> None:
+    """Items 3 apart are 9 apart in squared distance: beyond a bound of 4 in one sense, not in the other."""
+    learner = LEGO(1.0, bounds=(4.0, 4.0), dtype="float64").initialize(1)
+    learner.learn_one([3.0], [0.0], y=-1)
+    assert learner.utilization_ == 0.0
+    learner.learn_one([1.9], [0.0], y=-1)
+    assert learner.utilization_ == 0.5
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_identical_points_change_nothing(same: bool) -> None:
+    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+    before = learner.matrix_
+    learner.learn_one(np.ones(3), np.ones(3), y=1 if same else -1)
+    np.testing.assert_array_equal(learner.matrix_, before)
+    assert learner.n_seen_ == 7
+
+
+@pytest.mark.parametrize("eta", [1e6, 1e9, 1e12, 1e15, 1e20])
+def test_step_of_a_huge_rate_ends_at_the_bound(eta: float) -> None:
+    """What (z^T A z - target)^2 is multiplied by decides; the divergence from the old matrix hardly counts."""
+    learner = LEGO(eta, bounds=(0.7, 4.3), dtype="float64").initialize(2).learn_one([3.0, 1.0], [0.0, 0.0], y=1)
+    z = np.array([3.0, 1.0])
+    assert z @ learner.matrix_ @ z == pytest.approx(0.7, rel=10 / eta + 1e-12)
+
+
+# -- along a real stream -------------------------------------------------------------------------------------
+
+
+def digits_stream() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    X, y = load_digits(return_X_y=True)
+    indices, same = sample_pairs(y, 2000, random_state=0)
+    return (X / 16)[indices], same
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("eta", [0.01, 0.1, 1.0, 10.0])
+def test_matrix_stays_positive_definite_along_2000_pairs_of_digits(eta: float, dtype: str) -> None:
+    pairs, same = digits_stream()
+    learner = LEGO(eta, dtype=dtype)
+    for start in range(0, 2000, 100):
+        learner.partial_fit(pairs[start : start + 100], same[start : start + 100])
+        assert np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[0] > 0
+
+
+@pytest.mark.parametrize("eta", [1e3, 1e6, 1e9, 1e12])
+def test_huge_rate_leaves_the_matrix_positive_definite(eta: float) -> None:
+    pairs, same = digits_stream()
+    learner = LEGO(eta, dtype="float64").partial_fit(pairs, same)
+    assert np.linalg.eigvalsh(learner.matrix_)[0] > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrix_is_symmetric_to_the_last_bit(dtype: str) -> None:
+    learner = LEGO(1.0, dtype=dtype).partial_fit(*digits_stream())
+    np.testing.assert_array_equal(learner.matrix_, learner.matrix_.T)
+
+
+def test_both_kinds_of_pairs_of_digits_are_used() -> None:
+    learner = LEGO(0.1).partial_fit(*digits_stream())
+    assert 0.1 < learner.utilization_similar_ <= 1
+    assert 0.1 < learner.utilization_dissimilar_ <= 1
+
+
+# -- bounds from the stream ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 21, 999, 1000, 1001, 1500])
+def test_bounds_are_numpys_percentiles_of_the_first_1000_squared_distances(n: int) -> None:
+    pairs = np.random.default_rng(0).standard_normal((n, 2, 4))
+    learner = LEGO(percentiles=(10, 80), dtype="float64").partial_fit(pairs, np.arange(n) % 2 == 0)
+    distances = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)[:1000]
+    assert learner.bounds_ == pytest.approx(tuple(np.percentile(distances, (10, 80))), rel=1e-12)
+
+
+def test_each_pair_is_held_to_the_percentiles_of_the_pairs_up_to_it() -> None:
+    """The stream's bounds, given by hand to a second learner before every pair."""
+    rng = np.random.default_rng(0)
+    pairs, same = rng.standard_normal((1100, 2, 3)), rng.integers(0, 2, 1100).astype(bool)
+    distances = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
+    by_hand = LEGO(0.5, dtype="float64").initialize(3)
+    for k, (pair, alike) in enumerate(zip(pairs, same, strict=True)):
+        by_hand.set_params(bounds=tuple(np.percentile(distances[: min(k + 1, 1000)], (5, 95))))
+        by_hand.learn_one(*pair, y=alike)
+    learner = LEGO(0.5, dtype="float64").partial_fit(pairs, same)
+    np.testing.assert_allclose(learner.matrix_, by_hand.matrix_, rtol=1e-9, atol=1e-12)
+
+
+def test_bounds_follow_the_scale_of_the_features() -> None:
+    """With the rate scaled back, features of another unit give the same metric in that unit."""
+    rng = np.random.default_rng(0)
+    pairs, same = rng.standard_normal((300, 2, 3)), rng.integers(0, 2, 300).astype(bool)
+    usual = LEGO(0.5, dtype="float64").partial_fit(pairs, same)
+    scaled = LEGO(0.5 / 4.0**4, dtype="float64").partial_fit(4.0 * pairs, same)
+    np.testing.assert_allclose(scaled.matrix_, usual.matrix_, rtol=1e-9, atol=1e-12)
+
+
+def test_bounds_are_unknown_before_the_first_pair() -> None:
+    assert np.isnan(LEGO().initialize(2).bounds_).all()
+
+
+def test_a_file_written_after_dtype_was_set_anew_goes_on(tmp_path: Path) -> None:
+    """A fitted model keeps its type until it begins anew; its file says which that is."""
+    pairs = np.random.default_rng(0).standard_normal((20, 2, 3))
+    learner = LEGO().partial_fit(pairs, np.arange(20) % 2 == 0).set_params(dtype="float64")
+    learner.save(tmp_path / "learner")
+    np.testing.assert_array_equal(load(tmp_path / "learner").matrix_, learner.matrix_)
