@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Any
 from oahu.version import __version__
 
 if TYPE_CHECKING:
-    from oahu.constraints import Pair, Pairs, Triplet, Triplets, TupleTransformer, sample_pairs, sample_triplets
+    from oahu.constraints import (
+        ConstraintGraph,
+        Pair,
+        Pairs,
+        Triplet,
+        Triplets,
+        TupleTransformer,
+        closure,
+        read_features,
+        read_stream,
+        sample_pairs,
+        sample_triplets,
+        write_stream,
+    )
     from oahu.exceptions import (
+        ContradictionError,
         InvalidInputError,
         InvalidTypeError,
         ModelFileError,
@@ -19,6 +33,7 @@ if TYPE_CHECKING:
         OAHUError,
         OverflowedItemError,
         RefusedConstraintError,
+        StreamError,
     )
     from oahu.learners import (
         LEGO,
@@ -47,6 +62,8 @@ __all__ = [
     "SORS",
     "AdaSORS",
     "BilinearMetric",
+    "ConstraintGraph",
+    "ContradictionError",
     "Cosine",
     "CosineMetric",
     "EnsembleMetric",
@@ -63,13 +80,18 @@ __all__ = [
     "Pair",
     "Pairs",
     "RefusedConstraintError",
+    "StreamError",
     "Triplet",
     "Triplets",
     "TupleTransformer",
     "__version__",
+    "closure",
     "load",
+    "read_features",
+    "read_stream",
     "sample_pairs",
     "sample_triplets",
+    "write_stream",
 ]
 
 _ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners")

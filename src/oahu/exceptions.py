@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
+    "ContradictionError",
     "InvalidInputError",
     "InvalidTypeError",
     "ModelFileError",
@@ -13,6 +16,7 @@ __all__ = [
     "OAHUError",
     "OverflowedItemError",
     "RefusedConstraintError",
+    "StreamError",
 ]
 
 
@@ -67,3 +71,41 @@ class OverflowedItemError(_RowError, InvalidInputError):
     def about(self, item: str) -> str:
         """The message, with ``item`` in place of the row as what it is about."""
         return f"{item[:1].upper()}{item[1:]}{str(self).removeprefix(f'Item {self.row}')}"
+
+
+class StreamError(InvalidInputError):
+    """A line of a file cannot be read.
+
+    Attributes
+    ----------
+    line : int
+        Which line it is, counted from 1.
+    source : str
+        The file, as it was named.
+    """
+
+    def __init__(self, problem: str, source: str, line: int) -> None:
+        super().__init__(f"{source}, line {line}: {problem}")
+        self.problem, self.source, self.line = problem, source, line
+
+    def __reduce__(self) -> tuple[type[StreamError], tuple[str, str, int]]:
+        return type(self), (self.problem, self.source, self.line)
+
+
+class ContradictionError(InvalidInputError):
+    """A constraint says the opposite of what follows from those before; the graph is as it was.
+
+    Attributes
+    ----------
+    constraint : Pair or Triplet
+        What was refused.
+    chain : tuple of Given
+        What proves the opposite, link by link.
+    """
+
+    def __init__(self, message: str, constraint: Any, chain: tuple[Any, ...]) -> None:
+        super().__init__(message)
+        self.constraint, self.chain = constraint, chain
+
+    def __reduce__(self) -> tuple[type[ContradictionError], tuple[str, Any, tuple[Any, ...]]]:
+        return type(self), (str(self), self.constraint, self.chain)

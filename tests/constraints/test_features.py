@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from oahu import InvalidInputError
-from oahu.constraints.features import Features, read_features
-from oahu.constraints.streams import StreamError
+from oahu.constraints import Features, read_features
+from oahu.exceptions import InvalidInputError, StreamError
 
 TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6))
 IDS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8, unique=True)

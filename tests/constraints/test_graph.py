@@ -14,10 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from oahu import InvalidInputError
-from oahu.constraints.graph import Addition, ConstraintGraph, ContradictionError, Given, Implied, closure
-from oahu.constraints.records import Pair, Triplet
-from oahu.exceptions import InvalidTypeError
+from oahu.constraints import Addition, ConstraintGraph, Given, Implied, Pair, Triplet, closure
+from oahu.exceptions import ContradictionError, InvalidInputError, InvalidTypeError
 
 N = 7
 ITEMS = st.integers(0, N - 1)

@@ -20,10 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu import InvalidInputError
-from oahu.constraints import streams
-from oahu.constraints.records import Pair, Triplet
-from oahu.constraints.streams import Line, StreamError, as_id, read_stream, write_stream
+from oahu.constraints import Line, Pair, Triplet, read_stream, streams, write_stream
+from oahu.constraints.streams import as_id
+from oahu.exceptions import InvalidInputError, StreamError
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: not text.isspace())

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.arrays import as_array
-from oahu.constraints.streams import StreamError, as_id
-from oahu.exceptions import InvalidInputError
+from oahu.constraints.streams import as_id
+from oahu.exceptions import InvalidInputError, StreamError
 
 __all__ = ["Features", "read_features"]
 

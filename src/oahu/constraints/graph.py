@@ -7,244 +7,26 @@ products of components, and never listed unless they are asked for.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from itertools import accumulate, chain, combinations, pairwise, permutations
-from math import isqrt
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast, overload
+from itertools import chain, combinations, pairwise, permutations
+from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 
+from oahu.constraints.contradictions import Contradiction, Given
+from oahu.constraints.implied import Implied, PairBlock, Span, TripletBlock, check_fresh
 from oahu.constraints.records import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.randomness import RandomState, as_generator
+from oahu.randomness import RandomState
 
-__all__ = ["Addition", "ConstraintGraph", "Contradiction", "ContradictionError", "Given", "Implied", "closure"]
+__all__ = ["Addition", "ConstraintGraph", "Policy"]
 
 Policy = Literal["raise", "ignore", "newest"]
-Constraint = TypeVar("Constraint", Pair, Triplet)
 
 _POLICIES: Final = ("raise", "ignore", "newest")
-_LONGEST: Final = 10  # links of a chain that a message shows
 _HALF: Final = 32  # bits: two items' numbers as one int
 _ROOT: Final = -1  # the parent of a root in the forest of proofs
-_STALE: Final = "The graph has changed since: ask for what follows before you add the next."
-
-
-class Given(NamedTuple):
-    """A pair that was said: by which constraint, and what. A triplet says two, under one number."""
-
-    number: int
-    first: Any
-    second: Any
-    same: bool
-
-
-class ContradictionError(InvalidInputError):
-    """A constraint says the opposite of what follows from those before; the graph is as it was.
-
-    Attributes
-    ----------
-    constraint : Pair or Triplet
-        What was refused.
-    chain : tuple of Given
-        What proves the opposite, link by link.
-    """
-
-    def __init__(self, message: str, constraint: Pair | Triplet, chain: tuple[Given, ...]) -> None:
-        super().__init__(message)
-        self.constraint = constraint
-        self.chain = chain
-
-    def __reduce__(self) -> tuple[type[ContradictionError], tuple[str, Pair | Triplet, tuple[Given, ...]]]:
-        return type(self), (str(self), self.constraint, self.chain)
-
-
-class Contradiction:
-    """Why a constraint cannot be true together with what was held when it arrived.
-
-    Attributes
-    ----------
-    constraint : Pair or Triplet
-    number : int
-        Its place in the stream, counted from 0.
-    pair : Pair
-        What it says that contradicts: itself, or one of a triplet's two pairs.
-    """
-
-    def __init__(
-        self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[Given]]
-    ) -> None:
-        self.constraint, self.number, self.pair = constraint, number, pair
-        self._prove: Callable[[], list[Given]] | None = prove
-        self._chain: tuple[Given, ...] = ()
-
-    @property
-    def chain(self) -> tuple[Given, ...]:
-        """What proves the opposite of ``pair``, in order from its first to its second item.
-
-        At most one link says unlike. An item is like itself without proof: then the chain is empty. A triplet that
-        contradicts what follows from its own similar pair has that as the first link, under its own number.
-        """
-        if self._prove is not None:
-            self._chain, self._prove = tuple(self._prove()), None
-        return self._chain
-
-    def __str__(self) -> str:
-        first, second, same = self.pair
-        words = [_in_words(*link) for link in self.chain]
-        if len(words) > _LONGEST:
-            half = _LONGEST // 2
-            words[half:-half] = [f"... {len(words) - 2 * half} more ..."]
-        proof = "; ".join(words) if words else "an item is like itself"
-        opposite = "unlike" if same else "alike"
-        return (
-            f"Constraint {_in_words(self.number, first, second, same)}, but they are {opposite}: {proof}. "
-            "Correct one of these, or choose policy='ignore' or 'newest'."
-        )
-
-    def error(self) -> ContradictionError:
-        return ContradictionError(str(self), self.constraint, self.chain)
-
-
-def _in_words(number: int, first: Any, second: Any, same: bool) -> str:
-    return f"#{number} says {first!r} and {second!r} are {'alike' if same else 'unlike'}"
-
-
-# -- products of components ----------------------------------------------------------------------------------
-
-
-class _Span(NamedTuple):
-    """Some of a component's items: a stretch of its list, which only ever grows at the end."""
-
-    items: list[int]
-    start: int
-    stop: int
-
-
-class _Pairs(NamedTuple):
-    """Each of ``first`` with each of ``second``; all pairs within, if they are one."""
-
-    first: _Span
-    second: _Span
-    same: bool
-
-    @property
-    def size(self) -> int:
-        (_, start, stop), (_, start2, stop2) = self.first, self.second
-        n = stop - start
-        return n * (n - 1) // 2 if self.first is self.second else n * (stop2 - start2)
-
-    def at(self, place: int) -> tuple[int, int, int]:
-        (items, start, _), (items2, start2, stop2) = self.first, self.second
-        if self.first is self.second:
-            j = (1 + isqrt(1 + 8 * place)) // 2  # the pairs (i, j) with i < j, by j: j(j - 1)/2 come before
-            return items[start + place - j * (j - 1) // 2], items[start + j], self.same
-        i, j = divmod(place, stop2 - start2)
-        return items[start + i], items2[start2 + j], self.same
-
-
-class _Triplets(NamedTuple):
-    """Each anchor with each positive (not itself) and each negative."""
-
-    anchors: _Span
-    positives: _Span
-    negatives: _Span
-
-    @property
-    def size(self) -> int:
-        (_, start, stop), (_, start2, stop2), (_, start3, stop3) = self
-        return (stop - start) * (stop2 - start2 - (self.anchors is self.positives)) * (stop3 - start3)
-
-    def at(self, place: int) -> tuple[int, int, int]:
-        (items, start, _), (items2, start2, stop2), (items3, start3, stop3) = self
-        within = self.anchors is self.positives
-        place, k = divmod(place, stop3 - start3)
-        i, j = divmod(place, stop2 - start2 - within)
-        return items[start + i], items2[start2 + j + (within and j >= i)], items3[start3 + k]
-
-
-class Implied(Generic[Constraint]):
-    """Constraints that follow, counted without listing them: iterate over them, or draw some.
-
-    Each is there once, in an order that depends only on the constraints that were added; a pair is there in one of
-    its two directions. What was given is left out. To be used before the next `ConstraintGraph.add`.
-    """
-
-    def __init__(
-        self,
-        graph: ConstraintGraph,
-        blocks: Iterable[_Pairs] | Iterable[_Triplets],
-        record: Callable[[int, int, int], Constraint],
-        given: Callable[[tuple[int, int, int]], bool],
-        n_given: int,
-    ) -> None:
-        self._graph: ConstraintGraph = graph
-        self._version: int = graph._version
-        self._blocks: list[_Pairs | _Triplets] = list(blocks)
-        self._ends = list(accumulate(block.size for block in self._blocks))
-        self._record: Callable[[int, int, int], Constraint] = record
-        self._given, self._n_given = given, n_given
-
-    @property
-    def count(self) -> int:
-        """How many; ``len`` is the same, up to ``sys.maxsize``."""
-        self._check()
-        return (self._ends[-1] if self._ends else 0) - self._n_given
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __bool__(self) -> bool:
-        return self.count > 0
-
-    def __iter__(self) -> Iterator[Constraint]:
-        for block in self._blocks:
-            for place in range(block.size):
-                self._check()
-                found = block.at(place)
-                if not self._given(found):
-                    yield self._record(*found)
-
-    def sample(self, limit: int, random_state: RandomState = None) -> list[Constraint]:
-        """At most ``limit`` of them, uniformly and without replacement, in the order of iteration."""
-        _check_number("limit", limit)
-        rng = as_generator(random_state)
-        if limit >= self.count:
-            return list(self)
-        drawn: list[tuple[int, tuple[int, int, int]]] = []
-        places = _shuffled(self._ends[-1], rng)
-        while len(drawn) < limit:
-            place = next(places)
-            block = bisect_right(self._ends, place)
-            found = self._blocks[block].at(place - (self._ends[block - 1] if block else 0))
-            if not self._given(found):
-                drawn.append((place, found))
-        return [self._record(*found) for _, found in sorted(drawn)]
-
-    def _check(self) -> None:
-        if self._graph._version != self._version:
-            raise InvalidInputError(_STALE)
-
-
-def _shuffled(n: int, rng: np.random.Generator) -> Iterator[int]:
-    """The numbers below n in random order, as many as are asked for: a shuffle that keeps only what it moved."""
-    moved: dict[int, int] = {}
-    for i in range(n):
-        j = i + _below(n - i, rng)
-        yield moved.get(j, j)
-        moved[j] = moved.pop(i, i)
-
-
-def _below(n: int, rng: np.random.Generator) -> int:
-    """A number below n, which may be more than 64 bits hold."""
-    n_bits = (n - 1).bit_length()
-    n_bytes = (n_bits + 7) // 8
-    while True:
-        number = int.from_bytes(rng.bytes(n_bytes), "little") >> (8 * n_bytes - n_bits)
-        if number < n:
-            return number
 
 
 # -- what one constraint brings ------------------------------------------------------------------------------
@@ -253,7 +35,7 @@ def _below(n: int, rng: np.random.Generator) -> int:
 class _Piece(NamedTuple):
     """Items that were in one component before and are in one now, and those to whom they newly are unlike."""
 
-    span: _Span
+    span: Span
     was: int
     now: int
     fresh: list[_Piece]
@@ -299,7 +81,7 @@ class Addition:
         """The pairs that hold now and did not before, without what the constraint says itself."""
         own = {pair for first, second in self._own for pair in ((first, second), (second, first))}
         return Implied(
-            self._graph, self._blocks_of_pairs(), self._graph._pair, lambda t: t[:2] in own, len(self._own)
+            self._graph._now, self._blocks_of_pairs(), self._graph._pair, lambda t: t[:2] in own, len(self._own)
         )
 
     @property
@@ -307,34 +89,35 @@ class Addition:
         """The triplets that hold now and did not before, without the constraint itself."""
         own = self._triplet
         n_own = int(own is not None)
-        return Implied(self._graph, self._blocks_of_triplets(), self._graph._triplet, lambda t: t == own, n_own)
+        return Implied(
+            self._graph._now, self._blocks_of_triplets(), self._graph._triplet, lambda t: t == own, n_own
+        )
 
-    def _blocks_of_pairs(self) -> Iterator[_Pairs]:
+    def _blocks_of_pairs(self) -> Iterator[PairBlock]:
         changes = self._ask()
         for pieces in changes.values():
             for one, two in combinations(pieces, 2):
-                yield _Pairs(one.span, two.span, True)
+                yield PairBlock(one.span, two.span, True)
         for piece in chain.from_iterable(changes.values()):
             for other in piece.fresh:
                 if other.now not in changes or piece.now < other.now:  # once, not from both sides
-                    yield _Pairs(piece.span, other.span, False)
+                    yield PairBlock(piece.span, other.span, False)
 
-    def _blocks_of_triplets(self) -> Iterator[_Triplets]:
+    def _blocks_of_triplets(self) -> Iterator[TripletBlock]:
         changes = self._ask()
         for now, pieces in changes.items():
             # Those that were alike before are news with new negatives only; those that were not, with all.
             for anchors, positives in permutations(pieces, 2):
                 for other in self._graph._neighbours(now, changes):
-                    yield _Triplets(anchors.span, positives.span, other.span)
+                    yield TripletBlock(anchors.span, positives.span, other.span)
             for piece in pieces:
                 for other in piece.fresh:
-                    yield _Triplets(piece.span, piece.span, other.span)
+                    yield TripletBlock(piece.span, piece.span, other.span)
                     if other.now not in changes:
-                        yield _Triplets(other.span, other.span, piece.span)
+                        yield TripletBlock(other.span, other.span, piece.span)
 
     def _ask(self) -> _Changes:
-        if self._graph._version != self._version:
-            raise InvalidInputError(_STALE)
+        check_fresh(self._version, self._graph._version)
         return self._changes()
 
 
@@ -437,6 +220,11 @@ class ConstraintGraph:
         i, j = self._number(a), self._number(b)
         return i is not None and j is not None and self._are_unlike(i, j)
 
+    def holds(self, constraint: Pair | Triplet) -> bool:
+        """Whether it follows what a constraint says: for a triplet, both its pairs."""
+        like, unlike = _checked(constraint)
+        return (like is None or self.alike(*like)) and (unlike is None or self.unlike(*unlike))
+
     def why(self, a: Hashable, b: Hashable) -> tuple[Given, ...] | None:
         """The given pairs that prove that two items are alike or unlike, from the one to the other.
 
@@ -474,7 +262,9 @@ class ConstraintGraph:
     @property
     def pairs(self) -> Implied[Pair]:
         """All pairs that follow and were not given."""
-        return Implied(self, self._blocks_of_pairs(), self._pair, lambda t: t[1] in self._said[t[0]], self._n_said)
+        return Implied(
+            self._now, self._blocks_of_pairs(), self._pair, lambda t: t[1] in self._said[t[0]], self._n_said
+        )
 
     @property
     def triplets(self) -> Implied[Triplet]:
@@ -483,7 +273,7 @@ class ConstraintGraph:
         if self.policy == "newest":
             n_given = sum(self._holds(*_split(_split(code)[0]), _split(code)[1]) for code in self._triplets_said)
         return Implied(
-            self, self._blocks_of_triplets(), self._triplet, lambda t: self._is_given_triplet(*t), n_given
+            self._now, self._blocks_of_triplets(), self._triplet, lambda t: self._is_given_triplet(*t), n_given
         )
 
     @overload
@@ -515,6 +305,9 @@ class ConstraintGraph:
         return self.triplets.sample(limit, random_state)
 
     # Items, and what was said of them.
+
+    def _now(self) -> int:
+        return self._version
 
     def _number(self, item: Hashable) -> int | None:
         _check_hashable(item)
@@ -571,7 +364,7 @@ class ConstraintGraph:
     def _are_unlike(self, i: int, j: int) -> bool:
         return self._find(j) in self._edges.get(self._find(i), ())
 
-    def _merge(self, i: int, j: int) -> tuple[_Span, _Span, int, dict[int, int], list[int]]:
+    def _merge(self, i: int, j: int) -> tuple[Span, Span, int, dict[int, int], list[int]]:
         """Make two components one.
 
         The one with more edges stays, and only the edges of the other are walked. Returns the items of the one that
@@ -599,7 +392,7 @@ class ConstraintGraph:
         items.extend(more)
         self._members[keep] = items
         self._prove(j, i)  # the smaller tree is turned around
-        spans = _Span(items, 0, n), _Span(items, n, len(items))
+        spans = Span(items, 0, n), Span(items, n, len(items))
         return (*(spans if stays else spans[::-1]), gone, lost, fresh)
 
     def _part(self, i: int, j: int) -> int | None:
@@ -668,7 +461,7 @@ class ConstraintGraph:
                 groups.setdefault((self._find(i), root), []).append(i)
             pieces: _Changes = {}
             for (now, root), items in groups.items():
-                pieces.setdefault(now, []).append(_Piece(_Span(items, 0, len(items)), root, now, []))
+                pieces.setdefault(now, []).append(_Piece(Span(items, 0, len(items)), root, now, []))
             for now in pieces:
                 near = list(self._neighbours(now, pieces))
                 for piece in pieces[now]:
@@ -679,27 +472,27 @@ class ConstraintGraph:
 
     def _whole(self, root: int) -> _Piece:
         items = self._members[root]
-        return _Piece(_Span(items, 0, len(items)), root, root, [])
+        return _Piece(Span(items, 0, len(items)), root, root, [])
 
     def _neighbours(self, root: int, changes: _Changes) -> Iterator[_Piece]:
         for other in self._edges.get(root, ()):
             yield from changes.get(other) or (self._whole(other),)
 
-    def _blocks_of_pairs(self) -> Iterator[_Pairs]:
-        spans = {root: _Span(items, 0, len(items)) for root, items in self._members.items()}
+    def _blocks_of_pairs(self) -> Iterator[PairBlock]:
+        spans = {root: Span(items, 0, len(items)) for root, items in self._members.items()}
         for root, span in spans.items():
             if span.stop > 1:
-                yield _Pairs(span, span, True)
+                yield PairBlock(span, span, True)
             for other in self._edges.get(root, ()):
                 if root < other:
-                    yield _Pairs(span, spans[other], False)
+                    yield PairBlock(span, spans[other], False)
 
-    def _blocks_of_triplets(self) -> Iterator[_Triplets]:
-        spans = {root: _Span(items, 0, len(items)) for root, items in self._members.items()}
+    def _blocks_of_triplets(self) -> Iterator[TripletBlock]:
+        spans = {root: Span(items, 0, len(items)) for root, items in self._members.items()}
         for root, span in spans.items():
             if span.stop > 1:
                 for other in self._edges.get(root, ()):
-                    yield _Triplets(span, span, spans[other])
+                    yield TripletBlock(span, span, spans[other])
 
     # Proofs.
 
@@ -786,124 +579,3 @@ def _check_hashable(item: Any) -> None:
         raise InvalidTypeError(
             f"An item of a constraint must be hashable, such as a row number or a string. Got {item!r} instead."
         ) from error
-
-
-def _check_number(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-        raise InvalidInputError(f"The {name!r} parameter must be an int of at least 0. Got {value!r} instead.")
-
-
-# -- seeds and what follows from them ------------------------------------------------------------------------
-
-Seeds = TypeVar("Seeds", bound=Any)
-
-
-def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
-    """Seeds and n more constraints that follow from them, as one stream.
-
-    The paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The ones that follow are drawn
-    uniformly and without replacement from all that follow and are no seeds, and stand "in chronological order of
-    creation": right behind the seed from which they first followed.
-
-    Parameters
-    ----------
-    seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence of records
-        Triplets of items (anchor, positive, negative); or pairs of items and whether they are alike, as truth
-        values or +1 and -1; or `Pair` records; or `Triplet` records.
-    n_more : int
-    random_state : None, int, numpy Generator or RandomState
-    exact : bool
-        Whether it is an error that fewer than ``n_more`` follow. If not, there are just fewer.
-
-    Returns
-    -------
-    stream : as ``seeds``: ndarray of shape (n + n_more, 3), (ndarray, ndarray), or list of records
-
-    Examples
-    --------
-    >>> closure(np.array([[0, 1, 2], [2, 3, 0]]), 2, random_state=0)
-    array([[0, 1, 2],
-           [1, 0, 2],
-           [2, 3, 0],
-           [3, 2, 1]])
-    """
-    _check_number("n_more", n_more)
-    constraints, restore = _records(seeds)
-    graph = ConstraintGraph()
-    for constraint in constraints:
-        graph.add(constraint)
-    triplets = bool(constraints) and isinstance(constraints[0], Triplet)
-    following: Implied[Pair] | Implied[Triplet] = graph.triplets if triplets else graph.pairs
-    if exact and following.count < n_more:
-        raise InvalidInputError(
-            f"{n_more} more {'triplets' if triplets else 'pairs'} were asked for, and {following.count} follow "
-            f"from {len(constraints)} seed(s). Ask for fewer, pass more seeds over fewer items, or exact=False."
-        )
-    drawn: Sequence[Pair | Triplet] = following.sample(n_more, random_state)
-    behind: list[list[Pair | Triplet]] = [[] for _ in constraints]
-    for more, seed in zip(drawn, _first_followed(constraints, drawn), strict=True):
-        behind[seed].append(more)
-    return cast(Seeds, restore([c for seed, more in zip(constraints, behind, strict=True) for c in (seed, *more)]))
-
-
-def _first_followed(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """After which seed each of ``drawn`` held: a binary search for all of them at once, over the same replays."""
-    low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
-    while any(map(int.__lt__, low, high)):
-        at: dict[int, list[int]] = {}
-        for k, (lo, hi) in enumerate(zip(low, high, strict=True)):
-            if lo < hi:
-                at.setdefault((lo + hi) // 2, []).append(k)
-        graph = ConstraintGraph()
-        for middle, seed in enumerate(seeds[: max(at) + 1]):
-            graph.add(seed)
-            for k in at.get(middle, ()):
-                like, unlike = _checked(drawn[k])
-                if (like is None or graph.alike(*like)) and (unlike is None or graph.unlike(*unlike)):
-                    high[k] = middle
-                else:
-                    low[k] = middle + 1
-    return low
-
-
-def _records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Seeds as records, and what gives records the form that the seeds had."""
-    if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
-        if not all(type(seed) is type(seeds[0]) for seed in seeds):
-            raise InvalidTypeError(
-                "Seeds must be all Pair or all Triplet records: what follows is of the same kind."
-            )
-        return list(seeds), list
-    if isinstance(seeds, tuple) and len(seeds) == 2:
-        items, y = _table(seeds[0], 2), np.asarray(seeds[1])
-        if y.shape != items.shape[:1]:
-            raise InvalidInputError(
-                f"There must be one y for each of {len(items)} pairs. Got y of shape {y.shape}."
-            )
-        if y.dtype != bool and not np.isin(y, (-1, 1)).all():
-            raise InvalidInputError("y must be truth values, or +1 for alike and -1 for unlike.")
-        pairs: list[Pair | Triplet] = [
-            Pair(i, j, v > 0) for (i, j), v in zip(items.tolist(), y.tolist(), strict=True)
-        ]
-
-        def restore(records: list[Any]) -> tuple[Any, Any]:
-            same = np.array([record.same for record in records], dtype=bool)
-            rows = np.array([record[:2] for record in records], dtype=items.dtype).reshape(-1, 2)
-            return rows, (same if y.dtype == bool else np.where(same, 1, -1).astype(y.dtype))
-
-        return pairs, restore
-    table = _table(seeds, 3)
-    triplets: list[Pair | Triplet] = [Triplet(*row) for row in table.tolist()]
-    return triplets, lambda records: np.array(records, dtype=table.dtype).reshape(-1, 3)
-
-
-def _table(rows: Any, width: int) -> Any:
-    try:
-        table = np.asarray(rows)
-    except ValueError as error:
-        raise InvalidInputError(f"Seeds must be rows of {width} items each ({error}).") from error
-    if table.ndim != 2 or table.shape[1] != width:
-        raise InvalidInputError(
-            f"Seeds must be items of shape (n, {width}), such as row numbers. Got shape {table.shape} instead."
-        )
-    return table

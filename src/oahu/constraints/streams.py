@@ -41,9 +41,9 @@ from typing import IO, Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, get
 import numpy as np
 
 from oahu.constraints.records import Pair, Triplet
-from oahu.exceptions import InvalidInputError
+from oahu.exceptions import InvalidInputError, StreamError
 
-__all__ = ["Format", "Line", "Place", "StreamError", "as_id", "read_stream", "write_stream"]
+__all__ = ["Format", "Line", "Place", "as_id", "read_stream", "write_stream"]
 
 Format: TypeAlias = Literal["jsonl", "csv", "tsv"]
 Place: TypeAlias = str | os.PathLike[str] | IO[bytes] | IO[str]
@@ -71,25 +71,6 @@ class Line(NamedTuple):
     number: int
     constraint: Pair | Triplet
     text: bytes
-
-
-class StreamError(InvalidInputError):
-    """A line of a file cannot be read.
-
-    Attributes
-    ----------
-    line : int
-        Which line it is, counted from 1.
-    source : str
-        The file, as it was named.
-    """
-
-    def __init__(self, problem: str, source: str, line: int) -> None:
-        super().__init__(f"{source}, line {line}: {problem}")
-        self.problem, self.source, self.line = problem, source, line
-
-    def __reduce__(self) -> tuple[type[StreamError], tuple[str, str, int]]:
-        return type(self), (self.problem, self.source, self.line)
 
 
 def read_stream(source: Place, *, format: Format | None = None) -> Iterator[Line]:  # noqa: A002
