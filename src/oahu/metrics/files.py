@@ -13,7 +13,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +28,7 @@ from numpy.typing import DTypeLike, NDArray
 from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.version import __version__
 
-__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "save", "storable"]
+__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "read_notes", "save", "storable"]
 
 #: Raised by one when older versions of oahu could no longer read what is written.
 FORMAT = 1
@@ -92,8 +93,8 @@ def storable(cls: S) -> S:
     return cls
 
 
-def save(thing: Storable, path: str | os.PathLike[str]) -> None:
-    """Write ``thing`` to ``path``, durably and all or nothing.
+def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
+    """Write ``thing`` to ``path``, durably and all or nothing; `read_notes` gives the notes back.
 
     A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
     """
@@ -109,6 +110,8 @@ def save(thing: Storable, path: str | os.PathLike[str]) -> None:
         "numpy": np.__version__,
         "state": content.state,
     }
+    if notes is not None:
+        header["notes"] = notes
     header["sha256"] = _digest(header, arrays)
     payload = safetensors.numpy.save(arrays, metadata={_KEY: _canonical(header)})
     _replace(Path(path), payload)
@@ -120,9 +123,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Runs no code from the file. A file that is truncated, damaged, foreign or newer than this oahu raises
     `ModelFileError`, which says which of these it is.
     """
-    try:
-        data = Path(path).read_bytes()
-        header, arrays = _parse(data)
+    with _naming(path):
+        header, arrays = _parse(Path(path).read_bytes())
         name = header["class"]
         if name in homes:
             import_module(homes[name])
@@ -136,6 +138,23 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise
         except Exception as error:  # whatever a made-up content leads to, it is the file's fault
             raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What was written beside the model; empty if nothing was."""
+    with _naming(path):
+        header, _ = _parse(Path(path).read_bytes())
+        notes = header.get("notes", {})
+        if not isinstance(notes, dict):
+            raise ModelFileError(f"its notes cannot be {notes!r}")
+        return notes
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors about a file's content begin with its name."""
+    try:
+        yield
     except ModelFileError as error:
         raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {error}.") from error
 

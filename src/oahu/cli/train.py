@@ -1,0 +1,177 @@
+"""`oahu train`: a stream from a file or a pipe, a learner in a file, a progress bar between them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from oahu import learners
+from oahu.constraints import read_features, read_stream
+from oahu.exceptions import InvalidInputError
+from oahu.learners.base import Learner
+from oahu.training import Position, Trainer, arriving, in_batches
+
+__all__ = ["Order", "run"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for on the command line."""
+
+    constraints: str
+    model: Path
+    features: Path | None = None
+    learner: str | None = None
+    parameters: tuple[str, ...] = ()
+    new_lines: bool = False
+    save_every: float = 10.0
+
+    @property
+    def live(self) -> bool:
+        """Whether lines come as they happen: from a pipe, not from a file."""
+        return self.constraints == "-" or not Path(self.constraints).is_file()
+
+    @property
+    def source(self) -> str:
+        return "standard input" if self.constraints == "-" else self.constraints
+
+
+def run(console: Console, order: Order) -> bool:
+    """Learn until the stream ends; False if an interrupt ended it before. What was learned is saved either way."""
+    learner, position = _begin(order)
+    features = None if order.features is None else read_features(order.features)
+    trainer = Trainer(learner, order.model, order.source, features, position, order.save_every)
+    lines = read_stream(_standard_input() if order.constraints == "-" else order.constraints)
+    if not order.new_lines:
+        lines = position.behind(lines, order.source)
+    with _until_interrupted() as interrupted, _progress(console, trainer) as show:
+        try:
+            for batch in arriving(lines, interrupted) if order.live else in_batches(lines):
+                trainer.learn(batch)
+                show()
+                if interrupted():
+                    break
+        finally:
+            trainer.save()
+    console.print(_summary(trainer, order, bool(interrupted())), highlight=False, soft_wrap=True, markup=False)
+    return not interrupted()
+
+
+class _StandardInput(io.BufferedReader):
+    name = "standard input"
+
+
+def _standard_input() -> Any:
+    """Standard input with a buffer of its own: Python closes its one at the end, though a thread may wait for it."""
+    try:
+        return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))
+    except (OSError, AttributeError):  # it is no file
+        return "-"
+
+
+def _begin(order: Order) -> tuple[Learner[Any], Position]:
+    """A new learner, or the one in the file and how far it got."""
+    given = dict(map(_parameter, order.parameters))
+    if not order.model.exists():
+        name = order.learner or "OAHU"
+        if name not in learners.LEARNERS:
+            raise InvalidInputError(f"There is no learner {name!r}. There are {', '.join(learners.LEARNERS)}.")
+        learner: Learner[Any] = getattr(learners, name)(random_state=0)
+        _check_names(learner, given)
+        return learner.set_params(**given), Position()
+    learner = learners.load(order.model)
+    if not isinstance(learner, Learner):
+        raise InvalidInputError(f"{order.model} holds a {type(learner).__name__}, which is not a learner.")
+    if order.learner not in (None, type(learner).__name__):
+        raise InvalidInputError(
+            f"{order.model} holds a learner of the kind {type(learner).__name__}, not {order.learner}. Take "
+            "another file for a new one."
+        )
+    _check_names(learner, given)
+    for name, value in given.items():
+        held = learner.get_params()[name]
+        if held != value:
+            raise InvalidInputError(f"{order.model} has learned with {name}={held!r}, not {name}={value!r}.")
+    position = Position.of(order.model)
+    if position is None and not order.new_lines:
+        raise InvalidInputError(
+            f"{order.model} does not say which lines it has learned. If all lines of {order.source} are new to it, "
+            "say so (--new-lines)."
+        )
+    return learner, position or Position()
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """``name=value``, the value as JSON if it is any, or else as it stands."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInputError(f"A parameter is set by NAME=VALUE. Got {text!r} instead.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _check_names(learner: Learner[Any], given: dict[str, Any]) -> None:
+    known = [name for name in learner.get_params() if name != "preprocessor"]
+    for name in given:
+        if name not in known:
+            raise InvalidInputError(
+                f"{type(learner).__name__} has no parameter {name!r}. It has {', '.join(known)}."
+            )
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Any]:
+    """Whether SIGINT or SIGTERM came. They wait for the batch at hand; a second one does not."""
+    came: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        came.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _progress(console: Console, trainer: Trainer) -> Iterator[Any]:
+    """A line that says how far learning is; what it gives back is called when there is something new."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("reading ...")
+        start = trainer.position.lines
+
+        def show() -> None:
+            learned = trainer.position.lines
+            elapsed = progress.tasks[0].elapsed or 0.0
+            rate = f", {(learned - start) / elapsed:,.0f} a second" if elapsed > 1 else ""
+            used = trainer.learner.utilization_
+            progress.update(
+                task, description=f"{learned:,} lines learned{rate}, {used:.0%} of them changed the model"
+            )
+
+        yield show
+
+
+def _summary(trainer: Trainer, order: Order, interrupted: bool) -> str:
+    lines = trainer.position.lines
+    if not lines:
+        return f"{order.source} has no lines: nothing was learned."
+    text = f"{lines:,} lines learned; the model is {order.model}."
+    return f"Stopped. {text} The same command goes on from there." if interrupted else text

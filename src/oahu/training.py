@@ -1,0 +1,203 @@
+"""Learning from a stream of lines, and going on where it stopped.
+
+The model's file says how many lines it has learned, and holds a digest of them. When the same stream comes again,
+those lines are read over, checked to be the same ones, and learning goes on behind them. As a learner does not
+depend on how its stream is cut, the result is that of one run that was never stopped, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, Final
+
+from oahu.constraints import Features, Line, Pair, Pairs, Triplets, Tuples
+from oahu.exceptions import InvalidInputError, OAHUError, StreamError
+from oahu.learners.base import Learner
+from oahu.metrics import files
+
+__all__ = ["Position", "Trainer", "arriving", "in_batches"]
+
+_BATCH: Final = 1024  # lines learned at a time, if as many are there
+_WAITING: Final = 4096  # lines that a live stream may be ahead of learning
+_PATIENCE: Final = 0.1  # seconds between looks at whether to stop waiting
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a stream was learned: how many lines, and a digest of them."""
+
+    lines: int = 0
+    digest: str = ""
+
+    def after(self, line: Line) -> Position:
+        """One line further."""
+        return Position(self.lines + 1, hashlib.sha256(self.digest.encode() + line.text).hexdigest())
+
+    @classmethod
+    def of(cls, model: str | os.PathLike[str]) -> Position | None:
+        """Where the model in a file stands; None if it was not trained on a stream."""
+        kept = files.read_notes(model).get("stream")
+        return None if kept is None else cls(int(kept["lines"]), str(kept["digest"]))
+
+    def behind(self, lines: Iterable[Line], source: str) -> Iterator[Line]:
+        """The lines after this position; `InvalidInputError` if those before it are not the ones learned."""
+        passed = Position()
+        for line in lines:
+            if passed.lines == self.lines:
+                yield line
+                continue
+            passed = passed.after(line)
+            if passed.lines == self.lines and passed != self:
+                raise InvalidInputError(
+                    f"The first {self.lines:,} lines of {source} are not those that the model has learned: it is "
+                    "another stream. If all of its lines are new, say so (--new-lines)."
+                )
+        if passed.lines < self.lines:
+            raise InvalidInputError(
+                f"The model has learned {self.lines:,} lines, and {source} has {passed.lines:,}: it is another "
+                "stream. If all of its lines are new, say so (--new-lines)."
+            )
+
+
+class Trainer:
+    """Teaches a learner lines, and keeps it in a file together with how far it got.
+
+    Parameters
+    ----------
+    learner : Learner
+    model : path
+        The file to keep it in.
+    source : str
+        The stream's name, for errors.
+    features : Features, optional
+        What the ids of constraints point into. Constraints by value need none.
+    position : Position
+        How far the learner has learned the stream.
+    save_every : float
+        Seconds after which the model is written again.
+    """
+
+    def __init__(
+        self,
+        learner: Learner[Any],
+        model: Path,
+        source: str,
+        features: Features | None = None,
+        position: Position | None = None,
+        save_every: float = 10.0,
+    ) -> None:
+        self.learner, self.model, self.source, self.features = learner, model, source, features
+        self.position = self._saved = position or Position()
+        self.save_every, self._saved_at = save_every, time.monotonic()
+
+    def learn(self, batch: list[Line]) -> None:
+        """Learn some lines, in order, and save now and then.
+
+        `StreamError` names the first that cannot be learned; those before it were, and none behind it.
+        """
+        for _, group in groupby(batch, _kind):
+            lines = list(group)
+            try:
+                self._learn(lines)
+            except OAHUError:
+                for line in lines:  # one by one, to see which it is
+                    try:
+                        self._learn([line])
+                    except OAHUError as error:
+                        problem = error.problem if isinstance(error, StreamError) else str(error)
+                        raise StreamError(problem, self.source, line.number) from error
+        if time.monotonic() - self._saved_at >= self.save_every:
+            self.save()
+
+    def save(self) -> None:
+        """Write the model and its position, if there is anything new."""
+        if self.position != self._saved:
+            stream = {"lines": self.position.lines, "digest": self.position.digest}
+            files.save(self.learner, self.model, notes={"stream": stream})
+            self._saved = self.position
+        self._saved_at = time.monotonic()
+
+    def _learn(self, lines: list[Line]) -> None:
+        self.learner.partial_fit(self._constraints(lines))
+        for line in lines:
+            self.position = self.position.after(line)
+
+    def _constraints(self, lines: list[Line]) -> Tuples:
+        """Lines of one kind, as constraints."""
+        pairs = isinstance(lines[0].constraint, Pair)
+        items = [list(line.constraint[: 2 if pairs else 3]) for line in lines]
+        table = None
+        if not isinstance(items[0][0], list):
+            if self.features is None:
+                raise InvalidInputError(
+                    f"The item {items[0][0]!r} is an id, and there are no features for ids. Give them "
+                    "(--features), or give items by value."
+                )
+            find, table = self.features.row, self.features.table
+            items = [[find(item, "The item") for item in row] for row in items]
+        if pairs:
+            return Pairs(items, [line.constraint[2] for line in lines], preprocessor=table)
+        return Triplets(items, preprocessor=table)
+
+
+def _kind(line: Line) -> tuple[int, int]:
+    """What lines must have in common to be learned in one call: pairs or triplets, and how many features."""
+    first = line.constraint[0]
+    return int(isinstance(line.constraint, Pair)), len(first) if isinstance(first, list) else -1
+
+
+def in_batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """Lines of a file, some at a time. When one cannot be read, those before it come first."""
+    while True:
+        batch: list[Line] = []
+        try:
+            for line in islice(lines, _BATCH):
+                batch.append(line)  # one by one: what came before an error is to be kept
+        except OAHUError:
+            yield batch
+            raise
+        if not batch:
+            return
+        yield batch
+
+
+def arriving(lines: Iterator[Line], stop: Callable[[], bool]) -> Iterator[list[Line]]:
+    """Lines of a live stream, as many as have arrived; ends also when ``stop`` says so while it waits."""
+    arrived: queue.Queue[Line | BaseException | None] = queue.Queue(_WAITING)
+
+    def listen() -> None:
+        try:
+            for line in lines:
+                arrived.put(line)
+            arrived.put(None)
+        except BaseException as error:
+            arrived.put(error)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while not stop():
+        batch: list[Line] = []
+        try:
+            some = arrived.get(timeout=_PATIENCE)
+            while isinstance(some, Line):
+                batch.append(some)
+                if len(batch) == _BATCH:
+                    break
+                some = arrived.get_nowait()
+        except queue.Empty:
+            some = batch[-1] if batch else None
+            if not batch:
+                continue
+        if batch:
+            yield batch
+        if some is None:
+            return
+        if isinstance(some, BaseException):
+            raise some

@@ -1,0 +1,378 @@
+"""A stream of lines is learned to the end, however often that is interrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import oahu
+from oahu import Pair, StreamError, Triplet
+from oahu.cli import app
+from oahu.constraints import Features, Line, read_stream
+from oahu.training import Position, Trainer, arriving, in_batches
+
+runner = CliRunner()
+rng = np.random.default_rng(0)
+TABLE = rng.normal(size=(40, 5)).astype(np.float32)
+INDICES = rng.integers(0, 40, (3000, 3))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with features and 3,000 triplets by row number, to work in."""
+    monkeypatch.chdir(tmp_path)
+    np.save("items.npy", TABLE)
+    oahu.write_stream("feedback.jsonl", (Triplet(*row) for row in INDICES.tolist()))
+    return tmp_path
+
+
+def train(*arguments: str, stdin: str | None = None) -> Any:
+    return runner.invoke(app, ["train", *arguments], input=stdin)
+
+
+def trained(model: str, *arguments: str, stdin: str | None = None) -> Any:
+    """The learner that training leaves in a file."""
+    result = train("--model", model, *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return oahu.load(model)
+
+
+ALL = ("--features", "items.npy", "--constraints", "feedback.jsonl")
+
+
+# -- what is learned -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", oahu.learners.LEARNERS)
+def test_a_stream_is_learned_as_partial_fit_learns_it(folder: Path, name: str) -> None:
+    given = ("--learner", name, "--set", "dtype=float64") + (("--set", "gamma=0.0001") if name == "OPML" else ())
+    trained("model", *ALL, *given)
+    parameters: dict[str, Any] = {"dtype": "float64"} | ({"gamma": 1e-4} if name == "OPML" else {})
+    learner = getattr(oahu, name)(random_state=0, **parameters).partial_fit(TABLE[INDICES])
+    learner.save("expected")
+    again = oahu.load("model")
+    again.save("plain")  # without the note of how far it got
+    assert Path("plain").read_bytes() == Path("expected").read_bytes()
+
+
+def test_constraints_by_value_need_no_features(folder: Path) -> None:
+    oahu.write_stream("values.jsonl", (Triplet(*row.tolist()) for row in TABLE[INDICES[:50]].astype(float)))
+    by_value = trained("values", "--constraints", "values.jsonl", "--learner", "LEGO")
+    np.testing.assert_array_equal(by_value.matrix_, oahu.LEGO().partial_fit(TABLE[INDICES[:50]]).matrix_)
+
+
+def test_pairs_and_triplets_may_take_turns(folder: Path) -> None:
+    a, b, c = TABLE[0].tolist(), TABLE[1].tolist(), TABLE[2].tolist()
+    lines = [Triplet(0, 1, 2), Pair(3, 4, True), Pair(5, 6, False), Triplet(a, b, c)]
+    oahu.write_stream("mixed.jsonl", lines)
+    learner = trained("model", "--features", "items.npy", "--constraints", "mixed.jsonl", "--learner", "RDML")
+    expected = oahu.RDML().partial_fit(TABLE[[[0, 1, 2]]]).partial_fit(TABLE[[[3, 4], [5, 6]]], [1, -1])
+    np.testing.assert_array_equal(learner.matrix_, expected.partial_fit(TABLE[[[0, 1, 2]]]).matrix_)
+
+
+def test_ids_of_the_features_are_what_constraints_name(folder: Path) -> None:
+    names = np.array([f"item {row}" for row in range(40)])
+    np.savez("named.npz", X=TABLE, ids=names)
+    oahu.write_stream("named.csv", (Triplet(*names[row].tolist()) for row in INDICES[:50]))
+    by_name = trained("model", "--features", "named.npz", "--constraints", "named.csv", "--learner", "OASIS")
+    np.testing.assert_array_equal(by_name.matrix_, oahu.OASIS().partial_fit(TABLE[INDICES[:50]]).matrix_)
+
+
+def test_standard_input_is_a_stream(folder: Path) -> None:
+    text = Path("feedback.jsonl").read_text()
+    learner = trained("model", "--features", "items.npy", "--constraints", "-", "--learner", "SOML", stdin=text)
+    assert learner.n_seen_ == 3000
+
+
+def test_an_empty_stream_teaches_nothing(folder: Path) -> None:
+    Path("empty.jsonl").touch()
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "empty.jsonl")
+    assert (result.exit_code, Path("model").exists()) == (0, False)
+    assert "nothing was learned" in result.output
+
+
+# -- going on --------------------------------------------------------------------------------------------
+
+
+def cut(n: int) -> None:
+    """Let the stream have its first n lines only."""
+    lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
+    Path("begun.jsonl").write_text("".join(lines[:n]))
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2999, 3000])
+def test_a_longer_stream_goes_on_behind_the_lines_that_were_learned(folder: Path, n: int) -> None:
+    trained("whole", *ALL)
+    cut(n)
+    trained("parts", "--features", "items.npy", "--constraints", "begun.jsonl")
+    trained("parts", *ALL)
+    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+
+
+def test_new_lines_are_all_learned(folder: Path) -> None:
+    lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
+    Path("one.jsonl").write_text("".join(lines[:1000]))
+    Path("two.jsonl").write_text("".join(lines[1000:]))
+    trained("whole", *ALL)
+    trained("parts", "--features", "items.npy", "--constraints", "one.jsonl")
+    trained("parts", "--features", "items.npy", "--constraints", "two.jsonl", "--new-lines")
+    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+
+
+def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
+    cut(1000)
+    trained("model", "--features", "items.npy", "--constraints", "begun.jsonl")
+    before = Path("model").read_bytes()
+    lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
+    Path("other.jsonl").write_text("".join([lines[1], *lines[1:]]))
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "other.jsonl")
+    assert result.exit_code == 1
+    assert "first 1,000 lines of other.jsonl are not those" in result.output.replace("\n", " ")
+    assert Path("model").read_bytes() == before
+
+
+def test_a_shorter_stream_is_refused(folder: Path) -> None:
+    trained("model", *ALL)
+    cut(1000)
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "begun.jsonl")
+    assert result.exit_code == 1
+    assert "learned 3,000 lines, and begun.jsonl has 1,000" in result.output.replace("\n", " ")
+
+
+def test_a_model_that_was_not_trained_on_a_stream_asks_what_is_meant(folder: Path) -> None:
+    oahu.LEGO(random_state=0).partial_fit(TABLE[INDICES[:9]]).save("model")
+    result = train("--model", "model", *ALL)
+    assert (result.exit_code, "--new-lines" in result.output) == (1, True)
+    assert trained("model", *ALL, "--new-lines").n_seen_ == 6018
+
+
+# -- stopping --------------------------------------------------------------------------------------------
+
+
+def started(model: str, constraints: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "oahu", "train", "--features", "items.npy", "--constraints", constraints]
+    return subprocess.Popen([*command, "--model", model, "--save-every", "0", *arguments], **options)
+
+
+def lines_in(model: str) -> int:
+    """How many lines the model in a file has learned so far."""
+    position = Position.of(model) if Path(model).exists() else None
+    return position.lines if position else 0
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGKILL], [signal.SIGINT, signal.SIGKILL]]
+)
+def test_a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not(
+    folder: Path, signals: list[signal.Signals]
+) -> None:
+    lines = Path("feedback.jsonl").read_bytes().splitlines(keepends=True)
+    trained("whole", *ALL)
+    dice, done = random.Random(len(signals)), 0
+    for which in signals:
+        process = started("parts", "-", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert process.stdin is not None
+        upto = done + dice.randint(200, 1000)
+        for line in lines[:upto]:
+            process.stdin.write(line)
+        process.stdin.flush()
+        wait_for(lambda done=done: lines_in("parts") > done)
+        process.send_signal(which)
+        code = process.wait(timeout=60)
+        assert code == (-signal.SIGKILL if which == signal.SIGKILL else 130)
+        process.stdin.close()
+        done = lines_in("parts")
+        assert 0 < done <= upto
+    trained("parts", *ALL)
+    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+
+
+def test_an_interrupt_says_how_to_go_on(folder: Path) -> None:
+    process = started("model", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(Path("feedback.jsonl").read_bytes()[:20_000].rsplit(b"\n", 1)[0] + b"\n")
+    process.stdin.flush()
+    wait_for(lambda: lines_in("model") > 0)
+    process.send_signal(signal.SIGINT)
+    _, message = process.communicate(timeout=60)
+    assert b"The same command goes on from there" in message
+
+
+def test_lines_of_a_pipe_are_learned_as_they_arrive(folder: Path) -> None:
+    process = started("model", "-", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    for n, row in enumerate(INDICES[:3].tolist(), start=1):
+        process.stdin.write(json.dumps(row).encode() + b"\n")
+        process.stdin.flush()
+        wait_for(lambda n=n: lines_in("model") == n)
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+
+
+# -- what cannot be learned ------------------------------------------------------------------------------
+
+BAD_LINES: dict[str, tuple[str, str]] = {
+    "no JSON": ("maybe", "line 1500: not valid JSON"),
+    "an unknown item": ("[1, 2, 40]", "line 1500: The item: there is no item 40"),
+    "a pair for a learner of triplets": ("[1, 2, true]", "line 1500: OAHU learns from triplets. Got pairs"),
+    "other features": ("[[1.0], [2.0], [3.0]]", "line 1500: X has 1 features"),
+    "too large": ("[[1e39, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]", r"line 1500: .*too large for float32"),
+}
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_LINES.values(), ids=BAD_LINES.keys())
+def test_a_bad_line_is_named_and_those_before_it_are_kept(folder: Path, line: str, message: str) -> None:
+    lines = Path("feedback.jsonl").read_text().splitlines()
+    Path("bad.jsonl").write_text("\n".join([*lines[:1499], line, *lines[1500:]]))
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "bad.jsonl")
+    assert result.exit_code == 1
+    assert re.search(message, result.output.replace("\n", " ")), result.output
+    assert lines_in("model") == 1499
+
+
+def test_a_mended_line_lets_training_go_on(folder: Path) -> None:
+    lines = Path("feedback.jsonl").read_text().splitlines()
+    Path("mended.jsonl").write_text("\n".join([*lines[:1499], "oops", *lines[1500:]]))
+    assert train("--model", "model", "--features", "items.npy", "--constraints", "mended.jsonl").exit_code == 1
+    Path("mended.jsonl").write_text("\n".join(lines))
+    trained("model", "--features", "items.npy", "--constraints", "mended.jsonl")
+    trained("whole", *ALL)
+    assert Path("model").read_bytes() == Path("whole").read_bytes()
+
+
+BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "an unknown learner": ((*ALL, "--learner", "ITML"), "no learner 'ITML'. There are OAHU, LEGO"),
+    "an unknown parameter": ((*ALL, "--set", "rate=1"), "OAHU has no parameter 'rate'. It has"),
+    "the table as a parameter": ((*ALL, "--set", "preprocessor=1"), "has no parameter 'preprocessor'"),
+    "no value": ((*ALL, "--set", "tau"), "NAME=VALUE. Got 'tau'"),
+    "a value out of range": ((*ALL, "--set", "tau=3"), "'tau' parameter of OAHU must be in"),
+    "no features": (
+        ("--constraints", "feedback.jsonl"),
+        r"line 1: The item \d+ is an id, and there are no features",
+    ),
+    "no such features": (("--features", "none.npy", "--constraints", "feedback.jsonl"), "none.npy"),
+    "no such stream": (("--features", "items.npy", "--constraints", "none.jsonl"), "none.jsonl"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
+def test_a_command_that_cannot_be_obeyed_says_why_and_leaves_no_model(
+    folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = train("--model", "model", *arguments)
+    assert result.exit_code == 1
+    assert re.search(message, result.output.replace("\n", " ")), result.output
+    assert not Path("model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--learner", "LEGO"), "holds a learner of the kind OAHU, not LEGO"),
+        (("--set", "tau=0.2"), "has learned with tau=0.1, not tau=0.2"),
+    ],
+)
+def test_a_model_goes_on_as_what_it_is(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    trained("model", *ALL)
+    before = Path("model").read_bytes()
+    result = train("--model", "model", *ALL, *arguments)
+    assert result.exit_code == 1
+    assert message in result.output.replace("\n", " ")
+    assert Path("model").read_bytes() == before
+
+
+def test_the_same_parameters_may_be_given_again(folder: Path) -> None:
+    given = ("--learner", "LEGO", "--set", "bounds=[0.5, 2.0]", "--set", "learning_rate=0.2")
+    trained("model", *ALL, *given)
+    assert trained("model", *ALL, *given).bounds == [0.5, 2.0]
+
+
+def test_a_metric_is_not_a_learner_to_go_on_with(folder: Path) -> None:
+    oahu.EuclideanMetric(5).save("model")
+    result = train("--model", "model", *ALL)
+    assert (result.exit_code, "EuclideanMetric, which is not a learner" in result.output) == (1, True)
+
+
+# -- parts -----------------------------------------------------------------------------------------------
+
+
+def numbered(n: int) -> Iterator[Line]:
+    return (Line(k + 1, Triplet(*INDICES[k].tolist()), str(k).encode()) for k in range(n))
+
+
+@pytest.mark.parametrize("n", [0, 1, 1024, 1025, 2600])
+def test_batches_are_the_lines_in_order(n: int) -> None:
+    batches = list(in_batches(numbered(n)))
+    assert [line.number for batch in batches for line in batch] == list(range(1, n + 1))
+    assert all(0 < len(batch) <= 1024 for batch in batches)
+
+
+@pytest.mark.parametrize("n", [0, 1, 1024, 1025, 9000])
+def test_what_arrives_are_the_lines_in_order(n: int) -> None:
+    lines = [line for batch in arriving(iter(list(numbered(min(n, 3000))) * 3), lambda: False) for line in batch]
+    assert [line.number for line in lines] == list(range(1, min(n, 3000) + 1)) * 3
+
+
+def test_waiting_ends_when_it_is_told_to() -> None:
+    never = threading.Event()
+
+    def silent() -> Iterator[Line]:
+        never.wait()
+        yield from ()
+
+    assert list(arriving(silent(), lambda: True)) == []
+    never.set()
+
+
+def test_an_error_comes_after_the_lines_before_it() -> None:
+    def broken() -> Iterator[Line]:
+        yield from numbered(3)
+        raise StreamError("no", "here", 4)
+
+    for batches in (in_batches(broken()), arriving(broken(), lambda: False)):
+        learned = []
+        with pytest.raises(StreamError, match="here, line 4"):
+            learned.extend(line.number for batch in batches for line in batch)
+        assert learned == [1, 2, 3]
+
+
+def test_a_live_stream_is_not_read_far_ahead() -> None:
+    taken = []
+
+    def endless() -> Iterator[Line]:
+        for k in range(100_000):
+            taken.append(k)
+            yield Line(k, Triplet(0, 1, 2), b"")
+
+    batches = arriving(endless(), lambda: False)
+    next(batches)
+    time.sleep(0.3)
+    assert len(taken) < 10_000
+
+
+def test_saving_again_without_news_leaves_the_file_alone(folder: Path) -> None:
+    trainer = Trainer(oahu.LEGO(), Path("model"), "here", Features(TABLE), save_every=0)
+    trainer.learn(list(read_stream("feedback.jsonl"))[:10])
+    written = Path("model").stat().st_mtime_ns
+    trainer.save()
+    assert Path("model").stat().st_mtime_ns == written
