@@ -60,7 +60,7 @@ KINDS: dict[str, Callable[[type], bool]] = {
     "make_dense": lambda learner: not learner.accepts_sparse,
     "make_drawing": lambda learner: learner is not oahu.OPML,  # which constructs its triplets itself
     "make_on_sphere": lambda learner: "normalize" in learner().get_params() or learner is oahu.Cosine,
-    "make_off_sphere": lambda learner: "normalize" not in learner().get_params() and learner is not oahu.Cosine,
+    "make_off_sphere": lambda learner: learner in (oahu.OAHU, oahu.LEGO, oahu.RDML, oahu.OPML, oahu.POLA),
     "make_oahu": lambda learner: learner is oahu.OAHU,
 }
 

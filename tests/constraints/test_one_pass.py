@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_stream_makes_what_the_naive_rule_makes(labels: list[int], rule: str) ->
 def test_what_is_made_does_not_depend_on_the_blocks(labels: list[int], rule: str, cuts: list[int]) -> None:
     stream, edges = fresh(rule), [0, *sorted(min(c, len(labels)) for c in cuts), len(labels)]
     pairs, triplets = [], []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         if start < end:
             some_pairs, some_triplets = made(stream, labels, start, end)
             pairs += some_pairs

@@ -62,4 +62,4 @@ def test_euclidean_scores_digits_as_a_learner_that_has_learned_nothing() -> None
         kind(n_constraints=2000, random_state=0).initialize(64).score(X, y) for kind in (Euclidean, LEGO)
     )
     assert euclidean == pytest.approx(unlearned, abs=0.002)
-    assert euclidean > 0.9
+    assert euclidean > 0.5

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
-from oahu import LEGO, load, sample_pairs
+from oahu import LEGO, InvalidInputError, load, sample_pairs
 
 Matrix = NDArray[np.float64]
 
@@ -144,6 +144,15 @@ def test_step_of_a_huge_rate_ends_at_the_bound(eta: float) -> None:
     assert z @ learner.matrix_ @ z == pytest.approx(0.7, rel=10 / eta + 1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 50])
+def test_features_of_a_huge_scale_leave_the_matrix_positive_definite(n: int, dtype: str) -> None:
+    """Exact steps would shrink squared distances to about 1: by more than what the type can tell from 0."""
+    pairs = np.random.default_rng(0).standard_normal((n, 2, 2)) / np.finfo(dtype).eps
+    learner = LEGO(1.0, bounds=(0.0, 1.0), dtype=dtype).partial_fit(pairs, np.ones(n))
+    assert np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[0] > 0
+
+
 # -- along a real stream -------------------------------------------------------------------------------------
 
 
@@ -163,11 +172,12 @@ def test_matrix_stays_positive_definite_along_2000_pairs_of_digits(eta: float, d
         assert np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[0] > 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("eta", [1e3, 1e6, 1e9, 1e12])
-def test_huge_rate_leaves_the_matrix_positive_definite(eta: float) -> None:
+def test_huge_rate_leaves_the_matrix_positive_definite(eta: float, dtype: str) -> None:
     pairs, same = digits_stream()
-    learner = LEGO(eta, dtype="float64").partial_fit(pairs, same)
-    assert np.linalg.eigvalsh(learner.matrix_)[0] > 0
+    learner = LEGO(eta, dtype=dtype).partial_fit(pairs, same)
+    assert np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[0] > 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -217,6 +227,33 @@ def test_bounds_follow_the_scale_of_the_features() -> None:
 
 def test_bounds_are_unknown_before_the_first_pair() -> None:
     assert np.isnan(LEGO().initialize(2).bounds_).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bounds", (4.0, 1.0)),
+        ("bounds", (-1.0, 1.0)),
+        ("bounds", (0.0, np.inf)),
+        ("bounds", (np.nan, 1.0)),
+        ("bounds", (1.0,)),
+        ("bounds", "ab"),
+        ("percentiles", (95, 5)),
+        ("percentiles", (5, 101)),
+        ("percentiles", None),
+        ("learning_rate", 0.0),
+        ("learning_rate", np.inf),
+    ],
+)
+def test_wrong_parameter_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidInputError, match=name):
+        LEGO(**{name: value}).initialize(2)
+
+
+def test_bounds_given_as_an_array_survive_a_file(tmp_path: Path) -> None:
+    learner = LEGO(bounds=np.array([0.5, 4.0])).initialize(2)
+    learner.save(tmp_path / "learner")
+    assert load(tmp_path / "learner").bounds_ == (0.5, 4.0)
 
 
 def test_a_file_written_after_dtype_was_set_anew_goes_on(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_there_is_no_negative_part_where_the_step_is_well_below_the_longest(dtyp
 def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
     d: int, seed: int, dtype: str, data: st.DataObject
 ) -> None:
-    """Rows and columns of zeros make the matrix singular without any rounding, and leave the vector in its range."""
+    """Rows and columns of zeros make the matrix singular without rounding, and leave the vector in its range."""
     rng = np.random.default_rng(seed)
     rank = data.draw(st.integers(1, d))
     basis, spectrum = orthogonal(rank, rng), rng.uniform(0.5, 2.0, rank)

@@ -70,9 +70,10 @@ def test_step_is_the_minimiser_of_the_stated_problem(gamma: float) -> None:
     for d in range(2, 7):
         learner = warm(rng, d).set_params(gamma=gamma)
         triplet, before = triplet_for(learner, rng, share=0.6), learner.factor_
+        difference = outer_difference(triplet)
 
         def objective(
-            flat: NDArray[np.float64], before: Matrix = before, A: Matrix = outer_difference(triplet), d: int = d
+            flat: NDArray[np.float64], before: Matrix = before, A: Matrix = difference, d: int = d
         ) -> tuple[float, NDArray[np.float64]]:
             L = flat.reshape(d, d)
             value = ((L - before) ** 2).sum() / 2 + gamma / 2 * (1 + np.trace(L @ A @ L.T))
@@ -146,12 +147,12 @@ def test_items_of_unit_length_are_never_refused_below_a_quarter(gamma: float) ->
     assert np.isfinite(learner.factor_).all()
 
 
-def test_default_learns_raw_standardised_digits() -> None:
-    """The documented default is short enough for features as the authors had them."""
+def test_standardised_digits_are_not_spoiled_when_steps_that_are_too_long_are_left_out() -> None:
+    """Features as the authors had them; a pixel that is hardly ever lit makes some differences huge."""
     X, y = load_digits(return_X_y=True)
     X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-9)
-    learner = OPML(too_long="skip").partial_fit(X, y)
-    assert learner.score(X, y) > OPML().initialize(64).score(X, y) - 0.02
+    learner = OPML(too_long="skip", random_state=0).partial_fit(X, y)
+    assert learner.score(X, y) > OPML(random_state=0).initialize(64).score(X, y) - 0.02
 
 
 # -- the exact hinge -----------------------------------------------------------------------------------------
@@ -341,7 +342,8 @@ def test_number_of_triplets_is_what_neither_starts_a_class_nor_comes_before_the_
 def test_with_two_classes_both_rules_are_one(labels: list[int], seed: int) -> None:
     X = 0.5 * np.random.default_rng(seed).standard_normal((len(labels), 2))
     author, latest = (
-        OPML(0.02, construction=rule, too_long="skip").partial_fit(X, labels).factor_ for rule in ("author", "latest")
+        OPML(0.02, construction=rule, too_long="skip").partial_fit(X, labels).factor_
+        for rule in ("author", "latest")
     )
     np.testing.assert_array_equal(author, latest)
 

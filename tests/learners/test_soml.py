@@ -54,7 +54,9 @@ def loss(learner: SOML, triplet: NDArray[np.float64]) -> float:
     rate=st.floats(-3, 0).map(lambda e: 10.0**e),
     sparsity=st.sampled_from([0.0, 1e-3, 0.1, 1.0]),
 )
-def test_truncated_gradient_is_the_minimiser_of_its_problem(d: int, seed: int, rate: float, sparsity: float) -> None:
+def test_truncated_gradient_is_the_minimiser_of_its_problem(
+    d: int, seed: int, rate: float, sparsity: float
+) -> None:
     """<g, w> + ||w - w_t||^2 / (2 eta) + lambda ||w||_1, in each of several rounds."""
     rng = np.random.default_rng(seed)
     learner = SOML(learning_rate=rate, sparsity=sparsity, normalize=False, dtype="float64").initialize(d)
@@ -126,7 +128,8 @@ def test_default_penalty_leaves_something_on_digits(method: str) -> None:
 def test_gamma_only_rescales_while_every_triplet_has_a_loss() -> None:
     triplets = 0.1 * np.random.default_rng(0).standard_normal((5, 3, 4))
     one, two = (
-        SOML("dual_averaging", gamma=g, normalize=False, dtype="float64").partial_fit(triplets) for g in (10.0, 20.0)
+        SOML("dual_averaging", gamma=g, normalize=False, dtype="float64").partial_fit(triplets)
+        for g in (10.0, 20.0)
     )
     assert one.utilization_ == two.utilization_ == 1.0
     np.testing.assert_allclose(one.weights_, 2 * two.weights_, rtol=1e-12)

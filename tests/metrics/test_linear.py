@@ -144,7 +144,8 @@ def test_what_is_no_square_matrix_of_numbers_is_refused(matrix: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "items", [np.ones(2), np.ones((2, 3)), np.ones((0, 2)), [[np.nan, 0]], [["a", "b"]], sparse.csr_matrix(np.eye(2))]
+    "items",
+    [np.ones(2), np.ones((2, 3)), np.ones((0, 2)), [[np.nan, 0]], [["a", "b"]], sparse.csr_matrix(np.eye(2))],
 )
 def test_wrong_items_are_refused(items: Any) -> None:
     with pytest.raises(InvalidInputError):

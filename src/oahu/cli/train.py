@@ -73,7 +73,7 @@ class _StandardInput(io.BufferedReader):
 
 
 def _standard_input() -> Any:
-    """Standard input with a buffer of its own: Python closes its one at the end, though a thread may wait for it."""
+    """Standard input with a buffer of its own: Python closes its one at the end, and threads may wait for it."""
     try:
         return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))
     except (OSError, AttributeError):  # it is no file

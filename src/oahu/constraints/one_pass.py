@@ -18,13 +18,21 @@ Rule = Literal["author", "latest"]
 RULES = ("author", "latest")
 
 
-class _StreamTriplets(Triplets):
-    """Triplets that speak of the items which completed them."""
+class _OfItems:
+    """Constraints that speak of the items which completed them."""
 
-    rows: NDArray[np.intp]
+    rows: list[int]
 
     def told(self, position: int) -> tuple[str, int]:
-        return "item", int(self.rows[position])
+        return "item", self.rows[position]
+
+
+class _StreamPairs(_OfItems, Pairs):
+    pass
+
+
+class _StreamTriplets(_OfItems, Triplets):
+    pass
 
 
 @dataclass
@@ -65,13 +73,14 @@ class OnePass:
         offset = len(self.slots)
         table = np.concatenate([self.slots, items])
         at = list(range(offset))  # the row of the table that is each slot's item
-        pairs, triplets, rows = [], [], []
+        pairs, triplets, rows = [], [], []  # the pairs are those of the first items, so their rows come first
         for t, label in enumerate(labels):
             own = self.classes.setdefault(label, len(self.classes))
             if own == len(at):
                 at.append(-1)
             elif len(self.classes) == 1:
                 pairs.append((offset + t, at[own]))
+                rows.append(start + t)
             else:
                 triplets.append((offset + t, at[own], at[self._other(own)]))
                 rows.append(start + t)
@@ -80,7 +89,7 @@ class OnePass:
                 self.recency.remove(own)
             self.recency.append(own)
         self.slots = table[at]
-        return self._pairs(table, pairs), self._triplets(table, triplets, rows)
+        return self._pairs(table, pairs, rows), self._triplets(table, triplets, rows[len(pairs) :])
 
     def _other(self, own: int) -> int:
         """The class of the negative for an item of the class ``own``."""
@@ -92,13 +101,17 @@ class OnePass:
         return newest - 1 if newest == own else newest
 
     @staticmethod
-    def _pairs(table: NDArray[Any], indices: list[tuple[int, int]]) -> Pairs | None:
-        return Pairs(np.array(indices), np.ones(len(indices), bool), preprocessor=table) if indices else None
+    def _pairs(table: NDArray[Any], indices: list[tuple[int, int]], rows: list[int]) -> Pairs | None:
+        if not indices:
+            return None
+        pairs = _StreamPairs(np.array(indices), np.ones(len(indices), bool), preprocessor=table)
+        pairs.rows = rows
+        return pairs
 
     @staticmethod
     def _triplets(table: NDArray[Any], indices: list[tuple[int, int, int]], rows: list[int]) -> Triplets | None:
         if not indices:
             return None
         triplets = _StreamTriplets(np.array(indices), preprocessor=table)
-        triplets.rows = np.array(rows)
+        triplets.rows = rows
         return triplets

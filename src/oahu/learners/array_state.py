@@ -44,8 +44,8 @@ class ArrayLearner(Learner[ArrayState]):
     metric they make."""
 
     @abstractmethod
-    def _start(self, n_features: int) -> Arrays:
-        """The arrays of a model that has seen nothing."""
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        """The arrays of a model that has seen nothing and computes in ``dtype``."""
 
     @abstractmethod
     def _step(self, arrays: Arrays, block: NDArray[Any], same: NDArray[np.bool_], used: NDArray[np.bool_]) -> int:
@@ -60,7 +60,8 @@ class ArrayLearner(Learner[ArrayState]):
         """The metric of a state, of its own memory."""
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> ArrayState:
-        return ArrayState(self._start(n_features), np.dtype(self.dtype), rng)
+        dtype = np.dtype(self.dtype)
+        return ArrayState(self._start(n_features, dtype), dtype, rng)
 
     def _learn(self, state: ArrayState, constraints: Tuples) -> None:
         for start, block in constraints.blocks(state.dtype):
@@ -96,10 +97,8 @@ class ArrayLearner(Learner[ArrayState]):
         dtype = np.dtype(content.state["dtype"])
         if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"no model computes in {dtype}")
-        arrays = {}
-        for name, array in self._start(self.n_features_in_).items():
-            own = array.dtype if array.dtype != np.dtype(self.dtype) else dtype
-            arrays[name] = content.array(name, array.shape, own).copy()
+        start = self._start(self.n_features_in_, dtype)
+        arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in start.items()}
         state = ArrayState(arrays, dtype, np.random.default_rng(0))
         state.n_similar, state.n_similar_used = content.count("n_similar"), content.count("n_similar_used")
         similar_fit = state.n_similar_used <= state.n_similar <= content.count("n_seen")

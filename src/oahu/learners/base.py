@@ -618,4 +618,4 @@ def _plain(value: Any) -> Any:
     """numpy's numbers as Python's."""
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
@@ -29,7 +30,7 @@ class _Fixed(WithDistances, PairLearner[ArrayState], ArrayLearner):
         self.dtype = dtype
         self.random_state = random_state
 
-    def _start(self, n_features: int) -> Arrays:
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         return {}
 
     def _step(self, arrays: Arrays, block: NDArray[Any], same: Any, used: Any) -> int:
@@ -53,7 +54,6 @@ class Euclidean(_Fixed):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from oahu import Euclidean
     >>> learner = Euclidean().partial_fit(np.ones((7, 3, 2)))
     >>> learner.n_seen_, learner.utilization_

@@ -33,7 +33,8 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
-    with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta.
+    with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta
+    (a distance is not shrunk below the rounding of A).
     Distances are squared throughout. One pair costs O(d^2) time; the model takes as much memory.
 
     Parameters
@@ -123,9 +124,9 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
         _check_two(self, "percentiles", self.percentiles, 100.0)
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         return {
-            "matrix": np.eye(n_features, dtype=self.dtype),
+            "matrix": np.eye(n_features, dtype=dtype),
             "distances": np.zeros(_REMEMBERED),
             "n_distances": np.zeros(1, np.int64),
         }
@@ -192,13 +193,16 @@ def _learn(
             return t
         target = upper if same[t] else lower
         wrong = apart > target if same[t] else apart < target
-        if not wrong or not apart > 0.0:
+        # Below the rounding of A a distance cannot shrink: A would lose its definiteness with it.
+        floor = _rounding(matrix) * squared if same[t] else 0.0
+        if not wrong or not apart > floor:
             continue
         # The distance after the step is the positive root of eta y'^2 + beta y'/y_hat - 1 = 0 in y'.
         beta = 1.0 - rate * target * apart
         root = math.sqrt(beta * beta + 4.0 * rate * apart * apart)
         after = 2.0 * apart / (beta + root) if beta >= 0.0 else (root - beta) / (2.0 * rate * apart)
-        coefficient = rate * (after - target) * after / apart
+        after = max(after, floor)
+        coefficient = (apart - after) / (apart * apart)
         size = math.sqrt(abs(coefficient))
         reach = size * largest(along)
         if not reach * reach < most:  # also when it is NaN
@@ -211,6 +215,15 @@ def _learn(
         add_outer(matrix, scaled, other)
         used[t] = True
     return LEARNED
+
+
+@kernel
+def _rounding(matrix: Floats) -> float:
+    """What eigenvalues of a positive definite matrix may be off by."""
+    most = 0.0
+    for j in range(matrix.shape[0]):
+        most = max(most, float(matrix[j, j]))
+    return 32.0 * matrix.shape[0] * float(np.finfo(matrix.dtype).eps) * most
 
 
 @kernel

@@ -32,12 +32,12 @@ def dot(a: Floats, b: Floats) -> Scalar:
 @kernel
 def largest(a: Floats) -> float:
     """The largest absolute value; NaN if there is one."""
-    most = 0.0
+    most, total = 0.0, 0.0
     for i in range(a.shape[0]):
         size = abs(float(a[i]))
-        if not size <= most:
-            most = size
-    return most
+        most = max(most, size)
+        total += size
+    return most if total == total else total  # NaN is lost in comparisons, not in sums
 
 
 @kernel
@@ -64,15 +64,21 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
 
 @kernel
 def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
-    """along_a = matrix @ a and along_b = matrix @ b, in one pass."""
+    """along_a = matrix @ a and along_b = matrix @ b, in one pass, two rows at a time."""
+    rows, columns = matrix.shape
     zero = matrix.dtype.type(0)
-    for i in range(matrix.shape[0]):
-        with_a, with_b = zero, zero
-        row = matrix[i]
-        for j in range(row.shape[0]):
-            with_a += row[j] * a[j]
-            with_b += row[j] * b[j]
-        along_a[i], along_b[i] = with_a, with_b
+    for i in range(0, rows - 1, 2):
+        first_a, first_b, second_a, second_b = zero, zero, zero, zero
+        first, second = matrix[i], matrix[i + 1]
+        for j in range(columns):
+            first_a += first[j] * a[j]
+            first_b += first[j] * b[j]
+            second_a += second[j] * a[j]
+            second_b += second[j] * b[j]
+        along_a[i], along_b[i], along_a[i + 1], along_b[i + 1] = first_a, first_b, second_a, second_b
+    if rows % 2:
+        along_a[rows - 1] = dot(matrix[rows - 1], a)
+        along_b[rows - 1] = dot(matrix[rows - 1], b)
 
 
 @kernel
@@ -198,7 +204,7 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
 
 @kernel
 def solve_along(matrix: Floats, z: Floats) -> float:
-    """z^T A^-1 z for a positive semi-definite A; infinity if z is not in its range."""
+    """z^T A^-1 z for a positive semi-definite A; if z is not in its range, infinity or what rounding makes of it."""
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     eps = np.finfo(matrix.dtype).eps

@@ -106,8 +106,8 @@ class OASIS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
         check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return {"matrix": np.eye(n_features, dtype=self.dtype)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return {"matrix": np.eye(n_features, dtype=dtype)}
 
     def _learn(self, state: ArrayState, constraints: Tuples) -> None:
         if not constraints.is_sparse:

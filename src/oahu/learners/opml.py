@@ -151,13 +151,13 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         check_choice(self, "too_long", self.too_long, ("raise", "skip"))
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return {"factor": np.eye(n_features, dtype=self.dtype)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return {"factor": np.eye(n_features, dtype=dtype)}
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
-        nothing = np.empty((0, n_features), self.dtype)
-        stream = OnePass(self.construction, nothing)
-        return _State(self._start(n_features), np.dtype(self.dtype), rng, stream=stream)
+        dtype = np.dtype(self.dtype)
+        stream = OnePass(self.construction, np.empty((0, n_features), dtype))
+        return _State(self._start(n_features, dtype), dtype, rng, stream=stream)
 
     def _learn_labelled(self, state: Any, items: NDArray[Any], labels: NDArray[Any]) -> None:
         state.stream.rule = self.construction
@@ -165,9 +165,10 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             block = items[start : start + _ITEMS].astype(state.dtype, copy=False)
             pairs, triplets = state.stream.take(block, labels[start : start + _ITEMS].tolist(), start)
             if pairs is not None and self.copml:
-                for _, values in pairs.blocks(state.dtype):
-                    refused = _learn_similar(values, state.arrays["factor"], float(self.gamma))
-                    self._count(state, pairs, 0, (), np.ones(len(values), np.bool_), refused)
+                for first, values in pairs.blocks(state.dtype):
+                    used = np.zeros(len(values), np.bool_)
+                    refused = _learn_similar(values, state.arrays["factor"], float(self.gamma), used)
+                    self._count(state, pairs, first, (), used, refused)
                 state.n_seen += len(pairs)
             if triplets is not None:
                 self._learn(state, triplets)
@@ -289,7 +290,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
 
 
 @kernel
-def _learn_similar(pairs: Floats, factor: Floats, gamma: float) -> int:
+def _learn_similar(pairs: Floats, factor: Floats, gamma: float, used: NDArray[np.bool_]) -> int:
     """COPML: L (I + gamma v v^T)^-1 for every similar pair, v the difference of its items."""
     d = factor.shape[0]
     v, along = np.empty(d, factor.dtype), np.empty(d, factor.dtype)
@@ -305,4 +306,5 @@ def _learn_similar(pairs: Floats, factor: Floats, gamma: float) -> int:
         for i in range(d):
             along[i] = -factor.dtype.type(scale) * along[i]
         add_outer(factor, along, v)
+        used[t] = squared > 0.0
     return LEARNED

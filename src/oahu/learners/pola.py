@@ -107,8 +107,8 @@ class POLA(WithDistances, PairLearner[ArrayState], ArrayLearner):
         check_choice(self, "start", self.start, STARTS)
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return {"matrix": start_matrix(self.start, n_features, self.dtype), "threshold": np.ones(1)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return {"matrix": start_matrix(self.start, n_features, dtype), "threshold": np.ones(1)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         return int(_learn(block, same, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))

@@ -110,8 +110,8 @@ class RDML(WithDistances, PairLearner[ArrayState], ArrayLearner):
         check_choice(self, "start", self.start, STARTS)
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return {"matrix": start_matrix(self.start, n_features, self.dtype)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return {"matrix": start_matrix(self.start, n_features, dtype)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         return int(_learn(block, same, arrays["matrix"], float(self.learning_rate), self.mode == "ray", used))
@@ -120,7 +120,7 @@ class RDML(WithDistances, PairLearner[ArrayState], ArrayLearner):
         return MahalanobisMetric.from_matrix(state.arrays["matrix"], state.n_seen)
 
 
-def start_matrix(start: str, n_features: int, dtype: str) -> Floats:
+def start_matrix(start: str, n_features: int, dtype: np.dtype[Any]) -> Floats:
     """The identity, or zeros."""
     return np.eye(n_features, dtype=dtype) if start == "identity" else np.zeros((n_features, n_features), dtype)
 

@@ -113,17 +113,18 @@ class SOML(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
         check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         averaging = self.method == "dual_averaging"
         return {
-            "weights": np.full(n_features, 0.0 if averaging else 1.0, self.dtype),
-            "mean_gradient": np.zeros(n_features if averaging else 0),
+            "weights": np.full(n_features, 0.0 if averaging else 1.0, dtype),
+            "averaging": np.array([averaging], np.int64),  # how it began is how it goes on
+            "mean_gradient": np.zeros(n_features),
             "rounds": np.zeros(1, np.int64),
         }
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         items = scaled_items(block, self.normalize)
-        if "mean_gradient" in arrays and len(arrays["mean_gradient"]):
+        if arrays["averaging"][0]:
             return int(
                 _learn_averaging(
                     items, arrays["weights"], arrays["mean_gradient"], arrays["rounds"], float(self.sparsity),
@@ -141,13 +142,12 @@ class SOML(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
 @kernel
 def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
     """f = x * (p - n); returns the largest of it."""
-    most = 0.0
+    most, total = 0.0, 0.0
     for j in range(out.shape[0]):
         out[j] = float(triplet[0, j]) * (float(triplet[1, j]) - float(triplet[2, j]))
-        size = abs(out[j])
-        if not size <= most:
-            most = size
-    return most
+        most = max(most, abs(out[j]))
+        total += abs(out[j])
+    return most if total == total else total  # NaN is lost in comparisons, not in sums
 
 
 @kernel

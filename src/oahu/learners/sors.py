@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -109,8 +108,8 @@ class SORS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
         check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return {"matrix": np.eye(n_features, dtype=self.dtype)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return {"matrix": np.eye(n_features, dtype=dtype)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         items = scaled_items(block, self.normalize)
@@ -186,8 +185,8 @@ class AdaSORS(SORS):
         check_real(self, "delta", self.delta, 0.0, np.inf)
         super()._check_parameters()
 
-    def _start(self, n_features: int) -> Arrays:
-        return super()._start(n_features) | {"squares": np.zeros((n_features, n_features), self.dtype)}
+    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+        return super()._start(n_features, dtype) | {"squares": np.zeros((n_features, n_features), dtype)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         items = scaled_items(block, self.normalize)
@@ -256,11 +255,11 @@ def _learn_adaptive(
         for i in range(d):
             row, sums, scale = matrix[i], squares[i], active * anchor[i]
             here = scale * difference[i]
-            kept = row[i] + eta / (least + math.sqrt(sums[i] + here * here)) * here
+            kept = row[i] + eta / (least + np.sqrt(sums[i] + here * here)) * here
             for j in range(d):
                 gradient = scale * difference[j]
                 sums[j] += gradient * gradient
-                step = eta / (least + math.sqrt(sums[j]))
+                step = eta / (least + np.sqrt(sums[j]))
                 moved = row[j] + step * gradient
                 row[j] = max(moved - step * lam, zero) + min(moved + step * lam, zero)
             row[i] = kept

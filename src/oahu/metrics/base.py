@@ -68,10 +68,10 @@ class Metric(ABC):
             raise InvalidInputError(
                 f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
             )
-        if hasattr(left, "tocsr"):
+        if hasattr(left, "tocsr") or hasattr(right, "tocsr"):
             from scipy import sparse
 
-            both = sparse.vstack([left, right]).tocsr()
+            both = sparse.vstack([sparse.csr_array(left), sparse.csr_array(right)]).tocsr()
             order = np.arange(2 * left.shape[0]).reshape(2, -1).T.ravel()
             scores = self.scores_to_first(both[order], 2)[0]
         else:

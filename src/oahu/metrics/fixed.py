@@ -58,7 +58,7 @@ class EuclideanMetric(_FixedMetric):
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
         tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = np.square(tuples[:, 1:] - tuples[:, :1]).sum(axis=2, dtype=np.float64)
+            apart = np.square((tuples[:, 1:] - tuples[:, :1]).astype(np.float64)).sum(axis=2)
             scores: NDArray[np.float64] = -np.sqrt(apart).T
         self._refuse_tuples(scores, items, size)
         return scores

@@ -209,6 +209,12 @@ def unit_rows(rows: Any) -> Any:
     if not hasattr(rows, "tocsr"):
         return on_unit_sphere(rows)
     scaled = rows.tocsr(copy=True)
-    lengths = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
-    scaled.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(scaled.indptr)).astype(scaled.dtype)
+    largest = abs(scaled).max(axis=1).toarray().ravel()
+    _divide_rows(scaled, largest)  # first, so that squares neither over- nor underflow
+    _divide_rows(scaled, np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()))
     return scaled
+
+
+def _divide_rows(rows: Any, by: NDArray[Any]) -> None:
+    """Divide each row by a number; by 0, not at all."""
+    rows.data /= np.repeat(np.where(by > 0, by, 1), np.diff(rows.indptr)).astype(rows.dtype)
