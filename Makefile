@@ -6,11 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format bench-step clean
+.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.plots ## stream the bundled digits through OAHU; writes demo-output/
 	@$(BIN)/oahu demo
@@ -30,6 +30,15 @@ format: $(VENV)/.dev ## put the code into shape
 
 bench-step: $(VENV)/.bench ## speed and memory of the online step
 	@$(BIN)/python benchmarks/step.py
+
+bench-learners: $(VENV)/.dev ## speed of every learner
+	@$(BIN)/python benchmarks/learners.py
+
+bench-graph: $(VENV)/.dev ## transitive closure of a million constraints
+	@$(BIN)/python benchmarks/graph.py
+
+bench-stream: $(VENV)/.dev ## a million lines through oahu train, stopped and resumed
+	@$(BIN)/python benchmarks/stream.py
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

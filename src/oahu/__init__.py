@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StreamError,
     )
     from oahu.learners import (
+        LEARNERS,
         LEGO,
         OAHU,
         OASIS,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from oahu.metrics import BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
 
 __all__ = [
+    "LEARNERS",
     "LEGO",
     "OAHU",
     "OASIS",

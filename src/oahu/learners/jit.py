@@ -22,15 +22,17 @@ def kernel(function: F) -> F:
     """Compile on first use, keep on disk, run without the GIL.
 
     Sums may be reordered and multiply-adds fused, so that dot products vectorise; infinities, NaN and signed
-    zeros keep their meaning. The same machine code runs whatever the size of a call, which is what makes
-    learning independent of chunking to the last bit.
+    zeros keep their meaning, and a division by 0 gives one of them: looking out for it would keep loops scalar. The
+    same machine code runs whatever the size of a call, which is what makes learning independent of chunking to the
+    last bit.
 
     numba renews its code on disk when the function's own file changes, but not when a formula that it calls does.
     So the name under which it is kept tells all the sources apart.
     """
     function.__qualname__ += f"_{_FINGERPRINT}"
-    options: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract"}}
-    return cast("F", numba.njit(**options)(function))
+    options: dict[str, Any] = {"cache": True, "nogil": True}
+    arithmetic: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+    return cast("F", numba.njit(**options, **arithmetic)(function))
 
 
 def compilable(*functions: Callable[..., Any]) -> None:

@@ -223,7 +223,8 @@ def _rounding(matrix: Floats) -> float:
     most = 0.0
     for j in range(matrix.shape[0]):
         most = max(most, float(matrix[j, j]))
-    return 32.0 * matrix.shape[0] * float(np.finfo(matrix.dtype).eps) * most
+    rounding: float = 32.0 * matrix.shape[0] * np.finfo(matrix.dtype).eps * most
+    return rounding
 
 
 @kernel

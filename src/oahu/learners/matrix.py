@@ -114,22 +114,56 @@ def _tridiagonal(
 
 @kernel
 def _first_column(
-    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, out: NDArray[np.float64]
+    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
-    """Solve T x = e_1 for the leading k x k tridiagonal T; False if T is not positive definite."""
+    """Solve (T - shift I) x = e_1 for the leading k x k tridiagonal T; False if that is not positive definite."""
+    pivot, above = 0.0, 0.0
     pivots = np.empty(k)
-    out[0] = 1.0
     for i in range(k):
-        pivots[i] = diagonal[i]
-        if i:
-            pivots[i] -= beside[i - 1] * beside[i - 1] / pivots[i - 1]
-            out[i] = -beside[i - 1] / pivots[i - 1] * out[i - 1]
-        if not pivots[i] > 0:
+        pivot = diagonal[i] - shift - (above * above / pivot if i else 0.0)
+        out[i] = -above / pivots[i - 1] * out[i - 1] if i else 1.0
+        if not pivot > 0:
             return False
-    out[k - 1] /= pivots[k - 1]
+        pivots[i], above = pivot, beside[i]
+    out[k - 1] /= pivot
     for i in range(k - 2, -1, -1):
         out[i] = (out[i] - beside[i] * out[i + 1]) / pivots[i]
     return True
+
+
+@kernel
+def _negative_eigenvalue(
+    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, weight: float, column: NDArray[np.float64]
+) -> float:
+    """The negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T; ``column`` is its vector.
+
+    It is where weight e_1^T (T - mu I)^-1 e_1 = 1, which grows with mu and is at most 1 at -weight; the eigenvector
+    is the first column of that inverse.
+    """
+    low, high, mu = -weight, 0.0, -weight
+    for _ in range(200):
+        size = 0.0
+        if _first_column(diagonal, beside, k, mu, column):
+            for i in range(k):
+                size += column[i] * column[i]
+        value = weight * column[0] if size > 0.0 else math.inf
+        if value < 1.0:
+            low = mu
+        else:
+            high = mu
+        # Newton's step for 1 / value, or half the way if that leads astray.
+        following = mu + (1.0 - value) * value / (weight * size) if value < math.inf else low
+        if not low < following < high:
+            following = 0.5 * (low + high)
+        if abs(following - mu) <= 1e-15 * abs(mu):
+            break
+        mu = following
+    if size == 0.0:
+        column[:k] = 0.0  # T is 0 to rounding: what is taken away from it is all there is
+        column[0], size = 1.0, 1.0
+    for i in range(k):
+        column[i] /= math.sqrt(size)
+    return mu
 
 
 @kernel
@@ -167,44 +201,36 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
     for j in range(d):
         basis[0, j] = z[j] / length
     k, check = 0, 1
+    weight = step * length * length
     while True:
         if k + 1 >= basis.shape[0] and k + 1 < d:
             basis = _grown(basis, min(d, 2 * basis.shape[0]))
         _tridiagonal(matrix, basis, diagonal, beside, k, w)
         k += 1
-        scale = _scale(diagonal, beside, k) + step * length * length
+        scale = _scale(diagonal, beside, k) + weight
         whole = k == d or beside[k - 1] <= tolerance * scale
         if k < check and not whole:
             continue
-        check = k + max(1, k // 4)
+        check = k + max(1, k // 8)
         remaining = 0.0 if whole else beside[k - 1]
-        if _first_column(diagonal, beside, k, column):
-            reach = step * length * length * column[0]
-            if reach < 1.0:
-                residual = remaining * length * abs(column[k - 1])
-                if whole or step * residual * residual / (1.0 - reach) <= tolerance * scale:
-                    return 0.0
-                continue
-        small = np.zeros((k, k))
-        for i in range(k):
-            small[i, i] = diagonal[i]
-            if i:
-                small[i, i - 1] = beside[i - 1]
-                small[i - 1, i] = beside[i - 1]
-        small[0, 0] -= step * length * length
-        values, vectors = np.linalg.eigh(small)
-        if remaining * abs(vectors[k - 1, 0]) <= tolerance * scale:
+        if _first_column(diagonal, beside, k, 0.0, column) and weight * column[0] < 1.0:
+            residual = remaining * length * abs(column[k - 1])
+            if step * residual * residual / (1.0 - weight * column[0]) <= tolerance * scale:
+                return 0.0
+            continue
+        eigenvalue = _negative_eigenvalue(diagonal, beside, k, weight, column)
+        if remaining * abs(column[k - 1]) <= tolerance * scale:
             direction[:] = 0
             for i in range(k):
-                share = matrix.dtype.type(vectors[i, 0])
+                share = matrix.dtype.type(column[i])
                 for j in range(d):
                     direction[j] += share * basis[i, j]
-            return min(float(values[0]), 0.0)
+            return eigenvalue
 
 
 @kernel
 def solve_along(matrix: Floats, z: Floats) -> float:
-    """z^T A^-1 z for a positive semi-definite A; if z is not in its range, infinity or what rounding makes of it."""
+    """z^T A^-1 z for a positive semi-definite A; if z is not in its range, infinity or what rounding makes it."""
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     eps = np.finfo(matrix.dtype).eps
@@ -220,7 +246,7 @@ def solve_along(matrix: Floats, z: Floats) -> float:
         _tridiagonal(matrix, basis, diagonal, beside, k, w)
         k += 1
         whole = k == d or beside[k - 1] <= 50.0 * eps * _scale(diagonal, beside, k)
-        if not _first_column(diagonal, beside, k, column):
+        if not _first_column(diagonal, beside, k, 0.0, column):
             return math.inf
         if whole or beside[k - 1] * abs(column[k - 1]) <= eps:
             return length * length * float(column[0])

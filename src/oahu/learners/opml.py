@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
@@ -268,19 +269,15 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
         step = _exact_step(gamma, aa, bb, ab, la, lb, lab) if exact else gamma
         det = _determinant(step, aa, bb, ab)
         p, q, r = (1.0 - step * bb) / det, step * ab / det, (1.0 + step * aa) / det
-        if (
-            not step
-            * (abs(p) + abs(q) + abs(r))
-            * (largest(along_a) + largest(along_b))
-            * (largest(a) + largest(b))
-            < most
-        ):
+        # No entry moves by more than the lengths of the vectors that it is made of.
+        if not step * (abs(p) + abs(q) + abs(r)) * math.sqrt((la + lb) * (aa + bb)) < most:
             return t
         # L' = L - step u a^T + step v b^T with u = L' a and v = L' b.
+        for_aa, for_bb, for_ab = dtype.type(-step * p), dtype.type(step * r), dtype.type(-step * q)
         for i in range(d):
-            u, v = float(along_a[i]), float(along_b[i])
-            along_a[i] = -step * (p * u + q * v)
-            along_b[i] = step * (r * v - q * u)
+            u, v = along_a[i], along_b[i]
+            along_a[i] = for_aa * u + for_ab * v
+            along_b[i] = for_bb * v + for_ab * u
         for i in range(d):
             with_a, with_b, row = along_a[i], along_b[i], factor[i]
             for j in range(d):

@@ -79,6 +79,14 @@ class Metric(ABC):
             scores = self.scores_to_first(both.reshape(-1, both.shape[2]), 2)[0]
         return float(scores[0]) if one else scores
 
+    def scores(self, X: Any, Y: Any) -> NDArray[np.float64]:
+        """How alike each of X is to each of Y, higher is more: an array of shape (len(X), len(Y))."""
+        return self._all_scores(self._check(X), self._check(Y))
+
+    @abstractmethod
+    def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
+        """`scores` of items that were checked."""
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to a file that `oahu.load` reads."""
         files.save(self, path)  # type: ignore[arg-type]
@@ -147,6 +155,11 @@ class DistanceMetric(Metric):
                 f"Got shapes {left.shape} and {right.shape} instead."
             )
         return -self.score(left, right)
+
+    def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(-cdist(self.transform_checked(left), self.transform_checked(right)))
 
 
 @dataclass(frozen=True, eq=False)

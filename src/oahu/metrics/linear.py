@@ -158,6 +158,19 @@ class BilinearMetric(Metric):
         self._refuse_tuples(scores, items, size)
         return scores
 
+    def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
+        a, b = (rows.astype(self.dtype, copy=False) for rows in (left, right))
+        with np.errstate(over="ignore", invalid="ignore"):
+            a, b = (unit_rows(a), unit_rows(b)) if self.normalize else (a, b)
+            if self.matrix.ndim == 1:
+                mapped = a.multiply(self.matrix).tocsr() if hasattr(a, "tocsr") else a * self.matrix
+            else:
+                mapped = a @ self.matrix
+            product = mapped @ b.T
+        scores = np.asarray(product.toarray() if hasattr(product, "tocsr") else product, dtype=np.float64)
+        self._refuse(~np.isfinite(scores).all(axis=1))
+        return scores
+
     @cached_property
     def _nearest(self) -> MahalanobisMetric:
         matrix = np.diag(self.matrix) if self.matrix.ndim == 1 else self.matrix
