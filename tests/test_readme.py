@@ -1,4 +1,4 @@
-"""The README's example does what it says."""
+"""The examples in the documentation do what they say."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import pytest
 
 import oahu
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_readme_example_runs_as_printed(
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_the_first_example_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile(blocks(README, "python")[0], "README.md", "exec"), names)
     learner, triplets = names["learner"], names["triplets"]
     assert isinstance(learner, oahu.OAHU)
     learner.partial_fit(triplets[4_001:])  # it does go on
@@ -29,8 +34,29 @@ def test_readme_example_runs_as_printed(
     assert oahu.load("digits.oahu").n_seen_ == 4_001
 
 
-def test_readme_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README.read_text(encoding="utf-8"))
+def test_the_comparison_prints_the_table_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks(README, "python")[1], "README.md", "exec"), {})
+    (table,) = blocks(README, "text")
+    printed, shown = (text.splitlines() for text in (capsys.readouterr().out, table))
+    assert printed[0] == shown[0]
+    assert [row.split()[0] for row in printed[1:]] == list(oahu.LEARNERS)
+    for got, expected in zip(printed[1:], shown[1:], strict=True):
+        # The last digits are the processor's: a metric's rounding decides which of two neighbours is nearer.
+        numbers = [float(number) for number in got.split()[1:]]
+        assert numbers == pytest.approx([float(number) for number in expected.split()[1:]], abs=0.03)
+
+
+def test_the_streams_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    examples = blocks(ROOT / "docs" / "streams.md", "python")
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "streams.md", "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
     local = [link for link in links if "://" not in link]
-    assert local
-    assert [link for link in local if not (README.parent / link).exists()] == []
+    assert [link for link in local if not (page.parent / link).exists()] == []
