@@ -80,6 +80,13 @@ NOT_FOR_CONSTRAINTS = {
 }
 
 
+#: Ways to learn, for tests that take ``learn``: from triplets, and from labelled items.
+LEARNING: dict[str, Callable[..., Learner]] = {
+    "triplets": lambda learner, triplets, table, labels: learner.partial_fit(triplets),
+    "labels": lambda learner, triplets, table, labels: learner.fit(table, labels),
+}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Cross tests with the learners that they ask for, and scikit-learn's checks with all of them."""
     if {"estimator", "check"} <= set(metafunc.fixturenames):
@@ -89,6 +96,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             expected_failed_checks=lambda learner: {} if isinstance(learner, oahu.OPML) else NOT_FOR_CONSTRAINTS,
         )
         metafunc.parametrize(*crossed.mark.args, **crossed.mark.kwargs)
+    if "learn" in metafunc.fixturenames:
+        metafunc.parametrize("learn", LEARNING.values(), ids=LEARNING.keys())
     for kind, belongs in KINDS.items():
         if kind in metafunc.fixturenames:
             chosen = [name for name in NAMES if belongs(getattr(oahu, name))]
