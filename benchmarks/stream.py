@@ -80,7 +80,7 @@ def run(model: str, lines: int, learner: str, stop: Stop | None = None) -> tuple
     )
     if stop:
         time.sleep(stop[1])
-        process.send_signal(stop[0])
+        os.kill(process.pid, stop[0])
     _, status, usage = os.wait4(process.pid, 0)
     generator.kill()
     generator.wait()
@@ -92,7 +92,7 @@ def stopped_again_and_again(options: argparse.Namespace, whole: float) -> list[s
     rng, stops = random.Random(0), []
     for turn in range(options.stops):
         which = (signal.SIGINT, signal.SIGKILL)[turn % 2]
-        code, _ = run("stopped", options.lines, options.learner, (which, rng.uniform(0.15, 0.6) * whole))
+        code, _ = run("stopped", options.lines, options.learner, (which, 3 + rng.uniform(0.05, 0.25) * whole))
         stops.append(f"{which.name} (exit code {code})")
     code, _ = run("stopped", options.lines, options.learner)
     if code:
