@@ -7,17 +7,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from oahu import learners
-from oahu.constraints import read_features, read_stream
+from oahu.constraints import Line, read_features, read_stream
 from oahu.exceptions import InvalidInputError
 from oahu.learners.base import Learner
 from oahu.training import Position, Trainer, arriving, in_batches
@@ -52,10 +53,11 @@ def run(console: Console, order: Order) -> bool:
     learner, position = _begin(order)
     features = None if order.features is None else read_features(order.features)
     trainer = Trainer(learner, order.model, order.source, features, position, order.save_every)
-    lines = read_stream(_standard_input() if order.constraints == "-" else order.constraints)
+    reading = _Reading(order)
+    lines: Iterator[Line] = iter(reading)
     if not order.new_lines:
         lines = position.behind(lines, order.source)
-    with _until_interrupted() as interrupted, _progress(console, trainer) as show:
+    with _until_interrupted() as interrupted, _progress(console, trainer, reading) as show:
         try:
             for batch in arriving(lines, interrupted) if order.live else in_batches(lines):
                 trainer.learn(batch)
@@ -66,6 +68,20 @@ def run(console: Console, order: Order) -> bool:
             trainer.save()
     console.print(_summary(trainer, order, bool(interrupted())), highlight=False, soft_wrap=True, markup=False)
     return not interrupted()
+
+
+class _Reading:
+    """The stream's lines, and how many bytes of them were read."""
+
+    def __init__(self, order: Order) -> None:
+        self.n_bytes = 0
+        self.size = None if order.live else Path(order.constraints).stat().st_size
+        self._lines = read_stream(_standard_input() if order.constraints == "-" else order.constraints)
+
+    def __iter__(self) -> Iterator[Line]:
+        for line in self._lines:
+            self.n_bytes += len(line.text) + 1
+            yield line
 
 
 class _StandardInput(io.BufferedReader):
@@ -150,21 +166,23 @@ def _until_interrupted() -> Iterator[Any]:
 
 
 @contextmanager
-def _progress(console: Console, trainer: Trainer) -> Iterator[Any]:
-    """A line that says how far learning is; what it gives back is called when there is something new."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+def _progress(console: Console, trainer: Trainer, reading: _Reading) -> Iterator[Callable[[], None]]:
+    """A bar that says how far learning is; what it gives back is called when there is something new."""
+    columns = (
+        BarColumn(bar_width=30),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task("reading ...")
-        start = trainer.position.lines
+        task = progress.add_task("reading", total=reading.size)
+        start, began = trainer.position.lines, time.monotonic()
 
         def show() -> None:
             learned = trainer.position.lines
-            elapsed = progress.tasks[0].elapsed or 0.0
-            rate = f", {(learned - start) / elapsed:,.0f} a second" if elapsed > 1 else ""
-            used = trainer.learner.utilization_
-            progress.update(
-                task, description=f"{learned:,} lines learned{rate}, {used:.0%} of them changed the model"
-            )
+            rate = (learned - start) / max(time.monotonic() - began, 1e-9)
+            text = f"{learned:,} lines, {rate:,.0f} a second, {trainer.learner.utilization_:.0%} used"
+            progress.update(task, description=text, completed=reading.n_bytes)
 
         yield show
 

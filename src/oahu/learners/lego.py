@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import PairLearner, WithDistances
+from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
-from oahu.learners.matrix import add_outer, dot, largest, limit, project
+from oahu.learners.linear import MahalanobisLearner
+from oahu.learners.matrix import add_square, dot, largest, limit, project
 from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
-from oahu.metrics.linear import MahalanobisMetric
 from oahu.randomness import RandomState
 
 __all__ = ["LEGO"]
@@ -26,7 +25,7 @@ _REMEMBERED: Final = 1000  # distances that the targets are taken from
 
 
 @storable
-class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
+class LEGO(MahalanobisLearner):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
     A similar pair that is farther apart than u, or a dissimilar one nearer than l, moves the matrix to
@@ -103,10 +102,6 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
         self.random_state = random_state
 
     @property
-    def matrix_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
-
-    @property
     def bounds_(self) -> tuple[float, float]:
         arrays = self._require_fitted().arrays
         if self.bounds is not None:
@@ -141,9 +136,6 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
             )
         )  # fmt: skip
 
-    def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric.from_matrix(state.arrays["matrix"], state.n_seen)
-
 
 def _check_two(owner: object, name: str, value: Any, high: float) -> None:
     """Two numbers in order, from 0 to ``high``."""
@@ -175,7 +167,7 @@ def _learn(
 ) -> int:
     d = matrix.shape[0]
     z, along = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
-    scaled, other = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
     most = limit(matrix)
     from_stream = math.isnan(upper)
     for t in range(pairs.shape[0]):
@@ -203,17 +195,11 @@ def _learn(
         after = 2.0 * apart / (beta + root) if beta >= 0.0 else (root - beta) / (2.0 * rate * apart)
         after = max(after, floor)
         coefficient = (apart - after) / (apart * apart)
-        size = math.sqrt(abs(coefficient))
-        reach = size * largest(along)
-        if not reach * reach < most:  # also when it is NaN
+        if not abs(coefficient) * largest(along) ** 2 < most:  # also when it is NaN
             return t
-        if coefficient == 0.0:
-            continue
-        for j in range(d):
-            other[j] = matrix.dtype.type(size) * along[j]
-            scaled[j] = -other[j] if coefficient > 0.0 else other[j]
-        add_outer(matrix, scaled, other)
-        used[t] = True
+        if coefficient != 0.0:
+            add_square(matrix, -coefficient, along, left, right)
+            used[t] = True
     return LEARNED
 
 

@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from oahu.learners.jit import kernel
 
-__all__ = ["add_outer", "dot", "largest", "limit", "negative_part", "project", "project_two", "solve_along"]
+__all__ = [
+    "add_outer",
+    "add_square",
+    "dot",
+    "largest",
+    "limit",
+    "negative_part",
+    "project",
+    "project_two",
+    "solve_along",
+    "subtract_square",
+]
 
 Floats = NDArray[np.floating]
 Scalar = Any  # a float of the kind that the arrays hold
@@ -89,6 +100,16 @@ def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
         row = matrix[i]
         for j in range(row.shape[0]):
             row[j] += scale * right[j]
+
+
+@kernel
+def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
+    """matrix += weight z z^T, symmetric to the last bit; ``left`` and ``right`` are room to work in."""
+    size = matrix.dtype.type(math.sqrt(abs(weight)))
+    for j in range(z.shape[0]):
+        right[j] = size * z[j]
+        left[j] = right[j] if weight > 0.0 else -right[j]
+    add_outer(matrix, left, right)
 
 
 @kernel
@@ -226,6 +247,17 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
                 for j in range(d):
                     direction[j] += share * basis[i, j]
             return eigenvalue
+
+
+@kernel
+def subtract_square(
+    matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
+) -> None:
+    """Make a positive semi-definite matrix the nearest one, again such, of matrix - weight z z^T."""
+    eigenvalue = negative_part(matrix, z, weight, direction)
+    add_square(matrix, -weight, z, left, right)
+    if eigenvalue < 0.0:
+        add_square(matrix, -eigenvalue, direction, left, right)
 
 
 @kernel

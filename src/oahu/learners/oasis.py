@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Tuples
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.array_state import LEARNED, Arrays, ArrayState
 from oahu.learners.jit import kernel
+from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, project
-from oahu.learners.parameters import check_choice, check_real
+from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
-from oahu.metrics.linear import BilinearMetric, unit_rows
+from oahu.metrics.linear import unit_rows
 from oahu.randomness import RandomState
 
 __all__ = ["OASIS"]
@@ -24,7 +24,7 @@ Whole = NDArray[np.integer]
 
 
 @storable
-class OASIS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+class OASIS(BilinearLearner):
     """The Online Algorithm for Scalable Image Similarity (OASIS) learns a bilinear similarity from triplets.
 
     ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``; one with a loss moves W, in the
@@ -103,7 +103,6 @@ class OASIS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
 
     def _check_parameters(self) -> None:
         check_real(self, "aggressiveness", self.aggressiveness, 0.0, np.inf)
-        check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
@@ -122,19 +121,7 @@ class OASIS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
             self._count(state, constraints, start, (), used, refused)
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        return int(_learn(scaled_items(block, self.normalize), arrays["matrix"], float(self.aggressiveness), used))
-
-    def _made(self, state: ArrayState) -> BilinearMetric:
-        return BilinearMetric.frozen(state.arrays["matrix"], self.normalize, state.n_seen)
-
-
-def scaled_items(block: Floats, normalize: bool) -> Floats:
-    """A block of constraints, its items scaled to unit length if they are to be."""
-    if not normalize:
-        return block
-    with np.errstate(over="ignore", under="ignore"):
-        scaled: Floats = unit_rows(block.reshape(-1, block.shape[2])).reshape(block.shape)
-    return scaled
+        return int(_learn(self._scaled(block), arrays["matrix"], float(self.aggressiveness), used))
 
 
 @kernel

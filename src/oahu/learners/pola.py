@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import PairLearner, WithDistances
+from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
-from oahu.learners.matrix import add_outer, dot, limit, negative_part, project
+from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
+from oahu.learners.matrix import add_square, dot, limit, project, subtract_square
 from oahu.learners.parameters import check_choice, check_real
-from oahu.learners.rdml import STARTS, Start, start_matrix
 from oahu.metrics.files import storable
-from oahu.metrics.linear import MahalanobisMetric
 from oahu.randomness import RandomState
 
 __all__ = ["POLA"]
@@ -24,7 +21,7 @@ Floats = NDArray[np.floating]
 
 
 @storable
-class POLA(WithDistances, PairLearner[ArrayState], ArrayLearner):
+class POLA(MahalanobisLearner):
     """The Pseudo-metric Online Learning Algorithm (POLA) learns a Mahalanobis metric and a threshold from pairs.
 
     The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x': similar pairs should be nearer than b - 1,
@@ -95,10 +92,6 @@ class POLA(WithDistances, PairLearner[ArrayState], ArrayLearner):
         self.random_state = random_state
 
     @property
-    def matrix_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
-
-    @property
     def threshold_(self) -> float:
         return float(self._require_fitted().arrays["threshold"][0])
 
@@ -112,9 +105,6 @@ class POLA(WithDistances, PairLearner[ArrayState], ArrayLearner):
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         return int(_learn(block, same, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))
-
-    def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric.from_matrix(state.arrays["matrix"], state.n_seen)
 
 
 @kernel
@@ -143,20 +133,12 @@ def _learn(
         loss = sign * (apart - threshold[0]) + 1.0
         if not loss > 0.0:
             continue
-        # Projection 1: onto the half-space in which the pair has no loss.
+        # To the nearest point without loss, and from there to the nearest with A positive semi-definite and b >= 1.
         step = loss / (squared * squared + 1.0 + relaxation)
-        eigenvalue = 0.0
-        if same[t] and squared > 0.0:
-            eigenvalue = negative_part(matrix, z, step, direction)
-        for j in range(d):
-            right[j] = dtype.type(math.sqrt(step)) * z[j]
-            left[j] = -right[j] if same[t] else right[j]
-        add_outer(matrix, left, right)
-        # Projection 2: onto the positive semi-definite matrices and b >= 1.
-        if eigenvalue < 0.0:
-            for j in range(d):
-                left[j] = dtype.type(math.sqrt(-eigenvalue)) * direction[j]
-            add_outer(matrix, left, left)
+        if not same[t]:
+            add_square(matrix, step, z, left, right)
+        elif squared > 0.0:
+            subtract_square(matrix, step, z, direction, left, right)
         before = threshold[0]
         threshold[0] = max(1.0, before + sign * step)
         used[t] = squared > 0.0 or threshold[0] != before

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import PairLearner, WithDistances
+from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
-from oahu.learners.matrix import add_outer, dot, limit, negative_part, project, solve_along
+from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
+from oahu.learners.matrix import add_square, dot, limit, project, solve_along, subtract_square
 from oahu.learners.parameters import check_choice, check_real
 from oahu.metrics.files import storable
-from oahu.metrics.linear import MahalanobisMetric
 from oahu.randomness import RandomState
 
-__all__ = ["RDML", "STARTS", "start_matrix"]
+__all__ = ["RDML"]
 
 Floats = NDArray[np.floating]
-Start = Literal["identity", "zero"]
-
-#: Where a matrix can begin.
-STARTS = ("identity", "zero")
 
 
 @storable
-class RDML(WithDistances, PairLearner[ArrayState], ArrayLearner):
+class RDML(MahalanobisLearner):
     """Regularized Distance Metric Learning (RDML) learns a Mahalanobis metric from pairs.
 
     A pair is right if it is similar and nearer than 1, or dissimilar and farther, in squared distance. A pair that
@@ -100,10 +94,6 @@ class RDML(WithDistances, PairLearner[ArrayState], ArrayLearner):
         self.dtype = dtype
         self.random_state = random_state
 
-    @property
-    def matrix_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
-
     def _check_parameters(self) -> None:
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_choice(self, "mode", self.mode, ("project", "ray"))
@@ -115,14 +105,6 @@ class RDML(WithDistances, PairLearner[ArrayState], ArrayLearner):
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         return int(_learn(block, same, arrays["matrix"], float(self.learning_rate), self.mode == "ray", used))
-
-    def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric.from_matrix(state.arrays["matrix"], state.n_seen)
-
-
-def start_matrix(start: str, n_features: int, dtype: np.dtype[Any]) -> Floats:
-    """The identity, or zeros."""
-    return np.eye(n_features, dtype=dtype) if start == "identity" else np.zeros((n_features, n_features), dtype)
 
 
 @kernel
@@ -144,22 +126,15 @@ def _learn(
             return t
         if (apart < 1.0 if same[t] else apart > 1.0) or squared == 0.0:
             continue  # right, or two items that are one
-        step, eigenvalue = rate, 0.0
-        if same[t]:
-            if ray:
-                step = min(rate, 1.0 / solve_along(matrix, z))
-                # A step below rounding is the 0 of a z that is not in the range of A.
-                if not step * squared > np.finfo(dtype).eps * apart / squared * 10.0:
-                    continue
-            else:
-                eigenvalue = negative_part(matrix, z, step, direction)
-        for j in range(d):
-            right[j] = dtype.type(math.sqrt(step)) * z[j]
-            left[j] = -right[j] if same[t] else right[j]
-        add_outer(matrix, left, right)
-        if eigenvalue < 0.0:
-            for j in range(d):
-                left[j] = dtype.type(math.sqrt(-eigenvalue)) * direction[j]
-            add_outer(matrix, left, left)
+        if not same[t]:
+            add_square(matrix, rate, z, left, right)
+        elif not ray:
+            subtract_square(matrix, rate, z, direction, left, right)
+        else:
+            step = min(rate, 1.0 / solve_along(matrix, z))
+            # A step below rounding is the 0 of a z that is not in the range of A.
+            if not step * squared > np.finfo(dtype).eps * apart / squared * 10.0:
+                continue
+            add_square(matrix, -step, z, left, right)
         used[t] = True
     return LEARNED

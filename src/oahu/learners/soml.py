@@ -8,14 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
+from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import limit
-from oahu.learners.oasis import scaled_items
 from oahu.learners.parameters import check_choice, check_real
 from oahu.metrics.files import storable
-from oahu.metrics.linear import BilinearMetric
 from oahu.randomness import RandomState
 
 __all__ = ["SOML"]
@@ -24,7 +22,7 @@ Floats = NDArray[np.floating]
 
 
 @storable
-class SOML(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+class SOML(BilinearLearner):
     """Sparse Online Metric Learning (SOML) learns a weight for each feature from triplets, many of them 0.
 
     ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. A triplet
@@ -103,40 +101,36 @@ class SOML(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
 
     @property
     def weights_(self) -> Floats:
-        return self._require_fitted().arrays["weights"].copy()
+        return self._require_fitted().arrays["matrix"].copy()
 
     def _check_parameters(self) -> None:
         check_choice(self, "method", self.method, ("truncated_gradient", "dual_averaging"))
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
         check_real(self, "gamma", self.gamma, 0.0, np.inf)
-        check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         averaging = self.method == "dual_averaging"
         return {
-            "weights": np.full(n_features, 0.0 if averaging else 1.0, dtype),
+            "matrix": np.full(n_features, 0.0 if averaging else 1.0, dtype),
             "averaging": np.array([averaging], np.int64),  # how it began is how it goes on
             "mean_gradient": np.zeros(n_features),
             "rounds": np.zeros(1, np.int64),
         }
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = scaled_items(block, self.normalize)
+        items = self._scaled(block)
         if arrays["averaging"][0]:
             return int(
                 _learn_averaging(
-                    items, arrays["weights"], arrays["mean_gradient"], arrays["rounds"], float(self.sparsity),
+                    items, arrays["matrix"], arrays["mean_gradient"], arrays["rounds"], float(self.sparsity),
                     float(self.gamma), used,
                 )
             )  # fmt: skip
         return int(
-            _learn_truncating(items, arrays["weights"], float(self.learning_rate), float(self.sparsity), used)
+            _learn_truncating(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used)
         )
-
-    def _made(self, state: ArrayState) -> BilinearMetric:
-        return BilinearMetric.frozen(state.arrays["weights"], self.normalize, state.n_seen)
 
 
 @kernel

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import ScoresOnly, TripletLearner
+from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
+from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import dot, largest, limit, project
-from oahu.learners.oasis import scaled_items
-from oahu.learners.parameters import check_choice, check_real
+from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
-from oahu.metrics.linear import BilinearMetric
 from oahu.randomness import RandomState
 
 __all__ = ["SORS", "AdaSORS"]
@@ -23,7 +21,7 @@ Floats = NDArray[np.floating]
 
 
 @storable
-class SORS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
+class SORS(BilinearLearner):
     """Sparse Online Relative Similarity (SORS) learns a bilinear similarity that is mostly diagonal from triplets.
 
     ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with the gradient G, and a round is
@@ -105,18 +103,14 @@ class SORS(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
     def _check_parameters(self) -> None:
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
-        check_choice(self, "normalize", self.normalize, (False, True))
         super()._check_parameters()
 
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         return {"matrix": np.eye(n_features, dtype=dtype)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = scaled_items(block, self.normalize)
+        items = self._scaled(block)
         return int(_learn(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used))
-
-    def _made(self, state: ArrayState) -> BilinearMetric:
-        return BilinearMetric.frozen(state.arrays["matrix"], self.normalize, state.n_seen)
 
 
 @storable
@@ -189,7 +183,7 @@ class AdaSORS(SORS):
         return super()._start(n_features, dtype) | {"squares": np.zeros((n_features, n_features), dtype)}
 
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = scaled_items(block, self.normalize)
+        items = self._scaled(block)
         rate, sparsity, delta = float(self.learning_rate), float(self.sparsity), float(self.delta)
         return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
 
