@@ -129,7 +129,32 @@ def test_new_lines_are_all_learned(folder: Path) -> None:
     trained("whole", *ALL)
     trained("parts", "--features", "items.npy", "--constraints", "one.jsonl")
     trained("parts", "--features", "items.npy", "--constraints", "two.jsonl", "--new-lines")
+    assert lines_in("parts") == 2000  # of the second stream
+    for name in ("whole", "parts"):
+        oahu.load(name).save(name)  # without the note of how far it got
     assert Path("parts").read_bytes() == Path("whole").read_bytes()
+
+
+def test_a_second_stream_goes_on_where_it_stopped(folder: Path) -> None:
+    lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
+    for name, some in (("one", lines[:1000]), ("begun", lines[1000:1700]), ("two", lines[1000:])):
+        Path(f"{name}.jsonl").write_text("".join(some))
+    trained("whole", *ALL)
+    trained("parts", "--features", "items.npy", "--constraints", "one.jsonl")
+    trained("parts", "--features", "items.npy", "--constraints", "begun.jsonl", "--new-lines")
+    trained("parts", "--features", "items.npy", "--constraints", "two.jsonl")
+    for name in ("whole", "parts"):
+        oahu.load(name).save(name)
+    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+
+
+def test_columns_that_changed_places_are_another_stream(folder: Path) -> None:
+    rows = ["1,2,3", "4,5,6", "7,8,9"]
+    Path("a.csv").write_text("\n".join(["anchor,positive,negative", *rows[:2]]))
+    Path("b.csv").write_text("\n".join(["anchor,negative,positive", *rows]))
+    trained("model", "--features", "items.npy", "--constraints", "a.csv")
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "b.csv")
+    assert (result.exit_code, "are not those" in result.output) == (1, True)
 
 
 def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
@@ -233,7 +258,7 @@ def test_lines_of_a_pipe_are_learned_as_they_arrive(folder: Path) -> None:
 
 BAD_LINES: dict[str, tuple[str, str]] = {
     "no JSON": ("maybe", "line 1500: not valid JSON"),
-    "an unknown item": ("[1, 2, 40]", "line 1500: The item: there is no item 40"),
+    "an unknown item": ("[1, 2, 40]", "line 1500: There is no item 40"),
     "a pair for a learner of triplets": ("[1, 2, true]", "line 1500: OAHU learns from triplets. Got pairs"),
     "other features": ("[[1.0], [2.0], [3.0]]", "line 1500: X has 1 features"),
     "too large": ("[[1e39, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]", r"line 1500: .*too large for float32"),
@@ -260,12 +285,18 @@ def test_a_mended_line_lets_training_go_on(folder: Path) -> None:
     assert Path("model").read_bytes() == Path("whole").read_bytes()
 
 
+def test_a_first_line_that_cannot_be_read_is_named(folder: Path) -> None:
+    Path("bad.jsonl").write_text("nonsense\n")
+    result = train("--model", "model", "--features", "items.npy", "--constraints", "bad.jsonl")
+    assert (result.exit_code, "bad.jsonl, line 1: not valid JSON" in result.output) == (1, True)
+
+
 BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "an unknown learner": ((*ALL, "--learner", "ITML"), "no learner 'ITML'. There are OAHU, LEGO"),
     "an unknown parameter": ((*ALL, "--set", "rate=1"), "OAHU has no parameter 'rate'. It has"),
     "the table as a parameter": ((*ALL, "--set", "preprocessor=1"), "has no parameter 'preprocessor'"),
     "no value": ((*ALL, "--set", "tau"), "NAME=VALUE. Got 'tau'"),
-    "a value out of range": ((*ALL, "--set", "tau=3"), "'tau' parameter of OAHU must be in"),
+    "a value out of range": ((*ALL, "--set", "tau=3"), "^error: The 'tau' parameter of OAHU must be in"),
     "no features": (
         ("--constraints", "feedback.jsonl"),
         r"line 1: The item \d+ is an id, and there are no features",
@@ -283,6 +314,11 @@ def test_a_command_that_cannot_be_obeyed_says_why_and_leaves_no_model(
     assert result.exit_code == 1
     assert re.search(message, result.output.replace("\n", " ")), result.output
     assert not Path("model").exists()
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything_is_learned(folder: Path) -> None:
+    result = train("--model", "nowhere/model", *ALL)
+    assert (result.exit_code, "There is no folder" in result.output) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -32,14 +33,17 @@ _PATIENCE: Final = 0.1  # seconds between looks at whether to stop waiting
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stream was learned: how many lines, and a digest of them."""
+    """How far a stream was learned: how many lines, and a digest of what they said."""
 
     lines: int = 0
     digest: str = ""
 
     def after(self, line: Line) -> Position:
         """One line further."""
-        return Position(self.lines + 1, hashlib.sha256(self.digest.encode() + line.text).hexdigest())
+        digest = hashlib.sha256(self.digest.encode())
+        for part in (type(line.constraint).__name__, *line.constraint):
+            digest.update(array("d", part).tobytes() if isinstance(part, list) else repr(part).encode())
+        return Position(self.lines + 1, digest.hexdigest())
 
     @classmethod
     def of(cls, model: str | os.PathLike[str]) -> Position | None:
@@ -142,7 +146,7 @@ class Trainer:
                     "(--features), or give items by value."
                 )
             find, table = self.features.row, self.features.table
-            items = [[find(item, "The item") for item in row] for row in items]
+            items = [[find(item) for item in row] for row in items]
         if pairs:
             return Pairs(items, [line.constraint[2] for line in lines], preprocessor=table)
         return Triplets(items, preprocessor=table)
@@ -162,7 +166,8 @@ def in_batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
             for line in islice(lines, _BATCH):
                 batch.append(line)  # one by one: what came before an error is to be kept
         except OAHUError:
-            yield batch
+            if batch:
+                yield batch
             raise
         if not batch:
             return

@@ -398,6 +398,7 @@ BAD_LABELLED_PAIRS: dict[str, tuple[Any, Any, str]] = {
     "NaN": (PAIRS, put(SAME, (3,), np.nan, float), "Got nan for pair 3 "),
     "words": (PAIRS, np.full(9, "same"), "Got 'same' for pair 0 "),
     "None inside": (PAIRS, [1] * 8 + [None], "Got None for pair 8 "),
+    "ragged": (PAIRS, [1] * 8 + [[1, -1]], "y is ragged"),
     "triplets with y": (TRIPLETS, SAME, r"pair has 2 items.*\(n, 2, n_features\). Got \(9, 3, 5\)"),
     "NaN in an item": (put(PAIRS, (3, 1, 2), np.nan), SAME, r"NaN: the second item of pair 3 at feature 2\b"),
     "no pairs": (PAIRS[:0], SAME[:0], r"no pairs: the shape is \(0, 2, 5\)"),
@@ -438,6 +439,37 @@ def test_triplet_learners_given_labelled_pairs_say_what_they_need(make_of_triple
     learner = make_of_triplets()
     with pytest.raises(InvalidInputError, match=r"learns from triplets. Got pairs.*triplets\(\)"):
         getattr(learner, method)(Pairs(PAIRS, SAME))
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_triplet_learners_given_rows_of_pairs_say_what_they_need(
+    make_of_triplets: Factory, snapshot: Callable[[Learner], Any], method: str
+) -> None:
+    learner = learner_of(make_of_triplets, fitted=True, preprocessor=TABLE)
+    before = snapshot(learner)
+    with pytest.raises(InvalidInputError, match=r"learns from triplets. Got pairs.*triplets\(\)"):
+        getattr(learner, method)(INDICES[:, :2], SAME[:6])
+    assert snapshot(learner) == before
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_triplet_learners_given_rows_of_triplets_and_labels_say_that_it_is_too_much(
+    make_of_triplets: Factory, method: str
+) -> None:
+    with pytest.raises(InvalidInputError, match="y must be None"):
+        getattr(make_of_triplets(preprocessor=TABLE), method)(INDICES, LABELS[:6])
+
+
+def test_rows_of_pairs_are_scored_as_their_values(make: Factory) -> None:
+    learner = learner_of(make, fitted=True, preprocessor=TABLE)
+    assert learner.score(INDICES[:, :2], SAME[:6]) == learner.score(TABLE[INDICES[:, :2]], SAME[:6])
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit", "score"])
+def test_what_is_said_twice_is_refused(make_of_pairs: Factory, method: str) -> None:
+    learner = learner_of(make_of_pairs, fitted=True)
+    with pytest.raises(InvalidInputError, match="say themselves what is alike: y must be None"):
+        getattr(learner, method)(Pairs(PAIRS, SAME), -SAME)
 
 
 @pytest.mark.parametrize("items", [(A,), (A, P, N, A), ()], ids=["one", "four", "none"])
@@ -557,6 +589,9 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
     "two columns": (np.stack([LABELS, LABELS], axis=1), r"1d array.*shape \(20, 2\)"),
     "NaN": (np.where(LABELS == 1, np.nan, 0.0), "contains NaN"),
     "real numbers": (LABELS + 0.5, "Unknown label type: continuous"),
+    "bytes": (LABELS.astype("S1"), "labels"),
+    "dates": (LABELS.astype("datetime64[s]"), "labels|[Uu]nknown label type"),
+    "words and numbers": (np.array(["a", 1] * 10, dtype=object), "labels"),
 }
 
 #: Labels from which nothing can be drawn.

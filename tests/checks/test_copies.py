@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from oahu import InvalidInputError, load
+from oahu import InvalidInputError, ModelFileError, load
 from oahu.learners.base import Learner as AnyLearner
 
 Learner = AnyLearner[Any]
@@ -98,6 +98,37 @@ def test_a_file_takes_parameters_of_numpy_types(make_oahu: Factory, tmp_path: Pa
 def test_a_learner_that_would_not_load_is_not_saved(make_oahu: Factory, triplets: Floats, tmp_path: Path) -> None:
     learner = make_oahu().partial_fit(triplets).set_params(tau=5.0)
     with pytest.raises(InvalidInputError, match="'tau' parameter"):
+        learner.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("LEGO", "n_distances", 5000),
+        ("LEGO", "distances", -1.0),
+        ("POLA", "threshold", 0.5),
+        ("RDML", "matrix", np.arange(25.0).reshape(5, 5)),
+        ("SOML", "rounds", -3),
+        ("SOML", "averaging", 7),
+    ],
+)
+def test_a_file_of_what_no_learning_leads_to_is_refused(
+    factories: dict[str, Factory], tmp_path: Path, triplets: Floats, name: str, array: str, value: Any
+) -> None:
+    learner = factories[name]().partial_fit(triplets)
+    learner._state.arrays[array][...] = value
+    learner.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="does not make"):
+        load(tmp_path / "model")
+
+
+def test_a_model_that_is_not_finite_is_not_saved(
+    factories: dict[str, Factory], tmp_path: Path, triplets: Floats
+) -> None:
+    learner = factories["LEGO"]().partial_fit(triplets)
+    learner._state.arrays["factor"][0, 0] = np.nan
+    with pytest.raises(ModelFileError, match="'factor' of this LEGO has values that are not finite"):
         learner.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

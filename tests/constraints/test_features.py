@@ -69,8 +69,8 @@ def test_every_id_of_an_npz_file_finds_its_row(ids: list[Any], name: str, only: 
         }
         np.savez(path, **arrays)
         features = read_features(path)
-    assert [features.row(item, "") for item in ids] == list(range(len(ids)))
-    assert [features.row(str(item), "") for item in ids] == list(range(len(ids)))
+    assert [features.row(item) for item in ids] == list(range(len(ids)))
+    assert [features.row(str(item)) for item in ids] == list(range(len(ids)))
 
 
 @given(ids=IDS | NAMES, column=st.integers(0, 2), name=st.sampled_from(["id", " key "]))
@@ -82,7 +82,7 @@ def test_every_id_of_a_csv_file_finds_its_row(ids: list[Any], column: int, name:
         path = Path(folder) / "items.csv"
         path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(",".join, lines)).encode())
         features = read_features(path)
-    assert [features.row(item, "") for item in ids] == list(range(len(ids)))
+    assert [features.row(item) for item in ids] == list(range(len(ids)))
     np.testing.assert_array_equal(features.table, table_of(len(ids)))
 
 
@@ -102,7 +102,7 @@ def test_the_columns_that_pandas_numbers_are_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("item", [2, "2", np.int8(2), np.uint64(2), np.str_("2")], ids=repr)
 @pytest.mark.parametrize("rows", [None, {"tea": 0, 7: 1, 2: 2}], ids=["rows", "ids"])
 def test_an_integer_is_the_same_id_in_every_type(item: Any, rows: Any) -> None:
-    row = Features(table_of(3), rows).row(item, "line 1")
+    row = Features(table_of(3), rows).row(item)
     assert (row, type(row)) == (2, int)
 
 
@@ -121,8 +121,8 @@ MANY = "which have 4 ids such as 0, 1, 2."
 )
 def test_an_id_that_is_not_there_is_refused_with_what_is(rows: Any, item: Any, known: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        Features(table_of(100), rows).row(item, "feedback.jsonl, line 17")
-    assert str(caught.value) == f"feedback.jsonl, line 17: there is no item {item!r} in the features, {known}"
+        Features(table_of(100), rows).row(item)
+    assert str(caught.value) == f"There is no item {item!r} in the features, {known}"
 
 
 # -- what is refused -------------------------------------------------------------------------------------

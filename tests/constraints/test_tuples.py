@@ -317,6 +317,30 @@ def test_pairs_without_a_common_item_make_no_triplet() -> None:
         Pairs([[0, 1], [2, 3]], [1, -1], preprocessor=table_of(5)).triplets()
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        [True, False],
+        [1, -1],
+        [1.0, -1.0],
+        np.array([True, False], object),
+        np.array([np.int64(1), np.int64(-1)], object),
+        np.array([1, -1], np.int8),
+    ],
+    ids=repr,
+)
+def test_what_is_alike_can_be_said_in_several_ways(same: Any) -> None:
+    assert Pairs([[0, 1], [1, 2]], same, preprocessor=table_of(5)).same.tolist() == [True, False]
+
+
+def test_many_pairs_that_contradict_each_other_are_joined_in_no_time() -> None:
+    """Looking through all that wait for one that does not contradict takes minutes here."""
+    pairs = np.array([[0, 1]] * 40_000 + [[0, 2]])
+    same = np.arange(40_001) % 2 == 0
+    same[-1] = False
+    assert len(Pairs(pairs, same, preprocessor=table_of(5)).triplets()) == 1
+
+
 def test_a_pair_is_joined_with_the_latest_that_waits() -> None:
     pairs = Pairs([[0, 1], [0, 2], [0, 3], [4, 3]], [1, 1, -1, -1], preprocessor=table_of(5))
     assert pairs.triplets().indices.tolist() == [[0, 2, 3]]

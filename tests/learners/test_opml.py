@@ -282,7 +282,7 @@ def test_refusal_of_a_copml_pair_names_the_item(row: int) -> None:
 
 @pytest.mark.parametrize("row", [5, 200, 1500])
 def test_refusal_of_a_stream_triplet_names_the_item(row: int) -> None:
-    X, y = np.zeros((2000, 2)), np.arange(2000) % 2
+    X, y = np.random.default_rng(0).normal(scale=0.01, size=(2000, 2)), np.arange(2000) % 2
     X[row] = 3.0
     with pytest.raises(RefusedConstraintError, match=f"Item {row} ") as caught:
         OPML(0.5).partial_fit(X, y)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
-from oahu import OASIS, SORS, AdaSORS, NoDistanceError, sample_triplets
+from oahu import OASIS, SORS, AdaSORS, NoDistanceError, RefusedConstraintError, sample_triplets
 
 Matrix = NDArray[np.float64]
 
@@ -181,3 +181,20 @@ def test_default_does_not_spoil_digits(make: type[SORS]) -> None:
     learner = make().partial_fit(X[sample_triplets(y, 2000, random_state=0)])
     unseen = X[sample_triplets(y, 2000, random_state=1)]
     assert learner.score(unseen) > make().initialize(64).score(unseen) - 0.01
+
+
+# -- parameters beyond the type ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [SORS(1e39), AdaSORS(1e39), AdaSORS(delta=1e-50), AdaSORS(delta=1e-50, sparsity=0.0), SORS(sparsity=1e39)],
+    ids=repr,
+)
+def test_parameters_that_the_type_cannot_hold_make_no_nan(learner: SORS) -> None:
+    same = np.array([[[1.0, 0, 0], [0, 1, 0], [0, 1, 0]]])
+    try:
+        learner.partial_fit(same)
+    except RefusedConstraintError:
+        return
+    assert np.isfinite(learner.matrix_).all()

@@ -18,6 +18,7 @@ from sklearn.datasets import load_digits
 
 from oahu import (
     BilinearMetric,
+    EuclideanMetric,
     InvalidInputError,
     MahalanobisMetric,
     NoDistanceError,
@@ -137,10 +138,75 @@ def test_there_is_one_space_of_all_weight() -> None:
     np.testing.assert_array_equal(space.encode(np.eye(2)), metric.transform(np.eye(2)))
 
 
-@pytest.mark.parametrize("matrix", [np.ones((2, 3)), np.ones(3), [[np.nan, 0], [0, 1]], [[np.inf, 0], [0, 1]]])
-def test_what_is_no_square_matrix_of_numbers_is_refused(matrix: Any) -> None:
-    with pytest.raises(InvalidInputError, match="square"):
-        MahalanobisMetric.from_matrix(np.asarray(matrix))
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), "square"),
+        (np.ones(3), "square"),
+        ([[np.nan, 0], [0, 1]], "finite"),
+        ([[np.inf, 0], [0, 1]], "finite"),
+        ([[1, 5], [0, 1]], "symmetric"),
+        ([[1j, 0], [0, 1]], "real numbers"),
+        ([["a"]], "real numbers"),
+        ([[1, 2], [3]], "ragged"),
+    ],
+)
+def test_what_is_no_symmetric_matrix_of_numbers_is_refused(matrix: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        MahalanobisMetric.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 0), (2, 3), (2, 2, 2)])
+def test_what_is_no_similarity_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInputError, match="W must have shape"):
+        BilinearMetric(np.ones(shape))
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 2), (2, 2, 2)])
+def test_what_is_no_factor_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInputError, match="factor must have shape"):
+        MahalanobisMetric(np.ones(shape))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float16", "longdouble", "bool"])
+def test_metrics_of_other_types_of_numbers_compute_and_are_kept(tmp_path: Path, dtype: str) -> None:
+    matrix = np.array([[1, 0], [0, 1]], dtype)
+    for metric in (MahalanobisMetric(matrix), MahalanobisMetric.from_matrix(matrix), BilinearMetric(matrix)):
+        metric.save(tmp_path / "metric")
+        items = [[0.5, 0.25]], [[0.5, 0.5]]
+        np.testing.assert_array_equal(load(tmp_path / "metric").score(*items), metric.score(*items))
+        assert metric.score(*items)[0] != 0
+
+
+def test_what_was_given_can_change_and_the_metric_does_not() -> None:
+    matrix = np.eye(2)
+    metric = BilinearMetric(matrix)
+    matrix[:] = 7
+    np.testing.assert_array_equal(metric.matrix, np.eye(2))
+
+
+def test_all_scores_are_the_scores_of_each() -> None:
+    rng = np.random.default_rng(0)
+    X, Y, W = rng.normal(size=(5, 3)), rng.normal(size=(7, 3)), rng.normal(size=(3, 3))
+    metrics = (MahalanobisMetric(W), BilinearMetric(W), BilinearMetric(W[0]), EuclideanMetric(3, "float64"))
+    for metric in metrics:
+        each = [[metric.score(x, y) for y in Y] for x in X]
+        np.testing.assert_allclose(metric.scores(X, Y), each, rtol=1e-12, atol=1e-15)
+    sparse_scores = BilinearMetric(W).scores(sparse.csr_matrix(X), sparse.csr_matrix(Y))
+    np.testing.assert_allclose(sparse_scores, BilinearMetric(W).scores(X, Y), rtol=1e-12)
+
+
+def test_scores_that_overflow_name_the_item() -> None:
+    with pytest.raises(InvalidInputError, match="Item 1 is too large"):
+        EuclideanMetric(2, "float64").scores([[0.0, 0.0], [1e308, 1e308]], [[0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("features", "kind"), [(0, "float32"), (True, "float32"), (2.0, "float32"), (2, "float16")]
+)
+def test_fixed_metrics_check_what_they_are_told(features: Any, kind: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"at least 1|float32"):
+        EuclideanMetric(features, kind)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +328,9 @@ def test_no_positive_semi_definite_matrix_is_nearer_than_the_nearest() -> None:
 
 
 METRICS: dict[str, Any] = {
-    "Mahalanobis": MahalanobisMetric.frozen(np.random.default_rng(0).standard_normal((3, 4)), 17),
-    "bilinear": BilinearMetric.frozen(np.random.default_rng(0).standard_normal((4, 4)), False, 17),
-    "diagonal": BilinearMetric.frozen(np.random.default_rng(0).standard_normal(4).astype(np.float32), True, 17),
+    "Mahalanobis": MahalanobisMetric(np.random.default_rng(0).standard_normal((3, 4)), 17),
+    "bilinear": BilinearMetric(np.random.default_rng(0).standard_normal((4, 4)), False, 17),
+    "diagonal": BilinearMetric(np.random.default_rng(0).standard_normal(4).astype(np.float32), True, 17),
 }
 
 
@@ -300,6 +366,6 @@ def test_attributes_cannot_be_set(name: str) -> None:
 
 def test_frozen_is_a_copy_of_its_own() -> None:
     array = np.eye(2)
-    metric = MahalanobisMetric.frozen(array, 0)
+    metric = MahalanobisMetric(array, 0)
     array[0, 0] = 7
     assert metric.factor[0, 0] == 1.0

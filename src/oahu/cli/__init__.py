@@ -91,7 +91,7 @@ def info(model: Annotated[Path, typer.Argument(help="A file written by save().")
 
 
 def _fail(error: Exception) -> NoReturn:
-    _errors.print(Text.assemble(("error: ", "red"), str(error)))
+    _errors.print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
     raise typer.Exit(1) from error
 
 

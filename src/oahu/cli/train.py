@@ -50,7 +50,10 @@ class Order:
 
 def run(console: Console, order: Order) -> bool:
     """Learn until the stream ends; False if an interrupt ended it before. What was learned is saved either way."""
+    if not order.model.resolve().parent.is_dir():
+        raise InvalidInputError(f"There is no folder {order.model.resolve().parent} for the model.")
     learner, position = _begin(order)
+    learner._check_parameters()
     features = None if order.features is None else read_features(order.features)
     trainer = Trainer(learner, order.model, order.source, features, position, order.save_every)
     reading = _Reading(order)
@@ -125,7 +128,7 @@ def _begin(order: Order) -> tuple[Learner[Any], Position]:
             f"{order.model} does not say which lines it has learned. If all lines of {order.source} are new to it, "
             "say so (--new-lines)."
         )
-    return learner, position or Position()
+    return learner, Position() if order.new_lines or position is None else position
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -181,7 +184,8 @@ def _progress(console: Console, trainer: Trainer, reading: _Reading) -> Iterator
         def show() -> None:
             learned = trainer.position.lines
             rate = (learned - start) / max(time.monotonic() - began, 1e-9)
-            text = f"{learned:,} lines, {rate:,.0f} a second, {trainer.learner.utilization_:.0%} used"
+            used = f", {trainer.learner.utilization_:.0%} used" if learned else ""
+            text = f"{learned:,} lines, {rate:,.0f} a second{used}"
             progress.update(task, description=text, completed=reading.n_bytes)
 
         yield show
@@ -192,4 +196,5 @@ def _summary(trainer: Trainer, order: Order, interrupted: bool) -> str:
     if not lines:
         return f"{order.source} has no lines: nothing was learned."
     text = f"{lines:,} lines learned; the model is {order.model}."
-    return f"Stopped. {text} The same command goes on from there." if interrupted else text
+    same = "The same command without --new-lines" if order.new_lines else "The same command"
+    return f"Stopped. {text} {same} goes on from there." if interrupted else text

@@ -62,7 +62,7 @@ class Contradiction:
         opposite = "unlike" if same else "alike"
         return (
             f"Constraint {_in_words(self.number, first, second, same)}, but they are {opposite}: {proof}. "
-            "Correct one of these, or choose policy='ignore' or 'newest'."
+            "Correct one of these."
         )
 
     def error(self) -> ContradictionError:

@@ -45,15 +45,15 @@ class Features:
     Examples
     --------
     >>> features = Features(np.eye(2), {"tea": 0, 7: 1})
-    >>> features.row("tea", "line 1"), features.row("7", "line 2")
+    >>> features.row("tea"), features.row("7")
     (0, 1)
     """
 
     table: NDArray[Any]
     rows: dict[int | str, int] | None = None
 
-    def row(self, item: Any, where: str) -> int:
-        """The row of an item's id; ``where`` is what an error begins with."""
+    def row(self, item: Any) -> int:
+        """The row of an item's id."""
         key = as_id(item) if isinstance(item, str) else item
         if isinstance(key, int | str | np.integer) and not isinstance(key, bool):
             if self.rows is not None:
@@ -62,7 +62,7 @@ class Features:
                     return row
             elif not isinstance(key, str) and 0 <= key < len(self.table):
                 return int(key)
-        raise InvalidInputError(f"{where}: there is no item {item!r} in the features, which have {self._known()}.")
+        raise InvalidInputError(f"There is no item {item!r} in the features, which have {self._known()}.")
 
     def _known(self) -> str:
         if self.rows is None:
@@ -106,14 +106,16 @@ def _from_npz(path: Path) -> tuple[NDArray[Any], list[Any] | None]:
         arrays = np.load(file, allow_pickle=False)
         if not isinstance(arrays, np.lib.npyio.NpzFile):
             raise InvalidInputError(f"{path} is not a .npz archive.")
-        ids = next((arrays[name] for name in _ID_ARRAYS if name in arrays), None)
+        # A member that is no array comes as bytes.
+        found: dict[str, Any] = {name: arrays[name] for name in arrays if isinstance(arrays[name], np.ndarray)}
+        ids = next((found[name] for name in _ID_ARRAYS if name in found), None)
         if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuU"):
             raise InvalidInputError(
                 f"The ids in {path} must be integers or strings of shape (n_items,). "
                 f"Got {ids.dtype} of shape {ids.shape} instead."
             )
-        named = [name for name in arrays if name not in _ID_ARRAYS]
-        tables = [arrays["X"]] if "X" in named else [a for a in map(arrays.__getitem__, named) if a.ndim == 2]
+        others = {name: table for name, table in found.items() if name not in _ID_ARRAYS}
+        tables = [others["X"]] if "X" in others else [table for table in others.values() if table.ndim == 2]
     if len(tables) != 1:
         raise InvalidInputError(
             f"{path} must have an array 'X', or one array of two dimensions. Got {len(tables)} of those instead."

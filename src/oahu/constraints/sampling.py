@@ -179,7 +179,7 @@ def _forbidden(exclude: Any, n_items: int) -> NDArray[np.int64] | None:
         pairs = np.array(exclude if hasattr(exclude, "dtype") else [tuple(pair) for pair in exclude])
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"exclude must be pairs of indices ({error}).") from error
-    if not len(pairs):
+    if pairs.size == 0:
         return None
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InvalidInputError(
@@ -236,6 +236,10 @@ def _classes(y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         raise InvalidInputError(f"Labels must be of one kind that can be sorted ({error}).") from error
     if labels.ndim != 1:
         raise InvalidInputError(f"Labels must have shape (n_items,). Got {labels.shape} instead.")
-    if names.dtype.kind == "f" and np.isnan(names).any():
+    if np.ma.is_masked(y):
+        raise InvalidInputError("Labels must be whole: every item needs one. Got masked ones instead.")
+    if names.dtype.kind in "mM" and np.isnat(names).any():
+        raise InvalidInputError(f"Label {np.flatnonzero(np.isnat(labels))[0]} is NaT: every item needs a label.")
+    if names.dtype.kind in "fc" and np.isnan(names).any():
         raise InvalidInputError(f"Label {np.flatnonzero(np.isnan(labels))[0]} is NaN: every item needs a label.")
     return classes, counts

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+from oahu.arrays import as_array
 from oahu.exceptions import NotFittedError
 
 __all__ = ["TupleTransformer"]
@@ -65,7 +66,7 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def _flattened(X: Any) -> tuple[Any, tuple[int, ...] | None]:
     """Items one a row, and the shape (n, t) of the tuples that they came in, if they did."""
-    array = X if hasattr(X, "shape") else np.asarray(X)
+    array = X if hasattr(X, "shape") else as_array(X, "items")
     if len(array.shape) == 3:
         return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]
     return array, None

@@ -50,7 +50,7 @@ class Tuples:
         preprocessor: Any = None,
         n_features: int | None = None,
         owner: str = "the learner",
-        accept_sparse: bool = False,
+        accept_sparse: bool = True,
     ) -> None:
         """Check shapes, types and indices; whether the values are finite, `check_finite` sees when they are walked.
 
@@ -294,7 +294,7 @@ class Pairs(Tuples):
         preprocessor: Any = None,
         n_features: int | None = None,
         owner: str = "the learner",
-        accept_sparse: bool = False,
+        accept_sparse: bool = True,
     ) -> None:
         super().__init__(
             data, preprocessor=preprocessor, n_features=n_features, owner=owner, accept_sparse=accept_sparse
@@ -318,14 +318,20 @@ class Pairs(Tuples):
         item and was not joined yet. The shared item is the anchor. A triplet's two pairs give the triplet back.
         """
         names = self._names_of_items()
-        waiting: dict[tuple[Hashable, bool], list[int]] = {}  # (item, same): pairs not joined yet, in order
+        # (item, same): {the other item: pairs not joined yet, in order}, the others by when they were last seen.
+        waiting: dict[tuple[Hashable, bool], dict[Hashable, list[int]]] = {}
         joined = np.zeros(len(self), bool)
         triplets = []
         for k, (pair, same) in enumerate(zip(self.indices.tolist(), self.same.tolist(), strict=True)):
-            found = self._latest_partner(k, names, waiting, joined)
-            if found is None:
-                for item in {names(row) for row in pair}:
-                    waiting.setdefault((item, same), []).append(k)
+            one, other = map(names, pair)
+            ends = ((one, other), (other, one))
+            found = max((_latest(waiting.get((item, not same), {}), mate, joined) for item, mate in ends))
+            if found < 0:
+                for item, mate in set(ends):
+                    mates = waiting.setdefault((item, same), {})
+                    stack = mates.pop(mate, [])
+                    stack.append(k)
+                    mates[mate] = stack  # now the last
                 continue
             joined[[k, found]] = True
             similar, dissimilar = (k, found) if same else (found, k)
@@ -335,20 +341,6 @@ class Pairs(Tuples):
                 f"No triplet comes of these {len(self)} pairs: a similar and a dissimilar pair must share an item."
             )
         return Triplets._of(self.table, np.array(triplets, np.intp), self.by_value)
-
-    def _latest_partner(self, k: int, names: Any, waiting: dict[Any, list[int]], joined: Any) -> int | None:
-        ours = {names(row) for row in self.indices[k]}
-        candidates = []
-        for item in ours:
-            stack = waiting.get((item, not self.same[k]), [])
-            while stack and joined[stack[-1]]:
-                stack.pop()
-            for other in reversed(stack):
-                # The same two items, alike and unlike, make no triplet.
-                if not joined[other] and {names(row) for row in self.indices[other]} != ours:
-                    candidates.append(other)
-                    break
-        return max(candidates, default=None)
 
     def _join(self, similar: int, dissimilar: int, names: Any) -> list[int]:
         alike, unlike = self.indices[similar].tolist(), self.indices[dissimilar].tolist()
@@ -372,18 +364,41 @@ class Pairs(Tuples):
         return super().told(position) if self._triplets is None else self._triplets.told(position // 2)
 
 
+def _latest(mates: dict[Hashable, list[int]], but: Hashable, joined: NDArray[np.bool_]) -> int:
+    """The latest pair that waits with another mate than ``but``: with that one it would say the opposite. Or -1."""
+    kept = None
+    found = -1
+    while mates and found < 0:
+        mate, stack = mates.popitem()
+        while stack and joined[stack[-1]]:
+            stack.pop()
+        if stack and mate == but:
+            kept = stack
+        elif stack:
+            mates[mate] = stack
+            found = stack[-1]
+    if kept is not None:
+        mates[but] = kept
+    return found
+
+
 def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
     """Which pairs are alike, from +1 and -1 or from truth values."""
-    labels = np.asarray(y)
+    try:
+        labels = np.asarray(y)
+        if labels.dtype.kind == "O":
+            labels = np.array(labels.tolist())  # Python's numbers, perhaps
+    except ValueError as error:
+        raise InvalidInputError(f"y is ragged: it does not form one array ({error}).") from error
     if labels.shape != (n,):
         raise InvalidInputError(
             f"y must say for each of the {n} pairs whether it is alike: shape ({n},). Got {labels.shape} instead."
         )
     if labels.dtype.kind == "b":
         return labels.copy()
-    if labels.dtype.kind == "O":  # Python's numbers, perhaps
-        labels = np.array([label if isinstance(label, int | float) else math.nan for label in labels.tolist()])
-    numbers = labels if labels.dtype.kind in "iuf" else np.zeros(n)
+    numbers = labels
+    if labels.dtype.kind not in "iuf":
+        numbers = np.array([label if isinstance(label, int | float) else math.nan for label in labels.tolist()])
     same: NDArray[np.bool_] = np.asarray(numbers == 1)
     wrong = ~same & (numbers != -1)
     if wrong.any():

@@ -28,6 +28,7 @@ class ArrayState:
 
     arrays: Arrays
     dtype: np.dtype[Any]
+    n_features: int
     rng: np.random.Generator
     n_seen: int = 0
     n_used: int = 0
@@ -59,9 +60,12 @@ class ArrayLearner(Learner[ArrayState]):
     def _made(self, state: ArrayState) -> Metric:
         """The metric of a state, of its own memory."""
 
+    def _check_arrays(self, arrays: Arrays) -> None:
+        """ValueError for arrays from a file that no learning leads to."""
+
     def _begin(self, n_features: int, rng: np.random.Generator) -> ArrayState:
         dtype = np.dtype(self.dtype)
-        return ArrayState(self._start(n_features, dtype), dtype, rng)
+        return ArrayState(self._start(n_features, dtype), dtype, n_features, rng)
 
     def _learn(self, state: ArrayState, constraints: Tuples) -> None:
         for start, block in constraints.blocks(state.dtype):
@@ -82,7 +86,10 @@ class ArrayLearner(Learner[ArrayState]):
             state.n_similar_used += int((used & same).sum())
 
     def _why_refused(self, state: ArrayState) -> str:
-        return f"learning it would overflow the model's {state.dtype} numbers. Scale the features to a usual range."
+        return (
+            f"learning it would overflow the model's {state.dtype} numbers. Scale the features to a usual range, "
+            "or take shorter steps."
+        )
 
     def _metric(self, state: ArrayState) -> Metric:
         if state.made is None:
@@ -99,7 +106,8 @@ class ArrayLearner(Learner[ArrayState]):
             raise ValueError(f"no model computes in {dtype}")
         start = self._start(self.n_features_in_, dtype)
         arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in start.items()}
-        state = ArrayState(arrays, dtype, np.random.default_rng(0))
+        self._check_arrays(arrays)
+        state = ArrayState(arrays, dtype, self.n_features_in_, np.random.default_rng(0))
         state.n_similar, state.n_similar_used = content.count("n_similar"), content.count("n_similar_used")
         similar_fit = state.n_similar_used <= state.n_similar <= content.count("n_seen")
         if not similar_fit or state.n_similar_used > content.count("n_used"):

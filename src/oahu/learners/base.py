@@ -63,6 +63,7 @@ class State(Protocol):
 
 
 S = TypeVar("S", bound=State)
+T = TypeVar("T", bound=Tuples)
 
 
 class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
@@ -170,7 +171,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         """
         with self._all_or_nothing():
             self._check_parameters()
-            if y is None or self._are_pairs(X):
+            if y is None or self._are_constraints(X):
                 constraints = self._constraints(X, y, None)
                 state = self._begin_anew(constraints.n_features)
                 self.__dict__.pop("feature_names_in_", None)
@@ -240,7 +241,9 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         shuffled).
         """
         self._require_fitted()
-        if isinstance(X, Pairs) or (y is not None and self._are_pairs(X)):
+        if isinstance(X, Tuples) and y is not None:
+            raise InvalidInputError(f"{type(X).__name__} say themselves what is alike: y must be None.")
+        if isinstance(X, Pairs) or (y is not None and self._are_constraints(X)):
             return self._ranking(self._tuples(Pairs, X, y, n_features=self.n_features_in_))
         if y is None:
             triplets = self._tuples(Triplets, X, n_features=self.n_features_in_)
@@ -287,8 +290,6 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         """What the model computes in, or will."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
-    T = TypeVar("T", bound=Tuples)
-
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
         """Constraints of a kind, checked for this learner. That they are finite is seen when they are walked."""
         owner = type(self).__name__
@@ -316,11 +317,14 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             return self._tuples(Pairs, pairs, n_features=known)
         return self._tuples(Pairs, pairs, _any_label(pairs), n_features=known)
 
-    def _are_pairs(self, X: Any) -> bool:
-        """Whether X is pairs, rather than labelled items: values, or rows of a table that there is."""
+    def _are_constraints(self, X: Any) -> bool:
+        """Whether X is constraints, rather than labelled items: values, or rows of a table that there is."""
         if isinstance(X, Tuples):
             return True
-        return len(_shape(X)) == 3
+        shape = _shape(X)
+        # With a table, whole numbers in two or three columns are its rows; as items they would be tiny ones.
+        rows = self.preprocessor is not None and len(shape) == 2 and shape[1] in (2, 3)
+        return len(shape) == 3 or (rows and np.asarray(X).dtype.kind in "iu")
 
     def _items(self, X: Any) -> Any:
         """Items, checked to be finite and to have the features that are known."""
@@ -331,8 +335,12 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         items, labels = self._validated(X, y, reset=reset)
         try:
             check_classification_targets(labels)
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"y must be labels of one kind that can be sorted ({error}).") from error
+        if labels.dtype.kind not in "biufUO":
+            raise InvalidInputError(
+                f"y must be labels: numbers, strings or truth values. Got {labels.dtype} instead."
+            )
         return items, labels
 
     def _validated(self, *arrays: Any, reset: bool) -> Any:
@@ -461,7 +469,7 @@ class TripletLearner(Learner[S]):
 
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Triplets:
         name = type(self).__name__
-        if isinstance(data, Pairs):
+        if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
             raise InvalidInputError(
                 f"{name} learns from triplets. Got pairs instead: their triplets() joins a similar and a "
                 "dissimilar pair that share an item; or take a learner of pairs."
@@ -469,7 +477,7 @@ class TripletLearner(Learner[S]):
         if y is not None:
             raise InvalidInputError(
                 f"{name} learns from triplets, which carry their own answer: y must be None. "
-                "fit(X, y) draws triplets from labelled items of shape (n_items, n_features)."
+                "fit takes labels with items of shape (n_items, n_features)."
             )
         return self._tuples(Triplets, data, n_features=n_features)
 
@@ -507,6 +515,8 @@ class PairLearner(Learner[P]):
         return super().partial_fit(X, y)
 
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Pairs:
+        if isinstance(data, Tuples) and y is not None:
+            raise InvalidInputError(f"{type(data).__name__} say themselves what is alike: y must be None.")
         if isinstance(data, Pairs):
             return self._tuples(Pairs, data, n_features=n_features)
         if y is not None:
@@ -521,12 +531,6 @@ class PairLearner(Learner[P]):
     def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
         indices, y = sample_pairs(labels, self.n_constraints, rng)
         return self._over(Pairs, indices, items, y)
-
-    def _are_pairs(self, X: Any) -> bool:
-        if super()._are_pairs(X):
-            return True
-        # With a table, whole numbers in two columns are its rows; as items they would be tiny ones.
-        return self.preprocessor is not None and _looks_like_pairs(X) and np.asarray(X).dtype.kind in "iu"
 
     @property
     def utilization_similar_(self) -> float:
@@ -618,4 +622,6 @@ def _plain(value: Any) -> Any:
     """numpy's numbers as Python's."""
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
+    if isinstance(value, np.floating):
+        return float(value)  # a long double too, which has no other plain form
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

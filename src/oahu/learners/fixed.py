@@ -61,7 +61,7 @@ class Euclidean(_Fixed):
     """
 
     def _made(self, state: ArrayState) -> EuclideanMetric:
-        return EuclideanMetric(self.n_features_in_, str(state.dtype), state.n_seen)
+        return EuclideanMetric(state.n_features, str(state.dtype), state.n_seen)
 
 
 @storable
@@ -78,4 +78,4 @@ class Cosine(_Fixed):
     """
 
     def _made(self, state: ArrayState) -> CosineMetric:
-        return CosineMetric(self.n_features_in_, str(state.dtype), state.n_seen)
+        return CosineMetric(state.n_features, str(state.dtype), state.n_seen)

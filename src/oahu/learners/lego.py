@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.learners.array_state import LEARNED, Arrays
+from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
+from oahu.learners.base import PairLearner, WithDistances
 from oahu.learners.jit import kernel
-from oahu.learners.linear import MahalanobisLearner
-from oahu.learners.matrix import add_square, dot, largest, limit, project
+from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
 from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
+from oahu.metrics.linear import MahalanobisMetric
 from oahu.randomness import RandomState
 
 __all__ = ["LEGO"]
@@ -25,15 +27,15 @@ _REMEMBERED: Final = 1000  # distances that the targets are taken from
 
 
 @storable
-class LEGO(MahalanobisLearner):
+class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
     A similar pair that is farther apart than u, or a dissimilar one nearer than l, moves the matrix to
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
-    with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta
-    (a distance is not shrunk below the rounding of A).
+    with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta.
+    It is kept as A = L^T L, which cannot turn negative in floating point either.
     Distances are squared throughout. One pair costs O(d^2) time; the model takes as much memory.
 
     Parameters
@@ -57,8 +59,10 @@ class LEGO(MahalanobisLearner):
 
     Attributes
     ----------
+    factor_ : ndarray of shape (d, d)
+        L, a copy.
     matrix_ : ndarray of shape (d, d)
-        A, a copy.
+        A = L^T L.
     bounds_ : (float, float)
         u and l as they are now; NaN before the first pair.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
@@ -102,6 +106,15 @@ class LEGO(MahalanobisLearner):
         self.random_state = random_state
 
     @property
+    def factor_(self) -> Floats:
+        return self._require_fitted().arrays["factor"].copy()
+
+    @property
+    def matrix_(self) -> Floats:
+        factor = self._require_fitted().arrays["factor"]
+        return np.asarray(factor.T @ factor)
+
+    @property
     def bounds_(self) -> tuple[float, float]:
         arrays = self._require_fitted().arrays
         if self.bounds is not None:
@@ -121,7 +134,7 @@ class LEGO(MahalanobisLearner):
 
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         return {
-            "matrix": np.eye(n_features, dtype=dtype),
+            "factor": np.eye(n_features, dtype=dtype),
             "distances": np.zeros(_REMEMBERED),
             "n_distances": np.zeros(1, np.int64),
         }
@@ -130,11 +143,19 @@ class LEGO(MahalanobisLearner):
         bounds = (math.nan, math.nan) if self.bounds is None else self.bounds
         return int(
             _learn(
-                block, same, arrays["matrix"], arrays["distances"], arrays["n_distances"],
+                block, same, arrays["factor"], arrays["distances"], arrays["n_distances"],
                 float(self.learning_rate), float(bounds[0]), float(bounds[1]),
                 float(self.percentiles[0]), float(self.percentiles[1]), used,
             )
         )  # fmt: skip
+
+    def _check_arrays(self, arrays: Arrays) -> None:
+        n, distances = int(arrays["n_distances"][0]), arrays["distances"]
+        if not 0 <= n <= len(distances) or (np.diff(distances[:n]) < 0).any() or distances.min() < 0:
+            raise ValueError(f"{n} distances are not some of {len(distances)} in order")
+
+    def _made(self, state: ArrayState) -> MahalanobisMetric:
+        return MahalanobisMetric(state.arrays["factor"], state.n_seen)
 
 
 def _check_two(owner: object, name: str, value: Any, high: float) -> None:
@@ -144,7 +165,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
     except (TypeError, ValueError):
         first = second = None
     numbers = [isinstance(one, float | int | np.floating | np.integer) for one in (first, second)]
-    if not all(numbers) or not 0 <= first <= second <= high or not math.isfinite(second):
+    if not all(numbers) or not 0 <= first <= second <= min(high, sys.float_info.max):
         raise InvalidInputError(
             f"The {name!r} parameter of {type(owner).__name__} must be two numbers in order, in [0, {high:g}"
             f"{')' if high == math.inf else ']'}. Got {value!r} instead."
@@ -155,7 +176,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
 def _learn(
     pairs: Floats,
     same: NDArray[np.bool_],
-    matrix: Floats,
+    factor: Floats,
     distances: NDArray[np.float64],
     n_distances: NDArray[np.int64],
     rate: float,
@@ -165,52 +186,46 @@ def _learn(
     high_percentile: float,
     used: NDArray[np.bool_],
 ) -> int:
-    d = matrix.shape[0]
-    z, along = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
-    left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
-    most = limit(matrix)
+    d = factor.shape[0]
+    dtype = factor.dtype
+    z, along, back = np.empty(d, dtype), np.empty(d, dtype), np.zeros(d, dtype)
+    owed = np.full(d, -dtype.type(0))  # -0 * 0 added to a number leaves every bit of it
+    most = limit(factor)
     from_stream = math.isnan(upper)
-    for t in range(pairs.shape[0]):
+    for t in range(pairs.shape[0] + 1):
         for j in range(d):
-            z[j] = pairs[t, 0, j] - pairs[t, 1, j]
-        squared = float(dot(z, z))
+            z[j] = pairs[t, 0, j] - pairs[t, 1, j] if t < pairs.shape[0] else dtype.type(0)
+        # The last pair's update is settled on the way; after the last of all there is only that.
+        update_then_project(factor, owed, back, z, along)
+        owed[:], back[:] = -dtype.type(0), 0
+        if t == pairs.shape[0]:
+            break
+        squared, apart = float(dot(z, z)), float(dot(along, along))  # ||z||^2 and z^T A z = ||L z||^2
+        if not (apart < most and squared < most):  # also when one is NaN
+            return t
         if from_stream:
             if n_distances[0] < distances.shape[0]:
                 _remember(distances, n_distances, squared)
             upper = _percentile(distances, n_distances[0], low_percentile)
             lower = _percentile(distances, n_distances[0], high_percentile)
-        project(matrix, z, along)
-        apart = float(dot(z, along))  # z^T A z
-        if not (apart < most and squared < most):  # also when one is NaN
-            return t
         target = upper if same[t] else lower
         wrong = apart > target if same[t] else apart < target
-        # Below the rounding of A a distance cannot shrink: A would lose its definiteness with it.
-        floor = _rounding(matrix) * squared if same[t] else 0.0
-        if not wrong or not apart > floor:
+        if not wrong or not apart > 0.0:
             continue
         # The distance after the step is the positive root of eta y'^2 + beta y'/y_hat - 1 = 0 in y'.
         beta = 1.0 - rate * target * apart
         root = math.sqrt(beta * beta + 4.0 * rate * apart * apart)
         after = 2.0 * apart / (beta + root) if beta >= 0.0 else (root - beta) / (2.0 * rate * apart)
-        after = max(after, floor)
-        coefficient = (apart - after) / (apart * apart)
-        if not abs(coefficient) * largest(along) ** 2 < most:  # also when it is NaN
+        # A' = L^T (I - c u u^T) L with u = L z and c = (y_hat - y') / y_hat^2; the root of the middle is
+        # I - (1 - sqrt(y' / y_hat)) / y_hat u u^T.
+        scale = (after - apart) / (apart * (math.sqrt(after * apart) + apart))
+        combine(factor, along, back)
+        if not abs(scale) * largest(along) * largest(back) < most:  # also when it is NaN
             return t
-        if coefficient != 0.0:
-            add_square(matrix, -coefficient, along, left, right)
-            used[t] = True
+        for i in range(d):
+            owed[i] = dtype.type(scale) * along[i]
+        used[t] = scale != 0.0
     return LEARNED
-
-
-@kernel
-def _rounding(matrix: Floats) -> float:
-    """What eigenvalues of a positive definite matrix may be off by."""
-    most = 0.0
-    for j in range(matrix.shape[0]):
-        most = max(most, float(matrix[j, j]))
-    rounding: float = 32.0 * matrix.shape[0] * np.finfo(matrix.dtype).eps * most
-    return rounding
 
 
 @kernel

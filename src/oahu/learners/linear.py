@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.array_state import ArrayLearner, ArrayState
+from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
 from oahu.learners.base import PairLearner, ScoresOnly, TripletLearner, WithDistances
 from oahu.learners.parameters import check_choice
 from oahu.metrics.linear import BilinearMetric, MahalanobisMetric, unit_rows
@@ -27,6 +27,10 @@ class MahalanobisLearner(WithDistances, PairLearner[ArrayState], ArrayLearner):
     @property
     def matrix_(self) -> Floats:
         return self._require_fitted().arrays["matrix"].copy()
+
+    def _check_arrays(self, arrays: Arrays) -> None:
+        if not np.array_equal(arrays["matrix"], arrays["matrix"].T):
+            raise ValueError("its matrix is not symmetric")
 
     def _made(self, state: ArrayState) -> MahalanobisMetric:
         return MahalanobisMetric.from_matrix(state.arrays["matrix"], state.n_seen)
@@ -50,7 +54,7 @@ class BilinearLearner(ScoresOnly, TripletLearner[ArrayState], ArrayLearner):
         return scaled
 
     def _made(self, state: ArrayState) -> BilinearMetric:
-        return BilinearMetric.frozen(state.arrays["matrix"], self.normalize, state.n_seen)
+        return BilinearMetric(state.arrays["matrix"], self.normalize, state.n_seen)
 
 
 def start_matrix(start: str, n_features: int, dtype: np.dtype[Any]) -> Floats:

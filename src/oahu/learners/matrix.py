@@ -17,6 +17,7 @@ from oahu.learners.jit import kernel
 __all__ = [
     "add_outer",
     "add_square",
+    "combine",
     "dot",
     "largest",
     "limit",
@@ -25,6 +26,7 @@ __all__ = [
     "project_two",
     "solve_along",
     "subtract_square",
+    "update_then_project",
 ]
 
 Floats = NDArray[np.floating]
@@ -100,6 +102,42 @@ def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
         row = matrix[i]
         for j in range(row.shape[0]):
             row[j] += scale * right[j]
+
+
+@kernel
+def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Floats, out: Floats) -> None:
+    """matrix += left right^T, then out = matrix @ vector, in one pass, two rows at a time."""
+    rows, columns = matrix.shape
+    zero = matrix.dtype.type(0)
+    for i in range(0, rows - 1, 2):
+        top, bottom = zero, zero
+        first, second = matrix[i], matrix[i + 1]
+        for j in range(columns):
+            one = first[j] + left[i] * right[j]
+            two = second[j] + left[i + 1] * right[j]
+            first[j], second[j] = one, two
+            top += one * vector[j]
+            bottom += two * vector[j]
+        out[i], out[i + 1] = top, bottom
+    if rows % 2:
+        last = matrix[rows - 1]
+        for j in range(columns):
+            last[j] += left[rows - 1] * right[j]
+        out[rows - 1] = dot(last, vector)
+
+
+@kernel
+def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
+    """out = matrix^T @ weights, two rows at a time."""
+    rows, columns = matrix.shape
+    out[:] = 0
+    for i in range(0, rows - 1, 2):
+        first, second, one, two = matrix[i], matrix[i + 1], weights[i], weights[i + 1]
+        for j in range(columns):
+            out[j] += one * first[j] + two * second[j]
+    if rows % 2:
+        for j in range(columns):
+            out[j] += weights[rows - 1] * matrix[rows - 1, j]
 
 
 @kernel
@@ -254,10 +292,27 @@ def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
     """Make a positive semi-definite matrix the nearest one, again such, of matrix - weight z z^T."""
-    eigenvalue = negative_part(matrix, z, weight, direction)
-    add_square(matrix, -weight, z, left, right)
-    if eigenvalue < 0.0:
-        add_square(matrix, -eigenvalue, direction, left, right)
+    if negative_part(matrix, z, weight, direction) < 0.0:
+        # Without its eigenvector v that is (I - v v^T) A (I - v v^T) - weight z' z'^T, z' = z - (v^T z) v. Adding
+        # the two squares as they are would cancel what may be far larger than A.
+        along = np.empty_like(z)
+        project(matrix, direction, along)
+        half = matrix.dtype.type(0.5) * dot(direction, along)
+        share = dot(direction, z)
+        for j in range(z.shape[0]):
+            along[j] -= half * direction[j]  # A - v h^T - h v^T is what is left of A, h = A v - (v^T A v / 2) v
+        # v h^T + h v^T as a difference of squares, of vectors of one length: symmetric to the last bit.
+        balance = math.sqrt(math.sqrt(max(float(dot(along, along)), 1e-300)))
+        sum_of, rest = np.empty_like(z), np.empty_like(z)
+        for j in range(z.shape[0]):
+            v, h = matrix.dtype.type(balance) * direction[j], along[j] / matrix.dtype.type(balance)
+            sum_of[j], along[j] = v + h, v - h
+            rest[j] = z[j] - share * direction[j]
+        add_square(matrix, -0.5, sum_of, left, right)
+        add_square(matrix, 0.5, along, left, right)
+        add_square(matrix, -weight, rest, left, right)
+    else:
+        add_square(matrix, -weight, z, left, right)
 
 
 @kernel

@@ -134,7 +134,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         y : array-like of shape (n_items,), optional
             The items' classes.
         """
-        if y is None or self._are_pairs(X):
+        if y is None or self._are_constraints(X):
             return super().partial_fit(X, y)
         with self._all_or_nothing():
             self._check_parameters()
@@ -158,7 +158,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
         dtype = np.dtype(self.dtype)
         stream = OnePass(self.construction, np.empty((0, n_features), dtype))
-        return _State(self._start(n_features, dtype), dtype, rng, stream=stream)
+        return _State(self._start(n_features, dtype), dtype, n_features, rng, stream=stream)
 
     def _learn_labelled(self, state: Any, items: NDArray[Any], labels: NDArray[Any]) -> None:
         state.stream.rule = self.construction
@@ -189,7 +189,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         )
 
     def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric.frozen(state.arrays["factor"], state.n_seen)
+        return MahalanobisMetric(state.arrays["factor"], state.n_seen)
 
     def _state_to_content(self, state: Any) -> Content:
         kept, stream = super()._state_to_content(state), state.stream
@@ -207,7 +207,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             raise ValueError(f"{recency!r} is not an order of {len(classes)} classes")
         slots = content.array("slots", (len(classes), self.n_features_in_), plain.dtype).copy()
         stream = OnePass(self.construction, slots, classes, recency)
-        return _State(plain.arrays, plain.dtype, plain.rng, stream=stream)
+        return _State(plain.arrays, plain.dtype, plain.n_features, plain.rng, stream=stream)
 
 
 def _determinant(gamma: float, aa: float, bb: float, ab: float) -> float:
@@ -251,16 +251,18 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
     along_a, along_b = np.empty(d, dtype), np.empty(d, dtype)
     most = limit(factor)
     for t in range(triplets.shape[0]):
+        differ = False  # if positive and negative are one, a a^T - b b^T is 0
         for j in range(d):
             a[j] = triplets[t, 0, j] - triplets[t, 1, j]
             b[j] = triplets[t, 0, j] - triplets[t, 2, j]
+            differ |= a[j] != b[j]
         project_two(factor, a, b, along_a, along_b)
         la, lb, lab = float(dot(along_a, along_a)), float(dot(along_b, along_b)), float(dot(along_a, along_b))
         loss = 1.0 + la - lb
         aa, bb, ab = float(dot(a, a)), float(dot(b, b)), float(dot(a, b))
         if not (la < most and lb < most and aa < most and bb < most):  # also when one is NaN
             return t
-        if not loss > 0.0 or aa + bb == 0.0:
+        if not loss > 0.0 or not differ:
             continue
         if gamma * bb >= 1.0:
             if skip:

@@ -34,7 +34,8 @@ def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
 
 def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+    plain = bool(value) if isinstance(value, np.bool_) else value
+    if not any(plain is choice or (isinstance(plain, str) and plain == choice) for choice in choices):
         _complain(owner, name, "one of " + ", ".join(map(repr, choices)), value)
 
 

@@ -103,6 +103,11 @@ class POLA(MahalanobisLearner):
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
         return {"matrix": start_matrix(self.start, n_features, dtype), "threshold": np.ones(1)}
 
+    def _check_arrays(self, arrays: Arrays) -> None:
+        super()._check_arrays(arrays)
+        if arrays["threshold"][0] < 1:
+            raise ValueError("its threshold is below 1")
+
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         return int(_learn(block, same, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))
 

@@ -119,6 +119,10 @@ class SOML(BilinearLearner):
             "rounds": np.zeros(1, np.int64),
         }
 
+    def _check_arrays(self, arrays: Arrays) -> None:
+        if arrays["averaging"][0] not in (0, 1) or arrays["rounds"][0] < 0:
+            raise ValueError("its rounds cannot have been")
+
     def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
         items = self._scaled(block)
         if arrays["averaging"][0]:
@@ -163,7 +167,7 @@ def _learn_truncating(
     for t in range(triplets.shape[0]):
         size = _gradient(triplets[t], f)
         loss = _loss(weights, f)
-        if not (rate * size < most and abs(loss) < most * most):  # also when one is NaN
+        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
             return t
         step = rate if loss > 0.0 else 0.0
         for j in range(weights.shape[0]):
@@ -190,7 +194,7 @@ def _learn_averaging(
         loss = _loss(weights, f)
         rounds[0] += 1
         scale = math.sqrt(rounds[0]) / gamma
-        if not (scale * size < most and abs(loss) < most * most):  # also when one is NaN
+        if not (scale * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
             return t
         for j in range(weights.shape[0]):
             gradient = -f[j] if loss > 0.0 else 0.0

@@ -202,7 +202,7 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
         project(matrix, difference, along)
         loss = 1.0 - float(dot(anchor, along))
         size = largest(anchor) * largest(difference)
-        if not (rate * size < most and abs(loss) < most * most):  # also when one is NaN
+        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
             return t
         used[t] = loss > 0.0 and size > 0.0
         if loss <= 0.0 and sparsity == 0.0:
@@ -232,7 +232,12 @@ def _learn_adaptive(
     dtype = matrix.dtype
     difference, along = np.empty(d, dtype), np.empty(d, dtype)
     most = limit(matrix)
-    eta, lam, least, zero = dtype.type(rate), dtype.type(sparsity), dtype.type(delta), dtype.type(0)
+    eta, lam, least, zero = (
+        dtype.type(rate),
+        dtype.type(sparsity),
+        dtype.type(max(delta, float(np.finfo(dtype).tiny))),
+        dtype.type(0),
+    )
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
         for j in range(d):
@@ -240,7 +245,8 @@ def _learn_adaptive(
         project(matrix, difference, along)
         loss = 1.0 - float(dot(anchor, along))
         size = largest(anchor) * largest(difference)
-        if not (size * size < most and rate * size < most and abs(loss) < most * most):  # also when one is NaN
+        longest = max(rate, rate / max(delta, float(np.finfo(dtype).tiny)) * sparsity)
+        if not (size * size < most and longest * max(size, 1.0) < most and abs(loss) < most * most):
             return t
         used[t] = loss > 0.0 and size > 0.0
         if loss <= 0.0 and sparsity == 0.0:

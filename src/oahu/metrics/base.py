@@ -62,8 +62,9 @@ class Metric(ABC):
 
     def score(self, a: Any, b: Any) -> Any:
         """How alike items are, higher is more: two vectors give a float, two (n, n_features) arrays give (n,)."""
-        one = np.ndim(a) == 1 and not hasattr(a, "tocsr")
-        left, right = (self._check(np.asarray(side)[None] if one else side) for side in (a, b))
+        a, b = (side if hasattr(side, "tocsr") else as_array(side, "items") for side in (a, b))
+        one = a.ndim == 1 and b.ndim == 1
+        left, right = (self._check(side[None] if one else side) for side in (a, b))
         if left.shape != right.shape:
             raise InvalidInputError(
                 f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
@@ -159,7 +160,9 @@ class DistanceMetric(Metric):
     def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
         from scipy.spatial.distance import cdist
 
-        return np.asarray(-cdist(self.transform_checked(left), self.transform_checked(right)))
+        scores = np.asarray(-cdist(self.transform_checked(left), self.transform_checked(right)))
+        self._refuse(~np.isfinite(scores).all(axis=1))
+        return scores
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,6 +103,9 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
         raise InvalidTypeError(f"A {name} cannot be saved: oahu.load would not know it.")
     content = thing._to_content()
     arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
+    for label, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"Cannot save: the {label!r} of this {name} has values that are not finite.")
     header: dict[str, Any] = {
         "format": FORMAT,
         "class": name,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.exceptions import InvalidInputError
 from oahu.metrics.base import DistanceMetric, Whole, on_unit_sphere
 from oahu.metrics.files import Content, storable
 
@@ -21,6 +22,16 @@ class _FixedMetric(DistanceMetric):
     features: int
     type: str = "float32"
     version: int = 0
+
+    def __post_init__(self) -> None:
+        features: Any = self.features
+        if not isinstance(features, int | np.integer) or isinstance(features, bool) or features < 1:
+            raise InvalidInputError(
+                f"The number of features must be an int of at least 1. Got {features!r} instead."
+            )
+        if self.type not in ("float32", "float64"):
+            raise InvalidInputError(f"The type must be 'float32' or 'float64'. Got {self.type!r} instead.")
+        object.__setattr__(self, "features", int(features))
 
     @property
     def n_features(self) -> int:
@@ -39,8 +50,6 @@ class _FixedMetric(DistanceMetric):
 
     @classmethod
     def _from_content(cls, content: Content) -> Any:
-        if content.state["type"] not in ("float32", "float64") or not content.count("features"):
-            raise ValueError(f"no metric has {content.state!r}")
         return cls(content.count("features"), content.state["type"], content.count("version"))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
 from oahu.metrics.base import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
 from oahu.metrics.files import Content, storable
@@ -40,21 +41,24 @@ class MahalanobisMetric(DistanceMetric):
     factor: Floats = field(repr=False)
     version: int = 0
 
-    @classmethod
-    def frozen(cls, factor: Floats, version: int) -> MahalanobisMetric:
-        """A metric of its own read-only copy."""
-        return cls(read_only(factor), version)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", _floats(self.factor, "factor"))
+        if self.factor.ndim != 2 or 0 in self.factor.shape:
+            raise InvalidInputError(
+                f"The factor must have shape (n_dimensions, n_features). Got {self.factor.shape} instead."
+            )
 
     @classmethod
-    def from_matrix(cls, matrix: Floats, version: int = 0) -> MahalanobisMetric:
-        """The metric of a symmetric M; what rounding left of negative eigenvalues is taken as 0. Costs O(d^3)."""
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-            raise InvalidInputError(f"M must be a square matrix of finite numbers. Got shape {matrix.shape}.")
-        dtype = matrix.dtype if matrix.dtype.kind == "f" else np.dtype(np.float64)
-        values, vectors = np.linalg.eigh(matrix.astype(np.float64))
+    def from_matrix(cls, matrix: Any, version: int = 0) -> MahalanobisMetric:
+        """The metric of a symmetric M, or of its positive semi-definite part. Costs O(d^3)."""
+        array = _floats(matrix, "matrix")
+        if array.ndim != 2 or array.shape[0] != array.shape[1]:
+            raise InvalidInputError(f"M must be a square matrix. Got shape {array.shape} instead.")
+        if not np.allclose(array, array.T, rtol=0, atol=1e-3 * np.abs(array).max(initial=0)):
+            raise InvalidInputError("M must be symmetric, up to rounding.")
+        values, vectors = np.linalg.eigh(array.astype(np.float64))
         factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
-        return cls.frozen(factor.astype(dtype), version)
+        return cls(factor.astype(array.dtype), version)
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -91,14 +95,14 @@ class MahalanobisMetric(DistanceMetric):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Copies and pickles are as read-only as the original."""
-        return MahalanobisMetric.frozen, (self.factor, self.version)
+        return MahalanobisMetric, (self.factor, self.version)
 
     def _to_content(self) -> Content:
         return Content({"version": self.version}, {"factor": self.factor})
 
     @classmethod
     def _from_content(cls, content: Content) -> MahalanobisMetric:
-        return cls.frozen(content.array("factor", (None, None)), content.count("version"))
+        return cls(content.array("factor", (None, None)), content.count("version"))
 
 
 @storable
@@ -126,10 +130,13 @@ class BilinearMetric(Metric):
     normalize: bool = True
     version: int = 0
 
-    @classmethod
-    def frozen(cls, matrix: Floats, normalize: bool, version: int) -> BilinearMetric:
-        """A metric of its own read-only copy."""
-        return cls(read_only(matrix), normalize, version)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", _floats(self.matrix, "matrix"))
+        if len(set(self.matrix.shape)) != 1 or self.matrix.ndim > 2 or not self.matrix.size:
+            raise InvalidInputError(
+                "W must have shape (n_features, n_features), or (n_features,) for a diagonal. "
+                f"Got {self.matrix.shape} instead."
+            )
 
     @property
     def n_features(self) -> int:
@@ -200,7 +207,7 @@ class BilinearMetric(Metric):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Copies and pickles are as read-only as the original."""
-        return BilinearMetric.frozen, (self.matrix, self.normalize, self.version)
+        return BilinearMetric, (self.matrix, self.normalize, self.version)
 
     def _to_content(self) -> Content:
         return Content({"version": self.version, "normalize": self.normalize}, {"matrix": self.matrix})
@@ -212,9 +219,15 @@ class BilinearMetric(Metric):
         normalize = content.state["normalize"]
         if not isinstance(normalize, bool):
             raise ValueError(f"normalize cannot be {normalize!r}")
-        return cls.frozen(
-            content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version")
-        )
+        return cls(content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version"))
+
+
+def _floats(data: Any, what: str) -> Floats:
+    """A read-only copy of ``data`` in one of the types that metrics compute in."""
+    array = as_array(data, what)
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"The {what} must be finite numbers.")
+    return read_only(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
 
 
 def unit_rows(rows: Any) -> Any:
