@@ -635,7 +635,7 @@ def test_continuous_labels_cannot_be_scored(make: Factory) -> None:
 
 
 def test_partial_fit_refuses_labels_and_says_who_takes_them(make_of_triplets: Factory) -> None:
-    with pytest.raises(InvalidInputError, match=r"y must be None.*fit\(X, y\)"):
+    with pytest.raises(InvalidInputError, match=r"y must be None.*fit takes labels with items"):
         make_of_triplets().partial_fit(TRIPLETS, LABELS[:9])
 
 

@@ -155,22 +155,24 @@ def test_features_of_a_huge_scale_leave_no_negative_distance(n: int, dtype: str)
     assert np.isfinite(values).all()
 
 
+def mixed_scales(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Pairs of which some are a hundred times as far apart as others."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(200, 2, 8)) * 10 ** rng.uniform(-1, 1, (200, 1, 1)), rng.choice([1, -1], 200)
+
+
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=40)
-def test_pairs_of_mixed_scales_leave_float32_with_the_spectrum_of_float64(seed: int) -> None:
-    """Kept as a matrix instead of a factor, the smallest eigenvalue turns negative, the largest is ten times off.
+def test_pairs_of_mixed_scales_leave_the_matrix_positive_definite(seed: int) -> None:
+    factor = LEGO().partial_fit(*mixed_scales(seed)).factor_.astype(np.float64)
+    assert np.linalg.svd(factor, compute_uv=False)[-1] > 0  # squared, the smallest eigenvalue of L^T L
 
-    A pair on the edge of its bound may be taken by one and not by the other, so the two are not the same.
-    """
-    rng = np.random.default_rng(seed)
-    pairs = rng.normal(size=(100, 2, 6)) * 10 ** rng.uniform(-1, 1, (100, 1, 1))
-    same = rng.random(100) < 0.5
-    single, double = (
-        np.linalg.eigvalsh(LEGO(dtype=dtype).partial_fit(pairs, same).matrix_.astype(np.float64))
-        for dtype in ("float32", "float64")
-    )
-    assert (single > 0.5 * double).all()
-    assert (single < 2 * double).all()
+
+def test_pairs_of_mixed_scales_end_in_float32_where_they_do_in_float64() -> None:
+    """Kept as a matrix instead of a factor, the largest eigenvalue is ten times off. It holds as long as no pair is
+    so close to its bound that rounding decides whether it is learned; with these none is."""
+    single, double = (LEGO(dtype=dtype).partial_fit(*mixed_scales(0)).matrix_ for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(single, double, atol=2e-3 * np.abs(double).max())
 
 
 # -- along a real stream -------------------------------------------------------------------------------------
