@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oahu
 from oahu.learners import LEARNERS as NAMES
 from oahu.learners.base import Learner as AnyLearner
-from oahu.learners.base import PairLearner, TripletLearner, WithDistances
+from oahu.learners.kinds import PairLearner, TripletLearner, WithDistances
 
 Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]

@@ -4,8 +4,7 @@ A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is le
 state is built beside the old one and takes its place when the last constraint has been checked and learned. A
 `metric` that another thread asks for meanwhile is the old state's.
 
-What a learner is, is put together from two choices: what it learns from (`TripletLearner`, `PairLearner`) and what
-comes out (`WithDistances`, `ScoresOnly`).
+What learners differ in, what they learn from and what comes out, is in kinds.py.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from oahu.arrays import check_items
-from oahu.constraints import Pairs, Triplets, Tuples, sample_pairs, sample_triplets
+from oahu.constraints import Pairs, Triplets, Tuples, sample_triplets
 from oahu.exceptions import (
     InvalidInputError,
     InvalidTypeError,
-    NoDistanceError,
     NotFittedError,
     OverflowedItemError,
     RefusedConstraintError,
@@ -46,7 +44,7 @@ from oahu.randomness import (
     rewinder,
 )
 
-__all__ = ["Learner", "PairLearner", "ScoresOnly", "State", "TripletLearner", "WithDistances"]
+__all__ = ["Learner", "S", "State", "shape_of", "share"]
 
 
 class State(Protocol):
@@ -321,7 +319,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         """Whether X is constraints, rather than labelled items: values, or rows of a table that there is."""
         if isinstance(X, Tuples):
             return True
-        shape = _shape(X)
+        shape = shape_of(X)
         # With a table, whole numbers in two or three columns are its rows; as items they would be tiny ones.
         rows = self.preprocessor is not None and len(shape) == 2 and shape[1] in (2, 3)
         return len(shape) == 3 or (rows and np.asarray(X).dtype.kind in "iu")
@@ -447,147 +445,6 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
     _state: S
 
 
-# -- what a learner learns from ------------------------------------------------------------------------------
-
-
-class TripletLearner(Learner[S]):
-    """Base of the learners of triplets."""
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from triplets, in order, on top of what was learned before.
-
-        n triplets in one call, in several, or one by one give the same model, bit for bit.
-
-        Parameters
-        ----------
-        X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            Anchor, positive and negative: their values, or their rows in the preprocessor's table.
-        y : None
-            Triplets carry their own answer.
-        """
-        return super().partial_fit(X, y)
-
-    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Triplets:
-        name = type(self).__name__
-        if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
-            raise InvalidInputError(
-                f"{name} learns from triplets. Got pairs instead: their triplets() joins a similar and a "
-                "dissimilar pair that share an item; or take a learner of pairs."
-            )
-        if y is not None:
-            raise InvalidInputError(
-                f"{name} learns from triplets, which carry their own answer: y must be None. "
-                "fit takes labels with items of shape (n_items, n_features)."
-            )
-        return self._tuples(Triplets, data, n_features=n_features)
-
-    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Triplets:
-        return self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
-
-
-class PairState(State, Protocol):
-    """The state of a learner of pairs also counts the similar ones."""
-
-    n_similar: int
-    n_similar_used: int
-
-
-P = TypeVar("P", bound=PairState)
-
-
-class PairLearner(Learner[P]):
-    """Base of the learners of pairs. They take triplets as two pairs each."""
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from pairs, in order, on top of what was learned before.
-
-        n pairs in one call, in several, or one by one give the same model, bit for bit. A triplet is learned as its
-        similar pair and then its dissimilar one, and counts as two.
-
-        Parameters
-        ----------
-        X : Pairs or Triplets, or array-like
-            Pairs (n, 2, n_features), or (n, 2) rows of the preprocessor's table; or triplets (n, 3, n_features),
-            or (n, 3).
-        y : array-like of shape (n,), for pairs
-            +1 or True where a pair is alike, -1 or False where it is not.
-        """
-        return super().partial_fit(X, y)
-
-    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Pairs:
-        if isinstance(data, Tuples) and y is not None:
-            raise InvalidInputError(f"{type(data).__name__} say themselves what is alike: y must be None.")
-        if isinstance(data, Pairs):
-            return self._tuples(Pairs, data, n_features=n_features)
-        if y is not None:
-            return self._tuples(Pairs, data, y, n_features=n_features)
-        if not isinstance(data, Tuples) and _looks_like_pairs(data):
-            raise InvalidInputError(
-                f"Pairs need y: +1 for each pair that is alike, -1 for each that is not. "
-                f"{type(self).__name__} takes triplets without."
-            )
-        return self._tuples(Triplets, data, n_features=n_features).pairs()
-
-    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
-        indices, y = sample_pairs(labels, self.n_constraints, rng)
-        return self._over(Pairs, indices, items, y)
-
-    @property
-    def utilization_similar_(self) -> float:
-        """The share of the similar pairs seen that changed the model; NaN before the first."""
-        state = self._require_fitted()
-        return share(state.n_similar_used, state.n_similar)
-
-    @property
-    def utilization_dissimilar_(self) -> float:
-        """The share of the dissimilar pairs seen that changed the model; NaN before the first."""
-        state = self._require_fitted()
-        return share(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
-
-
-# -- what comes out of a learner -----------------------------------------------------------------------------
-
-
-class WithDistances(TransformerMixin):  # type: ignore[misc]
-    """For learners whose metric has distances and vectors."""
-
-    def transform(self: Any, X: ArrayLike) -> NDArray[np.floating]:
-        """One vector per item whose Euclidean distances are the metric's."""
-        metric = self._metric(self._require_fitted())
-        vectors: NDArray[np.floating] = metric.transform_checked(self._items(X))
-        return vectors
-
-    def pair_distance(self: Any, pairs: Any) -> NDArray[np.float64]:
-        """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
-        scores: NDArray[np.float64] = self.pair_score(pairs)
-        return -scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []  # a model computes in a type of its own
-        return tags
-
-
-class ScoresOnly:
-    """For learners whose metric is bilinear: they have scores, and say so when asked for more."""
-
-    @property
-    def transform(self) -> NoReturn:
-        """There are no vectors: `NoDistanceError`."""
-        self._no_distance("vectors")
-
-    @property
-    def pair_distance(self) -> NoReturn:
-        """There are no distances: `NoDistanceError`."""
-        self._no_distance("distances")
-
-    def _no_distance(self, what: str) -> NoReturn:
-        raise NoDistanceError(
-            f"{type(self).__name__} learns a bilinear similarity, which has no {what}. Use pair_score, or "
-            "metric().nearest_distance(), the nearest metric that has them."
-        )
-
-
 # -- helpers -------------------------------------------------------------------------------------------------
 
 
@@ -596,17 +453,12 @@ def share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
-def _shape(data: Any) -> tuple[int, ...]:
+def shape_of(data: Any) -> tuple[int, ...]:
     """The shape of what may be an array; none for what cannot be one, as the checks will say."""
     try:
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
     except (ValueError, TypeError):
         return ()
-
-
-def _looks_like_pairs(data: Any) -> bool:
-    shape = _shape(data)
-    return len(shape) in (2, 3) and shape[1] == 2
 
 
 def _any_label(pairs: Any) -> NDArray[np.bool_]:

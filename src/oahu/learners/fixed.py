@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import PairLearner, WithDistances
+from oahu.learners.kinds import PairLearner, WithDistances
 from oahu.metrics.files import storable
 from oahu.metrics.fixed import CosineMetric, EuclideanMetric
 from oahu.randomness import RandomState

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
-from oahu.learners.base import PairLearner, ScoresOnly, TripletLearner, WithDistances
+from oahu.learners.kinds import PairLearner, ScoresOnly, TripletLearner, WithDistances
 from oahu.learners.parameters import check_choice
 from oahu.metrics.linear import BilinearMetric, MahalanobisMetric, unit_rows
 

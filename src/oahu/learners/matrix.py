@@ -24,6 +24,7 @@ __all__ = [
     "negative_part",
     "project",
     "project_two",
+    "relative_loss",
     "solve_along",
     "subtract_square",
     "update_then_project",
@@ -73,6 +74,15 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[i], out[i + 1] = top, bottom
     if rows % 2:
         out[rows - 1] = dot(matrix[rows - 1], vector)
+
+
+@kernel
+def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Floats) -> float:
+    """1 - x^T W (p - n), the loss of a triplet where it is positive; ``difference`` becomes p - n."""
+    for j in range(difference.shape[0]):
+        difference[j] = triplet[1, j] - triplet[2, j]
+    project(matrix, difference, along)
+    return 1.0 - float(dot(triplet[0], along))
 
 
 @kernel

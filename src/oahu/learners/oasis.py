@@ -11,7 +11,7 @@ from oahu.constraints import Tuples
 from oahu.learners.array_state import LEARNED, Arrays, ArrayState
 from oahu.learners.jit import kernel
 from oahu.learners.linear import BilinearLearner
-from oahu.learners.matrix import add_outer, dot, largest, limit, project
+from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
 from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
 from oahu.metrics.linear import unit_rows
@@ -131,10 +131,7 @@ def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArra
     most = limit(matrix)
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        for j in range(d):
-            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
-        project(matrix, difference, along)
-        loss = 1.0 - float(dot(anchor, along))
+        loss = relative_loss(triplets[t], matrix, difference, along)
         squared = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
         if not (abs(loss) < most and squared < most * most):  # also when one is NaN
             return t

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.jit import kernel
 from oahu.learners.linear import BilinearLearner
-from oahu.learners.matrix import dot, largest, limit, project
+from oahu.learners.matrix import largest, limit, relative_loss
 from oahu.learners.parameters import check_real
 from oahu.metrics.files import storable
 from oahu.randomness import RandomState
@@ -197,10 +197,7 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
     shrink, zero = dtype.type(rate * sparsity), dtype.type(0)
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        for j in range(d):
-            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
-        project(matrix, difference, along)
-        loss = 1.0 - float(dot(anchor, along))
+        loss = relative_loss(triplets[t], matrix, difference, along)
         size = largest(anchor) * largest(difference)
         if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
             return t
@@ -240,10 +237,7 @@ def _learn_adaptive(
     )
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        for j in range(d):
-            difference[j] = triplets[t, 1, j] - triplets[t, 2, j]
-        project(matrix, difference, along)
-        loss = 1.0 - float(dot(anchor, along))
+        loss = relative_loss(triplets[t], matrix, difference, along)
         size = largest(anchor) * largest(difference)
         longest = max(rate, rate / max(delta, float(np.finfo(dtype).tiny)) * sparsity)
         if not (size * size < most and longest * max(size, 1.0) < most and abs(loss) < most * most):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Triplets
-from oahu.learners.base import TripletLearner, WithDistances
 from oahu.learners.history import History
+from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.parameters import check_choice, check_integer, check_real, warn_caller
