@@ -116,8 +116,7 @@ class Trainer:
                     try:
                         self._learn([line])
                     except OAHUError as error:
-                        problem = error.problem if isinstance(error, StreamError) else str(error)
-                        raise StreamError(problem, self.source, line.number) from error
+                        raise StreamError(str(error), self.source, line.number) from error
         if time.monotonic() - self._saved_at >= self.save_every:
             self.save()
 
@@ -188,18 +187,16 @@ def arriving(lines: Iterator[Line], stop: Callable[[], bool]) -> Iterator[list[L
 
     threading.Thread(target=listen, daemon=True).start()
     while not stop():
-        batch: list[Line] = []
         try:
             some = arrived.get(timeout=_PATIENCE)
-            while isinstance(some, Line):
-                batch.append(some)
-                if len(batch) == _BATCH:
-                    break
-                some = arrived.get_nowait()
         except queue.Empty:
-            some = batch[-1] if batch else None
-            if not batch:
-                continue
+            continue
+        batch: list[Line] = []
+        while isinstance(some, Line):
+            batch.append(some)
+            if len(batch) == _BATCH or arrived.empty():
+                break
+            some = arrived.get_nowait()
         if batch:
             yield batch
         if some is None:

@@ -194,3 +194,14 @@ def test_digits_in_single_and_double_precision_give_the_same_metric() -> None:
     pairs, same = digits_stream(unit=True)
     single, double = (RDML(0.1, dtype=t).partial_fit(pairs, same) for t in ("float32", "float64"))
     assert np.linalg.norm(single.matrix_ - double.matrix_) < 1e-3 * np.linalg.norm(double.matrix_)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e8])
+def test_similar_pairs_of_a_huge_scale_leave_a_positive_matrix(scale: float) -> None:
+    """What is taken away is 1e15 times as large as A, and none of that may be left in it."""
+    learner, eps = RDML(0.1).initialize(4), float(np.finfo(np.float32).eps)
+    for pair in scale * np.random.default_rng(0).normal(size=(300, 2, 4)):
+        before = np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[-1]
+        after = np.linalg.eigvalsh(learner.learn_one(*pair, y=1).matrix_.astype(np.float64))
+        assert after[0] >= -100 * eps * max(before, 1.0)
+        assert after[-1] <= (1 + 100 * eps) * before

@@ -309,15 +309,22 @@ def subtract_square(
         project(matrix, direction, along)
         half = matrix.dtype.type(0.5) * dot(direction, along)
         share = dot(direction, z)
+        rest, reach, trace = np.empty_like(z), weight * float(share) * float(share), 0.0
         for j in range(z.shape[0]):
+            trace += matrix[j, j]
+        for j in range(z.shape[0]):
+            # As v is an eigenvector, weight (v^T z) z' is also A v - (v^T A v) v: the better of the two where z is
+            # long, and the rounding of z' would be more than A.
             along[j] -= half * direction[j]  # A - v h^T - h v^T is what is left of A, h = A v - (v^T A v / 2) v
-        # v h^T + h v^T as a difference of squares, of vectors of one length: symmetric to the last bit.
-        balance = math.sqrt(math.sqrt(max(float(dot(along, along)), 1e-300)))
-        sum_of, rest = np.empty_like(z), np.empty_like(z)
+            rest[j] = z[j] - share * direction[j] if reach < trace else along[j] - half * direction[j]
+        weight = weight if reach < trace else 1.0 / reach
+        # v h^T + h v^T as a difference of squares, of vectors of about one length: symmetric to the last bit.
+        balance = math.sqrt(largest(along))  # not its length: the type may not hold its square
+        balance = balance if balance > 0.0 else 1.0
+        sum_of = np.empty_like(z)
         for j in range(z.shape[0]):
             v, h = matrix.dtype.type(balance) * direction[j], along[j] / matrix.dtype.type(balance)
             sum_of[j], along[j] = v + h, v - h
-            rest[j] = z[j] - share * direction[j]
         add_square(matrix, -0.5, sum_of, left, right)
         add_square(matrix, 0.5, along, left, right)
         add_square(matrix, -weight, rest, left, right)
