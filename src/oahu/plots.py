@@ -1,32 +1,48 @@
-"""Pictures of a metric learning. Needs matplotlib: the extra ``plots``.
+"""Pictures of a metric: how it was learned, what it sees, what it finds. Needs matplotlib: the extra ``plots``.
 
-Each function draws into the axes it is given and returns nothing, so that pictures can be put together.
+Most functions draw into the axes they are given, so that pictures can be put together; `contact_sheet` makes a
+figure of its own. Nothing needs a screen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.arrays import as_array, as_table
+from oahu.exceptions import InvalidInputError
+from oahu.randomness import RandomState, as_generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_over_time", "figure", "weights_over_time"]
+__all__ = ["accuracy_over_time", "as_images", "contact_sheet", "embeddings"]
+__all__ += ["figure", "roc_curve", "weights_over_time"]
 
-_INK, _MUTED = "#1b2a41", "#7b8794"
+Floats = NDArray[np.float64]
+
+_INK, _MUTED, _FAINT = "#1b2a41", "#7b8794", "#e4e7eb"
+# Ten colours as far apart as a search could get them, also for eyes without red or without green.
+_COLORS = ("#46c", "#d70", "#4a9", "#603", "#fc3", "#b9f", "#160", "#a47", "#228", "#3ef")
+_MARKERS = ("o", "^")  # classes 11 to 20 have the colours of the first ten
+_LOWEST = 1e-6  # where a logarithmic axis of rates ends
+_FRAMES: Any = {True: ("#0b8a5f", "-"), False: ("#d1323f", (0, (2.4, 1.6))), None: (_MUTED, "-")}
+_CELL, _WIDEST, _GAP, _LETTER, _LINE = 0.95, 1.7, 0.14, 0.062, 0.14  # inches in a contact sheet
+_CRISP = 72  # pixels: images up to this size are drawn as squares
 
 
-def figure(columns: int = 1, title: str = "") -> tuple[Figure, list[Axes]]:
-    """A figure with ``columns`` axes side by side, drawn without a screen."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:  # pragma: no cover
-        raise ImportError("oahu.plots needs matplotlib: pip install 'oahu[plots]'") from error
-    drawn = Figure(figsize=(5.6 * columns, 4.2), layout="constrained", dpi=144)
-    axes = list(np.atleast_1d(drawn.subplots(1, columns)))
+def figure(
+    columns: int = 1, title: str = "", rows: int = 1, size: tuple[float, float] = (5.6, 4.2)
+) -> tuple[Figure, list[Axes]]:
+    """A figure of ``rows`` times ``columns`` axes, each of ``size`` in inches, and the axes row by row."""
+    drawn = _blank(size[0] * columns, size[1] * rows)
+    drawn.set_layout_engine("constrained")
+    axes = list(np.ravel(drawn.subplots(rows, columns)))
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.spines[["left", "bottom"]].set_color(_MUTED)
@@ -69,6 +85,289 @@ def accuracy_over_time(ax: Axes, rounds: ArrayLike, accuracy: ArrayLike, unlearn
     ax.set_ylim(top=1.0)
     ax.legend(frameon=False, fontsize=9, loc="lower right")
     _label(ax, "Held-out triplet accuracy", "triplets learned", "share of triplets ordered right")
+
+
+def roc_curve(
+    ax: Axes,
+    far: ArrayLike,
+    tar: ArrayLike,
+    label: str | None = None,
+    operating_point: ArrayLike | None = None,
+    log: bool = False,
+) -> None:
+    """How many of the same are accepted for how many of the different; call it again to compare.
+
+    ``far`` and ``tar``, the false and true accept rates of shape (n_thresholds,), both grow or both fall; the ends
+    (0, 0) and (1, 1) need not be given. The ring is where both errors are equal, the diamond ``operating_point``,
+    a (far, tar). Axes that ``log`` has made logarithmic stay so.
+    """
+    x, y = _rates(far, "far"), _rates(tar, "tar", np.size(far))
+    point = None if operating_point is None else _rates(operating_point, "operating_point", 2)
+    x, y = (x[::-1], y[::-1]) if x[0] > x[-1] or y[0] > y[-1] else (x, y)
+    in_order = np.all(np.diff(x) >= 0) and np.all(np.diff(y) >= 0)
+    _need(in_order, "far and tar must both grow or both fall: sort them by threshold.")
+    x, y = np.array([0.0, *x, 1.0]), np.array([0.0, *y, 1.0])
+    error, area = float(np.interp(0.0, x + y - 1.0, x)), np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2
+    n_before = sum(line.get_gid() == "curve" for line in ax.lines)
+    log = log or ax.get_xscale() == "log"
+    _rate_axes(ax, log, float(x[x > 0].min()), first=n_before == 0)
+    if log:  # what is straight between two thresholds bends on this axis
+        between = np.geomspace(_LOWEST, 1.0, 600)
+        x, y = np.sort([*x, *between]), np.sort([*y, *np.interp(between, x, y)])
+    style: dict[str, Any] = {"color": _COLORS[n_before % 10], "linestyle": ("-", "--")[n_before // 10 % 2]}
+    named = f"{label}: " * bool(label) + f"AUC {area:.3f}, EER {error:.1%}"
+    ax.plot(x, y, linewidth=1.8, label=named, gid="curve", zorder=3, **style)
+    style |= {"linestyle": "", "marker": "o", "markerfacecolor": "white", "markeredgewidth": 1.6, "markersize": 6.5}
+    ax.plot(error, 1.0 - error, gid="equal error", zorder=4, **style)
+    if point is not None:
+        at = f"operating at FAR {point[0]:.2g}, TAR {point[1]:.3f}"
+        style |= {"marker": "D", "markerfacecolor": style["color"], "markeredgecolor": "white", "markersize": 7.5}
+        ax.plot(*point, label=at, gid="operating point", zorder=5, **style)
+    (chance, ring, *handles), labels = ax.get_legend_handles_labels()
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if log else {"loc": "lower right"}
+    place |= {"fontsize": 8, "labelcolor": _INK, "edgecolor": "none", "framealpha": 1.0}
+    ax.legend([*handles, ring, chance], labels[2:] + labels[1::-1], **place)
+
+
+def _rates(data: ArrayLike, what: str, n: int = 0) -> Floats:
+    rates = as_array(data, what).astype(np.float64)
+    fits = rates.ndim == 1 and len(rates) == (n or len(rates) or 1)
+    _need(fits, f"{what} must have shape ({n or 'n_thresholds'},). Got {rates.shape} instead.")
+    low, high = rates.min(), rates.max()
+    _need(low >= 0 and high <= 1, f"{what} must be rates in [0, 1]. Got {low} to {high} instead.")
+    return rates
+
+
+def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
+    """The axes, and as their first lines the diagonal and the legend's ring."""
+    if first:
+        chance = np.append(0.0, np.geomspace(_LOWEST, 1.0, 200))
+        ax.plot(chance, chance, ":", color=_MUTED, linewidth=1.2, label="chance", gid="chance")
+        ax.plot([], [], "o", color=_MUTED, markerfacecolor="white", markeredgewidth=1.6, label="equal error")
+        ax.grid(color=_FAINT, linewidth=0.7)
+        ax.set(axisbelow=True, ylim=(-0.015, 1.015))
+        ax.yaxis.set_major_formatter("{x:g}")
+        _label(ax, "Same or different?", "false accept rate", "true accept rate")
+    if log:
+        before = 0.01 if first or ax.get_xscale() != "log" else ax.get_xlim()[0]
+        ax.set(xscale="log", aspect="auto")
+        ax.set_xlim(min(before, max(10 ** np.floor(np.log10(lowest)), _LOWEST)), 1)
+    else:
+        ax.set(xlim=(-0.015, 1.015), aspect="equal")
+        ax.xaxis.set_major_formatter("{x:g}")
+
+
+def embeddings(
+    axes: Any,
+    vectors: Any,
+    labels: ArrayLike,
+    names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    limit: int = 2000,
+    random_state: RandomState = 0,
+) -> None:
+    """How the items lie in each expert's space, seen along its own two principal components.
+
+    Ten classes are told apart by colour, twenty by colour and shape; more lie on a scale. Of more than ``limit``
+    items so many are drawn by lot, the same from each space, and the others play no part.
+
+    Parameters
+    ----------
+    axes : Axes, or a sequence of at least n_spaces of them; those left over are blanked
+    vectors : array-like (n_spaces, n_items, dims) such as ``metric.embed(X)``, or a sequence of (n_items, dims)
+    labels : array-like of shape (n_items,)
+    names, weights : sequences of n_spaces, such as ``metric.metric_weights``
+    """
+    places = list(np.ravel(np.asarray(axes, dtype=object)))
+    spaces = [_finite(space, f"vectors[{level}]") for level, space in enumerate(vectors)]
+    n, sizes = len(spaces), sorted({len(space) for space in spaces})
+    _need(1 <= n <= len(places), f"There must be axes for each space, and a space. Got {len(places)} for {n}.")
+    _need(sizes == [np.size(labels)], f"labels must be one for each item. Got {np.size(labels)} for {sizes} items.")
+    _need(limit >= 1, f"The limit must be at least 1. Got {limit} instead.")
+    titles = [f"$E_{{{level}}}$" for level in range(n)] if names is None else _one_each(names, n, "names")
+    if weights is not None:
+        shares = _one_each(as_array(weights, "weights"), n, "weights")
+        titles = [f"{title} · weight {share:.2f}" for title, share in zip(titles, shares, strict=True)]
+    flat = np.ravel(labels)
+    classes, members = np.unique(flat.astype(str) if flat.dtype == object else flat, return_inverse=True)
+    # In random order even if all are shown: no class then lies on top of the others.
+    shown = as_generator(random_state).permutation(len(members))[:limit]
+    for ax, title, space in zip(places, titles, spaces, strict=False):
+        points, explained = _principal(space[shown])
+        _scatter(ax, points, members[shown], len(classes))
+        _label(ax, title, *(f"PC {i} · {share:.0%} of variance" for i, share in enumerate(explained, 1)))
+    for ax in places[n:]:
+        ax.set_axis_off()
+    _class_key(places, [str(name) for name in classes])
+
+
+def _principal(vectors: Floats) -> tuple[Floats, Floats]:
+    """Coordinates along the first two components, each with its largest entry positive, and shares of variance."""
+    padding = (0, 1), (0, 1)  # so that there are two, even for a single item or dimension
+    centred = np.pad(vectors - vectors.mean(axis=0), padding)
+    _, spread, components = np.linalg.svd(centred, full_matrices=False)
+    largest = np.take_along_axis(components, np.abs(components).argmax(axis=1)[:, None], axis=1)
+    points = centred[:-1] @ (components[:2] * np.where(largest[:2] < 0, -1.0, 1.0)).T
+    return points, np.square(spread[:2]) / (np.square(spread).sum() or 1.0)
+
+
+def _scatter(ax: Axes, points: Floats, members: NDArray[np.intp], n_classes: int) -> None:
+    style: dict[str, Any] = {"s": np.clip(10_000 / len(points), 6, 30), "linewidths": 0.2, "edgecolors": "white"}
+    if n_classes > 10 * len(_MARKERS):
+        ax.scatter(points[:, 0], points[:, 1], c=members, cmap="turbo", vmin=0, vmax=n_classes - 1, **style)
+    else:
+        for shape, marker in enumerate(_MARKERS[: 1 + (n_classes > 10)]):
+            x, y = points[members // 10 == shape].T
+            ax.scatter(x, y, c=np.array(_COLORS)[members[members // 10 == shape] % 10], marker=marker, **style)
+    ax.set(xticks=[], yticks=[])
+    ax.set_aspect("equal", adjustable="datalim")  # a length is one in every direction
+
+
+def _class_key(axes: list[Axes], names: list[str]) -> None:
+    """One legend, or one scale, for all axes. Names are data: neither formulas nor hidden by an underscore."""
+    drawn, n = axes[0].figure, len(names)
+    if n > 10 * len(_MARKERS):
+        ticks = np.linspace(0, n - 1, 6).round()
+        scale = drawn.colorbar(axes[0].collections[-1], ax=axes, ticks=ticks, shrink=0.8, aspect=30)
+        scale.ax.set_yticklabels([names[int(i)] for i in ticks], fontsize=8, color=_INK, parse_math=False)
+        scale.set_label(f"{n} classes, in order", color=_INK, fontsize=9)
+    else:
+        keys = [axes[0].plot([], [], _MARKERS[i // 10], color=_COLORS[i % 10])[0] for i in range(n)]
+        style: dict[str, Any] = {"ncols": 1 + (n > 10), "handletextpad": 0.2, "frameon": False, "fontsize": 9}
+        legend = drawn.legend(keys, ["?"] * n, loc="outside right center", labelcolor=_INK, **style)
+        for text, name in zip(legend.get_texts(), names, strict=True):
+            text.set(text=name, parse_math=False)
+
+
+def contact_sheet(
+    queries: Sequence[ArrayLike],
+    results: Sequence[Sequence[ArrayLike]],
+    captions: Sequence[Sequence[str]] | None = None,
+    titles: Sequence[str] | None = None,
+    right: Sequence[Sequence[bool | None]] | None = None,
+) -> Figure:
+    """What was asked and what was found: a row for each query, with its results in order.
+
+    An image is an array of shape (h, w), with 1 as white, or (h, w, 3), in [0, 1] or of type uint8; `as_images`
+    makes them of features. Rows need not be equally long.
+
+    ``captions`` are short texts for the results, ``titles`` for the queries; lines too long are cut. ``right`` is
+    True for a result to be framed in solid green, False for dashed red, None if nothing is known.
+    """
+    n = len(_one_each(results, len(queries), "results"))
+    _need(n > 0, "There must be at least one query. Got none.")
+    names = _one_each([""] * n if titles is None else titles, n, "titles")
+    words = _one_each([[""] * len(row) for row in results] if captions is None else captions, n, "captions")
+    marks = _one_each([[None] * len(row) for row in results] if right is None else right, n, "right")
+    rows = [[(_image(query, f"queries[{i}]"), str(names[i]), (_INK, "-"))] for i, query in enumerate(queries)]
+    for i, found in enumerate(results):
+        _one_each(words[i], len(found), f"captions[{i}]")
+        _one_each(marks[i], len(found), f"right[{i}]")
+        for j, (image, text, mark) in enumerate(zip(found, words[i], marks[i], strict=True)):
+            _need(mark in _FRAMES, f"right[{i}][{j}] must be True, False or None. Got {mark!r} instead.")
+            rows[i].append((_image(image, f"results[{i}][{j}]"), str(text), _FRAMES[mark]))
+    return _sheet(rows, with_key=right is not None)
+
+
+def _image(data: ArrayLike, what: str) -> Floats:
+    image = as_array(data, what)
+    fits = image.ndim in (2, 3) and 0 not in image.shape and image.shape[2:] in ((), (3,))
+    _need(fits, f"{what} must be an image of shape (h, w) or (h, w, 3). Got {image.shape} instead.")
+    scaled: Floats = image / 255.0 if image.dtype == np.uint8 else image.astype(np.float64)
+    low, high = scaled.min(), scaled.max()
+    _need(low >= 0 and high <= 1, f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g}: use as_images.")
+    return scaled
+
+
+def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
+    """Images, texts and frames, in axes that count inches from the upper left corner."""
+    images, texts, _ = zip(*(cell for row in rows for cell in row), strict=True)
+    width = min(max(_CELL, _LETTER * max(len(line) for text in texts for line in text.split("\n"))), _WIDEST)
+    height = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for image in images]), 0.5, 2.0))
+    depth = height + _LINE * max(text.count("\n") + bool(text) for text in texts) + 1.5 * _GAP
+    lefts = [_GAP, *(4 * _GAP + (width + _GAP) * column for column in range(1, max(map(len, rows))))]
+    top, letters = _GAP + 1.5 * _LINE, int(width / _LETTER)
+    bottom = top + depth * len(rows)
+    drawn = _blank(lefts[-1] + width + _GAP, bottom + 2 * _LINE * with_key)
+    ax = drawn.add_axes((0, 0, 1, 1), xlim=(0, drawn.get_figwidth()), ylim=(drawn.get_figheight(), 0))
+    ax.set_axis_off()
+    style: dict[str, Any] = {"ha": "center", "fontsize": 7.5, "linespacing": 1.25, "parse_math": False}
+    for column, left in enumerate(lefts):
+        ax.text(left + width / 2, top - 0.5 * _LINE, str(column or "query"), color=_MUTED, **style)
+    if len(lefts) > 1:
+        ax.plot([lefts[1] - 2 * _GAP] * 2, [_GAP, bottom - _GAP], color=_FAINT, linewidth=1)
+    for i, row in enumerate(rows):
+        for left, (image, text, frame) in zip(lefts, row, strict=False):
+            x, y = left + width / 2, top + depth * i
+            _picture(ax, image, (x, y + height / 2), (width, height), frame)
+            lines = [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in text.split("\n")]
+            ax.text(x, y + height + 0.07, "\n".join(lines), color=_INK, va="top", **style)
+    if with_key:
+        keys = [ax.plot([], [], color=_FRAMES[mark][0], linestyle=_FRAMES[mark][1])[0] for mark in (True, False)]
+        place: dict[str, Any] = {"loc": "lower right", "ncols": 2, "handlelength": 3, "frameon": False}
+        drawn.legend(keys, ["right", "wrong"], fontsize=7.5, labelcolor=_INK, **place)
+    return drawn
+
+
+def _picture(ax: Axes, image: Floats, middle: tuple[float, float], room: tuple[float, float], frame: Any) -> None:
+    """An image as large as there is room for, and a frame that covers none of it."""
+    (x, y), (tall, wide) = middle, image.shape[:2]
+    scale = min((room[0] - 0.08) / wide, (room[1] - 0.08) / tall) / 2
+    w, h, smooth = wide * scale, tall * scale, None if max(wide, tall) > _CRISP else "nearest"
+    extent = (x - w, x + w, y + h, y - h)
+    ax.imshow(image, "gray", vmin=0, vmax=1, extent=extent, aspect="auto", interpolation=smooth)
+    corners = x + (w + 0.04) * np.array([-1, 1, 1, -1, -1]), y + (h + 0.04) * np.array([-1, -1, 1, 1, -1])
+    ax.plot(*corners, color=frame[0], linestyle=frame[1], linewidth=1.6, solid_joinstyle="miter", gid="frame")
+
+
+def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
+    """Rows of features as images, (n_items, h, w) or (n_items, h, w, 3), scaled so that the table fills [0, 1].
+
+    Without a ``shape``, (h, w) or (h, w, 3), they are taken for squares: s * s features grey, 3 * s * s in colour.
+
+    >>> as_images([[0, 1, 2, 4]]).tolist()
+    [[[0.0, 0.25], [0.5, 1.0]]]
+    """
+    values = _finite(items, "items")
+    n = values.shape[1]
+    side, color_side = isqrt(n), isqrt(n // 3)
+    squares = {side**2: (side, side), 3 * color_side**2: (color_side, color_side, 3)}
+    _need(
+        shape is not None or n in squares, f"{n} features are no square image, grey or in colour: pass the shape."
+    )
+    wanted = squares[n] if shape is None else tuple(shape)
+    image = len(wanted) in (2, 3) and min(wanted) >= 1 and wanted[2:] in ((), (3,))
+    _need(image, f"The shape must be (h, w) or (h, w, 3). Got {wanted} instead.")
+    _need(prod(wanted) == n, f"An image of shape {wanted} has {prod(wanted)} values. The items have {n} features.")
+    values -= values.min()
+    values /= values.max() or 1.0
+    return values.reshape(-1, *wanted)
+
+
+def _finite(given: ArrayLike, what: str) -> Floats:
+    """A copy of a table of finite numbers."""
+    table: Floats = as_table(given, what).astype(np.float64)
+    finite = np.isfinite(table).all(axis=1)
+    _need(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} is not.")
+    return table
+
+
+def _one_each(given: Any, n: int, what: str) -> Any:
+    _need(len(given) == n, f"{what} must have {n} entries. Got {len(given)} instead.")
+    return given
+
+
+def _need(fulfilled: Any, otherwise: str) -> None:
+    if not fulfilled:
+        raise InvalidInputError(otherwise)
+
+
+def _blank(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:  # pragma: no cover
+        raise ImportError("oahu.plots needs matplotlib: pip install 'oahu[plots]'") from error
+    return Figure(figsize=(width, height), dpi=144)
 
 
 def _label(ax: Axes, title: str, x: str, y: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.jit import kernel
+from oahu.jit import kernel
 from oahu.learners.kinds import PairLearner, WithDistances
 from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
 from oahu.learners.parameters import check_real

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.jit import kernel
+from oahu.jit import kernel
 
 __all__ = [
     "add_outer",

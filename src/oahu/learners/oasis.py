@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Tuples
 from oahu.learners.array_state import LEARNED, Arrays, ArrayState
-from oahu.learners.jit import kernel
+from oahu.jit import kernel
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
 from oahu.learners.parameters import check_real

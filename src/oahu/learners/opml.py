@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints.one_pass import RULES, OnePass, Rule
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.jit import compilable, kernel
+from oahu.jit import compilable, kernel
 from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
 from oahu.learners.parameters import check_choice, check_real

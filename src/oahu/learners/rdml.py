@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.learners.array_state import LEARNED, Arrays
-from oahu.learners.jit import kernel
+from oahu.jit import kernel
 from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.matrix import add_square, dot, limit, project, solve_along, subtract_square
 from oahu.learners.parameters import check_choice, check_real

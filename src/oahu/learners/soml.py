@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.learners.array_state import LEARNED, Arrays
-from oahu.learners.jit import kernel
+from oahu.jit import kernel
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import limit
 from oahu.learners.parameters import check_choice, check_real

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.jit import compilable, kernel
+from oahu.jit import compilable, kernel
 from oahu.learners.oahu.hedge import hedge_factor, hedge_update
 from oahu.learners.oahu.loss import (
     attractive_loss,

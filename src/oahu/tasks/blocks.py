@@ -1,0 +1,91 @@
+"""Where the items of an exact index are: in blocks for the pass, and whole for what it leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.tasks.scan import STRIP, TILE
+from oahu.tasks.shadow import Shadow
+
+__all__ = ["Blocks"]
+
+Rows = NDArray[np.float32]
+
+_WIDTH = 4096  # items in a block, once there are so many
+_MOST_SPARE = 2**18  # items
+_LONG = 128  # dimensions: longer vectors are multiplied by BLAS
+
+
+class Blocks:
+    """Items, to which more can be added behind the last; those that are there never change.
+
+    Attributes
+    ----------
+    blocks : ndarray of shape (n_blocks, n_passed, width)
+        What is passed over: an item is a column. Its shadow, or itself.
+    whole : ndarray of the same kind
+        The items themselves: the blocks, or rows as blocks of width 1.
+    halves : ndarray of shape (n_blocks, width), or None
+        Half the squared length of every item, or 0 for inner products: only where vectors are so long that the
+        pass multiplies them.
+    n_filled : int
+        How many there are.
+    """
+
+    def __init__(self, dimensions: int, capacity: int, shadow: Shadow | None, euclidean: bool) -> None:
+        self.shadow, self.euclidean = shadow, euclidean
+        step = STRIP if capacity <= TILE else TILE
+        self.width = min(_WIDTH, max(1, -(-capacity // step)) * step)
+        self.n_blocks = -(-capacity // self.width)
+        self.n_filled = 0
+        n_passed = dimensions if shadow is None else shadow.n_passed
+        self.blocks = np.zeros((self.n_blocks, n_passed, self.width), np.float32)
+        self.halves = np.zeros((self.n_blocks, self.width), np.float32) if n_passed > _LONG else None
+        self.whole = self.blocks if shadow is None else np.empty((capacity, dimensions, 1), np.float32)
+
+    @classmethod
+    def holding(cls, vectors: Rows, euclidean: bool) -> Blocks:
+        """Blocks with these vectors, and with room for half as many more: adding one by one costs little."""
+        spare = min(len(vectors) // 2, _MOST_SPARE)
+        made = cls(vectors.shape[1], len(vectors) + spare, Shadow.worth_having(vectors, euclidean), euclidean)
+        made.append(vectors)
+        return made
+
+    def has_room_for(self, count: int, behind: int) -> bool:
+        """Whether so many fit in behind that position, with nobody else's items there."""
+        capacity = self.n_blocks * self.width if self.shadow is None else len(self.whole)
+        return behind == self.n_filled and behind + count <= capacity
+
+    def append(self, vectors: Rows) -> None:
+        """Add vectors that fit in."""
+        begin, end = self.n_filled, self.n_filled + len(vectors)
+        passed = self.as_passed(vectors)
+        for block in range(begin // self.width, -(-end // self.width)):
+            first, last = max(block * self.width, begin), min((block + 1) * self.width, end)
+            columns = slice(first - block * self.width, last - block * self.width)
+            self.blocks[block, :, columns] = passed[first - begin : last - begin].T
+        if self.shadow is not None:
+            self.whole[begin:end, :, 0] = vectors
+        if self.halves is not None and self.euclidean:
+            self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
+        self.n_filled = end
+
+    def as_passed(self, vectors: Rows) -> Rows:
+        """What vectors are for the pass."""
+        return vectors if self.shadow is None else self.shadow.cast(vectors)
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """Items as rows again, themselves."""
+        return _rows(self.whole, begin, end)
+
+    def passed(self, begin: int, end: int) -> Rows:
+        """Items as rows again, as they are passed over."""
+        return _rows(self.blocks, begin, end)
+
+
+def _rows(blocks: Rows, begin: int, end: int) -> Rows:
+    width = blocks.shape[2]
+    first, last = begin // width, -(-end // width)
+    rows = blocks[first:last].transpose(0, 2, 1).reshape(-1, blocks.shape[1])
+    return np.ascontiguousarray(rows[begin - first * width : end - first * width])

@@ -1,0 +1,145 @@
+"""Nearest neighbours, exactly: a float32 pass over all items, and float64 for those that could be the nearest.
+
+The pass has a known bound on its rounding. Its best few are measured again in float64; where the bound does not
+rule out that a better one was missed, or one that ties, all that might be are collected and measured. So what comes
+out is what brute force in float64 over the same float32 vectors gives, ties by who was added first. Long vectors
+are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and multiplied by BLAS where not.
+
+Beside the items, a search needs at most 16 MiB and the answers, however many items and queries there are. Only a
+query to which very many items are about as near as the k-th needs more: a number for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.exceptions import InvalidInputError
+from oahu.tasks.blocks import Blocks
+from oahu.tasks.scan import STRIP
+from oahu.tasks.search import Hits, Search, lengths_of, run
+
+__all__ = ["ExactIndex", "Hits", "Index", "Measure", "search_all"]
+
+Floats = NDArray[np.floating]
+Rows = NDArray[np.float32]
+Measure = Literal["l2", "ip"]
+
+_QUERIES = 4096  # queries answered together
+_LARGEST = 1e18  # longer vectors have squares beyond float32
+
+
+class Index(Protocol):
+    """Vectors to search among. What `add` and `remove` return is to be used from then on."""
+
+    def add(self, vectors: Floats) -> Index:
+        """More items, at the positions behind those that were ever added."""
+        ...
+
+    def remove(self, positions: NDArray[np.int64]) -> Index:
+        """Without the items at these positions, which are not given away again."""
+        ...
+
+    def search(self, queries: Floats, k: int) -> Hits:
+        """The k nearest items of each query."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExactIndex:
+    """An `Index` that misses nothing, and a frozen value: searches go on while others add or remove.
+
+    Values share their items' memory; only the newest of them adds to it without a copy.
+
+    Examples
+    --------
+    >>> index = ExactIndex.empty(2).add(np.array([[0.0, 1.0], [3.0, 4.0], [0.0, 1.0]]))
+    >>> index.search(np.zeros((1, 2)), k=2)
+    Hits(positions=array([[0, 2]]), distances=array([[1., 1.]]))
+    """
+
+    measure: Measure
+    n_added: int
+    _items: Blocks
+    _hidden: Rows  # 0, or infinity for what is not to be found: (n_blocks, width)
+    _longest: float  # of what is passed over
+
+    @classmethod
+    def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
+        """An index of nothing yet."""
+        if measure not in ("l2", "ip"):
+            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
+        items = Blocks.holding(np.empty((0, dimensions), np.float32), measure == "l2")
+        return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
+
+    @property
+    def _euclidean(self) -> bool:
+        return self.measure == "l2"
+
+    def add(self, vectors: Floats) -> ExactIndex:
+        new, items = _checked(vectors, "vector"), self._items
+        if items.has_room_for(len(new), behind=self.n_added):
+            begin, longest = self.n_added, self._longest
+            items.append(new)
+        else:
+            begin, longest = 0, 0.0
+            items = Blocks.holding(np.concatenate([items.rows(0, self.n_added), new]), self._euclidean)
+        hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
+        hidden.ravel()[: self.n_added] = self._hidden.ravel()[: self.n_added]
+        hidden.ravel()[self.n_added : items.n_filled] = 0
+        longest = max(longest, float(lengths_of(items.passed(begin, items.n_filled)).max(initial=0)))
+        return ExactIndex(self.measure, items.n_filled, items, hidden, longest)
+
+    def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
+        hidden = self._hidden.copy()
+        hidden.ravel()[positions] = np.inf
+        return replace(self, _hidden=hidden)
+
+    def searching(self, queries: Rows, k: int) -> Search:
+        """A search of this value, ready to run."""
+        n_blocks = -(-self.n_added // self._items.width)
+        return Search(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
+
+    def search(self, queries: Floats, k: int) -> Hits:
+        return search_all([self], [queries], k)[0]
+
+
+def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
+    """Search several indexes, each for what the same queries are there.
+
+    Few queries are looked for in all exact indexes together: threads wait for each other once.
+    """
+    exact = [index for index in indexes if isinstance(index, ExactIndex)]
+    if len(exact) < len(indexes):
+        return [index.search(asked, k) for index, asked in zip(indexes, queries, strict=True)]
+    asked = [_checked(vectors, "query") for vectors in queries]
+    n_queries = len(asked[0])
+    if not n_queries or not k:
+        return [Hits(np.empty((n_queries, k), np.int64), np.empty((n_queries, k))) for _ in exact]
+    parts = [
+        run(
+            [
+                index.searching(vectors[start : start + _QUERIES], k)
+                for index, vectors in zip(exact, asked, strict=True)
+            ]
+        )
+        for start in range(0, n_queries, _QUERIES)
+    ]
+    return [Hits(*map(np.concatenate, zip(*hits, strict=True))) for hits in zip(*parts, strict=True)]
+
+
+def _checked(vectors: Floats, what: str) -> Rows:
+    """Vectors in float32; an error for one that is not finite, or whose square would not be."""
+    rows = np.ascontiguousarray(vectors, np.float32)
+    lengths = lengths_of(rows)
+    wrong = np.flatnonzero(~(lengths < _LARGEST))
+    if len(wrong):
+        raise InvalidInputError(
+            f"The {what} in row {wrong[0]} has length {lengths[wrong[0]]:.3g}. Search needs lengths below "
+            f"{_LARGEST:.0e}: scale the features to a usual range."
+        )
+    return rows

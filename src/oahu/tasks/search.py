@@ -1,0 +1,267 @@
+"""One exact search, for some hundred queries or for few of them in several spaces at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.tasks.blocks import Blocks
+from oahu.tasks.scan import GROUP, collect, keep_smallest, measure, pass_over, pass_together, settle
+from oahu.tasks.threads import at_once, in_parts
+
+__all__ = ["Hits", "Search", "lengths_of", "run"]
+
+Rows = NDArray[np.float32]
+
+_FEW = 3  # so many queries are answered one by one: a pass reads the items as fast as memory gives them
+_SLACK = 6  # candidates beyond k: enough for all but near ties
+_SLACK_OF_SHADOWS = 24  # and where the pass is over shadows
+_WIDEST = 128  # more candidates are not kept in a pass: keeping them in order would cost more than the pass
+_FOUND = 1024  # room for what is collected for a query
+_ROOM = 2**19  # and for all queries at a time
+_MULTIPLIED = 512  # queries that are multiplied with a block at a time: 8 MiB of products
+_U = 2.0**-24  # how far float32 rounds
+_TINY = 1e-40  # and what it may lose where it is coarsest
+
+
+class Hits(NamedTuple):
+    """What was found, nearest first; -1 and infinity where there are fewer than k items.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n_queries, k), int64
+        Items, counted in the order in which they were added.
+    distances : ndarray of shape (n_queries, k), float64
+        Euclidean distances, or minus the inner products.
+    """
+
+    positions: NDArray[np.int64]
+    distances: NDArray[np.float64]
+
+
+def run(searches: Sequence[Search]) -> list[Hits]:
+    """Do searches in different spaces, for the same queries and k."""
+    if len(searches[0].queries) <= _FEW and all(search.n_best <= _WIDEST for search in searches):
+        return [search.settled(*found) for search, found in zip(searches, _one_by_one(searches), strict=True)]
+    return [search.run() for search in searches]
+
+
+def _one_by_one(searches: Sequence[Search]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Candidates by a pass over the items for each query. Every thread takes a part of the items of each space."""
+    n_parts = min(numba.get_num_threads(), max(len(search.hidden) for search in searches))
+    kept = [_nothing_yet((len(search.queries), n_parts, search.n_best)) for search in searches]
+
+    def look(part: int) -> None:
+        for search, (keys, positions) in zip(searches, kept, strict=True):
+            begin, end = (len(search.hidden) * edge // n_parts for edge in (part, part + 1))
+            for query, best, at in zip(search.passing, keys[:, part], positions[:, part], strict=True):
+                pass_over(search.items.blocks, search.hidden, begin, end, query, search.euclidean, best, at)
+
+    at_once(look, n_parts)
+    return [
+        (positions.reshape(len(keys), -1), search.nearest_with(keys[:, :, -1].min(axis=1)))
+        for search, (keys, positions) in zip(searches, kept, strict=True)
+    ]
+
+
+class Search:
+    """A pass over items that leaves candidates, and the nearest among these.
+
+    Parameters
+    ----------
+    items : Blocks
+    hidden : ndarray of shape (n_blocks, width)
+        For the items in the blocks that are searched: 0, or infinity for those that are not to be found.
+    longest : float
+        How long the longest is, as items are passed over.
+    """
+
+    def __init__(self, items: Blocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int) -> None:
+        self.items, self.hidden, self.longest, self.euclidean = items, hidden, longest, euclidean
+        self.queries, self.k = queries, k
+        self.passing = items.as_passed(queries)  # what the queries are for the pass
+        self.lengths = lengths_of(self.passing)
+        self.n_best = k + (_SLACK if items.shadow is None else _SLACK_OF_SHADOWS)
+
+    def run(self) -> Hits:
+        """The k nearest items of every query."""
+        if self.n_best <= _WIDEST:
+            return self.settled(*(self._by_products() if self.items.halves is not None else self._together()))
+        hits = Hits(
+            np.full((len(self.queries), self.k), -1, np.int64), np.full((len(self.queries), self.k), np.inf)
+        )
+        bounds = np.array([self._upper_bound(query) for query in range(len(self.queries))])
+        self._look_again(np.arange(len(self.queries)), bounds, hits)
+        return self._rooted(hits)
+
+    def settled(self, positions: NDArray[np.int64], floor: NDArray[np.float64]) -> Hits:
+        """The nearest of some candidates, or of all items where another one, at the floor, may be as near."""
+        apart = np.empty(positions.shape)
+        in_parts(
+            lambda rows: settle(self.items.whole, self.queries[rows], self.euclidean, positions[rows], apart[rows]),
+            len(positions),
+        )
+        hits = Hits(positions[:, : self.k].copy(), apart[:, : self.k].copy())
+        unsure = ~(hits.distances[:, -1] < floor) & np.isfinite(floor)
+        if unsure.any():
+            self._look_again(np.flatnonzero(unsure), hits.distances[unsure, -1], hits)
+        return self._rooted(hits)
+
+    def _together(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Candidates by passes for groups of queries. Every thread takes a part of the queries."""
+        queries = _in_groups(self.passing)
+        keys, positions = _nothing_yet((len(queries), self.n_best))
+        in_parts(
+            lambda rows: pass_together(
+                self.items.blocks, self.hidden, queries[rows], self.euclidean, keys[rows], positions[rows]
+            ),
+            len(queries),
+            multiple_of=GROUP,
+        )
+        return positions[: len(self.queries)], self.nearest_with(keys[: len(self.queries), -1])
+
+    def _by_products(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Candidates by products of some hundred queries with each block."""
+        assert self.items.halves is not None
+        keys, positions = _nothing_yet((len(self.queries), self.n_best))
+        bias = self.items.halves[: len(self.hidden)] + self.hidden
+        for start in range(0, len(self.queries), _MULTIPLIED):
+            some = slice(start, start + _MULTIPLIED)
+            self._multiply(self.passing[some], bias, keys[some], positions[some])
+        off = (self.queries.shape[1] + 8) * _U * self.longest * (self.lengths + self.longest / 2)
+        floor = keys[:, -1] - off
+        return positions, 2 * floor + np.square(self.lengths) if self.euclidean else floor
+
+    def _multiply(self, queries: Rows, bias: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:
+        products = np.empty((len(queries), self.items.width), np.float32)
+        for block in range(len(bias)):
+            np.matmul(queries, self.items.blocks[block], out=products)
+
+            def keep(rows: slice, first: int = block * self.items.width, bias: Rows = bias[block]) -> None:
+                keep_smallest(products[rows], bias, first, keys[rows], positions[rows])
+
+            in_parts(keep, len(queries))
+
+    def _keys(self, query: int) -> Rows:
+        """The keys of all items for one query."""
+        keys = self.hidden.copy()
+        for block, row in zip(self.items.blocks, keys, strict=False):
+            row += self._sums(self.passing[query], block)
+        return keys.ravel()
+
+    def _upper_bound(self, query: int) -> float:
+        """How far the k-th nearest item of a query is at most; infinity if there may be no more than k."""
+        keys = self._keys(query)
+        if np.isfinite(keys).sum() <= self.k:
+            return np.inf
+        return float(self._apart(query, np.argpartition(keys, self.k)[: self.k]).max())
+
+    def _look_again(self, unsure: NDArray[np.intp], worst: NDArray[np.float64], hits: Hits) -> None:
+        """Answer queries by measuring every item that might be as near as ``worst``."""
+        highest = self._highest_key(worst, self.lengths[unsure])
+        room = max(_FOUND, 2 * self.k)
+        step = max(1, _ROOM // room)
+        for start in range(0, len(unsure), step):
+            rows, limits = unsure[start : start + step], highest[start : start + step]
+            found, counts = self._collected(rows, limits, room)
+            fits = np.flatnonzero(counts <= room)
+
+            def answer(
+                part: slice, rows: Any = rows, found: Any = found, counts: Any = counts, fits: Any = fits
+            ) -> None:
+                for i in fits[part]:
+                    self._answer(rows[i], found[i, : counts[i]], hits)
+
+            in_parts(answer, len(fits))
+            for i in np.flatnonzero(counts > room):
+                keys = self._keys(rows[i])
+                self._answer(rows[i], np.flatnonzero((keys <= limits[i]) & np.isfinite(keys)), hits)
+
+    def _collected(
+        self, rows: NDArray[np.intp], highest: NDArray[np.float64], room: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The items with keys up to ``highest``, in order, as far as there is room, and how many there are."""
+        queries, limits = _in_groups(self.passing[rows]), _in_groups(highest)
+        limits[len(rows) :] = -np.inf
+        found, counts = np.empty((len(queries), room), np.int64), np.zeros(len(queries), np.int64)
+        in_parts(
+            lambda part: collect(
+                self.items.blocks,
+                self.hidden,
+                queries[part],
+                self.euclidean,
+                limits[part],
+                found[part],
+                counts[part],
+            ),
+            len(queries),
+            multiple_of=GROUP,
+        )
+        return found[: len(rows)], counts[: len(rows)]
+
+    def _answer(self, query: int, possible: NDArray[np.int64], hits: Hits) -> None:
+        """The nearest of the possible items, which are in order: ties stay so."""
+        apart = self._apart(query, possible)
+        nearest = np.argsort(apart, kind="stable")[: self.k]
+        hits.positions[query, : len(nearest)] = possible[nearest]
+        hits.distances[query, : len(nearest)] = apart[nearest]
+
+    def _sums(self, query: Rows, block: Rows) -> Rows:
+        """Keys of the items of a block."""
+        if not self.euclidean:
+            return np.asarray(-(query @ block))
+        return np.asarray(np.square(block - query[:, None]).sum(axis=0))
+
+    def _apart(self, query: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        apart = np.empty(len(positions))
+        measure(self.items.whole, self.queries[query], self.euclidean, positions, apart)
+        return apart
+
+    @property
+    def _off(self) -> tuple[float, float]:
+        """By which share a key may be off: by float32 sums, and by shadows.
+
+        A float32 sum of n terms is off by at most (n + 1) u, u = 2^-24, times the sum of their sizes. A shadow is
+        off by its last rounding, and by the square root of what a float64 sum is.
+        """
+        n_summed, n_features = self.passing.shape[1], self.queries.shape[1]
+        return (n_summed + 8) * _U, 0.0 if self.items.shadow is None else 4 * _U + 4e-8 * n_features**0.5
+
+    def nearest_with(self, keys: Any) -> NDArray[np.float64]:
+        """How near an item is at least that got such a key."""
+        of_sum, of_shadow = self._off
+        if not self.euclidean:
+            return np.asarray(keys - (of_sum + 2 * of_shadow) * self.lengths * self.longest - _TINY)
+        reach = np.sqrt(np.maximum(keys - _TINY, 0) * (1 - of_sum))
+        reach -= of_shadow * (self.lengths + np.minimum(self.longest, self.lengths + reach))
+        return np.asarray(np.square(np.maximum(reach, 0)))
+
+    def _highest_key(self, apart: Any, lengths: Any) -> Any:
+        """The highest key that an item may have got which is so far from a query of such length."""
+        of_sum, of_shadow = self._off
+        if not self.euclidean:
+            return apart + (of_sum + 2 * of_shadow) * lengths * self.longest + _TINY
+        reach = np.sqrt(apart)
+        reach = reach + 2 * of_shadow * (lengths + np.minimum(self.longest, lengths + reach))
+        return np.square(reach) * (1 + 2 * of_sum) + _TINY
+
+    def _rooted(self, hits: Hits) -> Hits:
+        """Hits with distances that were squared until here."""
+        return hits if not self.euclidean else Hits(hits.positions, np.sqrt(hits.distances))
+
+
+def lengths_of(rows: Rows) -> NDArray[np.float64]:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)))
+
+
+def _nothing_yet(shape: tuple[int, ...]) -> tuple[Rows, NDArray[np.int64]]:
+    return np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
+
+
+def _in_groups(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows, with zeros behind them to make up a multiple of `GROUP`."""
+    return np.concatenate([rows, np.zeros((-len(rows) % GROUP, *rows.shape[1:]), rows.dtype)])
