@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TupleTransformer,
         closure,
         read_features,
+        read_labels,
         read_stream,
         sample_pairs,
         sample_triplets,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         load,
     )
     from oahu.metrics import BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
+    from oahu.tasks import Classifier, Comparator, Comparison, Evidence, Match, Result, Results, Retriever, Roc
 
 __all__ = [
     "LEARNERS",
@@ -64,6 +66,9 @@ __all__ = [
     "SORS",
     "AdaSORS",
     "BilinearMetric",
+    "Classifier",
+    "Comparator",
+    "Comparison",
     "ConstraintGraph",
     "ContradictionError",
     "Cosine",
@@ -71,9 +76,11 @@ __all__ = [
     "EnsembleMetric",
     "Euclidean",
     "EuclideanMetric",
+    "Evidence",
     "InvalidInputError",
     "InvalidTypeError",
     "MahalanobisMetric",
+    "Match",
     "ModelFileError",
     "NoDistanceError",
     "NotFittedError",
@@ -82,6 +89,10 @@ __all__ = [
     "Pair",
     "Pairs",
     "RefusedConstraintError",
+    "Result",
+    "Results",
+    "Retriever",
+    "Roc",
     "StreamError",
     "Triplet",
     "Triplets",
@@ -90,13 +101,14 @@ __all__ = [
     "closure",
     "load",
     "read_features",
+    "read_labels",
     "read_stream",
     "sample_pairs",
     "sample_triplets",
     "write_stream",
 ]
 
-_ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners")
+_ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners", "oahu.tasks")
 
 
 def __getattr__(name: str) -> Any:

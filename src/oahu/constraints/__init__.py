@@ -2,7 +2,7 @@
 
 from oahu.constraints.closure import closure
 from oahu.constraints.contradictions import Contradiction, Given
-from oahu.constraints.features import Features, read_features
+from oahu.constraints.features import Features, read_features, read_labels
 from oahu.constraints.graph import Addition, ConstraintGraph
 from oahu.constraints.implied import Implied
 from oahu.constraints.records import Pair, Triplet
@@ -27,6 +27,7 @@ __all__ = [
     "Tuples",
     "closure",
     "read_features",
+    "read_labels",
     "read_stream",
     "sample_pairs",
     "sample_triplets",

@@ -32,9 +32,9 @@ from oahu.exceptions import (
     OverflowedItemError,
     RefusedConstraintError,
 )
-from oahu.learners.parameters import check_choice, check_integer, check_seed
 from oahu.metrics import files
 from oahu.metrics.files import Content
+from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
     RandomState,
     as_generator,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import PairLearner, ScoresOnly, TripletLearner, WithDistances
-from oahu.learners.parameters import check_choice
 from oahu.metrics.linear import BilinearMetric, MahalanobisMetric, unit_rows
+from oahu.parameters import check_choice
 
 __all__ = ["STARTS", "BilinearLearner", "MahalanobisLearner", "Start", "start_matrix"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,12 @@ class Metric(ABC):
 
     version: int  # how many constraints it has learned from
 
+    #: How vectors compare in its spaces: by Euclidean distance, or by inner product.
+    measure: ClassVar[Literal["l2", "ip"]] = "l2"
+
+    #: The largest distance there can be in any of its spaces, if there is one.
+    diameter: ClassVar[float | None] = None
+
     @property
     @abstractmethod
     def n_features(self) -> int:
@@ -47,6 +53,11 @@ class Metric(ABC):
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
         """What the metric computes in."""
+
+    @property
+    @abstractmethod
+    def spaces(self) -> tuple[Space, ...]:
+        """The spaces it measures in, each with its weight; the weights sum to 1."""
 
     @property
     def accepts_sparse(self) -> bool:
@@ -88,9 +99,43 @@ class Metric(ABC):
     def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
         """`scores` of items that were checked."""
 
+    def encode(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
+        """Items as vectors, for an index: one array of shape (n_items, dimensions) for every space.
+
+        If ``joint``, one array for all spaces together, which ranks items as `score` does.
+        """
+        return self.encode_checked(self.check_dense(X), joint)
+
+    def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
+        """`encode` for what is searched for: not the same where a similarity is not symmetric."""
+        return self.encode(X, joint)
+
+    @abstractmethod
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        """`encode` for items that are known to be finite and to have the right features."""
+
+    def apart(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+        """How far apart items are in every space, two (n, n_features) arrays to (n_spaces, n).
+
+        Distances; minus the score where the measure is the inner product.
+        """
+        left, right = self._check(a), self._check(b)
+        if left.shape != right.shape:
+            raise InvalidInputError(
+                f"Two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
+            )
+        return self._apart_checked(left, right)
+
+    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+        return np.asarray(-self.score(left, right))[None]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to a file that `oahu.load` reads."""
         files.save(self, path)  # type: ignore[arg-type]
+
+    def check_dense(self, X: ArrayLike) -> NDArray[Any]:
+        """Items as an array, checked to be finite and to have the right features."""
+        return np.asarray(self._check(as_array(X, "items")))
 
     def _check(self, X: Any) -> Any:
         """Items, checked to be finite and to have the right features."""
@@ -134,11 +179,6 @@ class Metric(ABC):
 class DistanceMetric(Metric):
     """A metric with distances, and with vectors whose Euclidean distances they are."""
 
-    @property
-    @abstractmethod
-    def spaces(self) -> tuple[Space, ...]:
-        """The spaces it measures in, each with its weight; the weights sum to 1."""
-
     @abstractmethod
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         """`transform` for items that are known to be finite and to have the right features."""
@@ -146,6 +186,9 @@ class DistanceMetric(Metric):
     def transform(self, X: ArrayLike) -> Floats:
         """One vector per item, Euclidean in the metric's distance."""
         return self.transform_checked(self._check(X))
+
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        return [self.transform_checked(items)]
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
         """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
@@ -169,13 +212,13 @@ class DistanceMetric(Metric):
 class Whole:
     """The one space of a metric that has one."""
 
-    metric: DistanceMetric
+    metric: Metric
     name: str = "whole"
     weight: float = 1.0
 
     def encode(self, X: ArrayLike) -> Floats:
         """The items' vectors: (n_items, n_features) to (n_items, dimensions)."""
-        return self.metric.transform(X)
+        return self.metric.encode(X)[0]
 
 
 def on_unit_sphere(vectors: Floats) -> Floats:

@@ -56,6 +56,8 @@ class EnsembleMetric(DistanceMetric):
     metric_weights: NDArray[np.float64]
     version: int
 
+    diameter = 2.0
+
     @classmethod
     def frozen(
         cls,
@@ -115,6 +117,13 @@ class EnsembleMetric(DistanceMetric):
         embedded = self.embed_checked(items)
         embedded *= np.sqrt(self.metric_weights).astype(embedded.dtype)[:, None, None]
         return np.ascontiguousarray(embedded.transpose(1, 0, 2)).reshape(embedded.shape[1], -1)
+
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        return [self.transform_checked(items)] if joint else list(self.embed_checked(items))
+
+    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+        gaps = (self.embed_checked(left) - self.embed_checked(right)).astype(np.float64)
+        return np.asarray(np.sqrt(np.square(gaps).sum(axis=2)))
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
         vectors = self.transform_checked(items).reshape(len(items) // size, size, -1)

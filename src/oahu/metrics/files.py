@@ -28,7 +28,7 @@ from numpy.typing import DTypeLike, NDArray
 from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.version import __version__
 
-__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "read_notes", "save", "storable"]
+__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "part", "read_notes", "save", "storable", "with_part"]
 
 #: Raised by one when older versions of oahu could no longer read what is written.
 FORMAT = 1
@@ -84,7 +84,7 @@ S = TypeVar("S", bound=type[Storable])
 _classes: dict[str, type[Storable]] = {}
 
 #: Where classes live that are only imported when a file holds one: the module of each name.
-homes: dict[str, str] = {}
+homes: dict[str, str] = {"Comparator": "oahu.tasks", "Retriever": "oahu.tasks"}
 
 
 def storable(cls: S) -> S:
@@ -121,26 +121,45 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what `save` wrote: a learner or a metric, ready to go on.
+    """Read what `save` wrote: a learner, a metric or a task, ready to go on.
 
     Runs no code from the file. A file that is truncated, damaged, foreign or newer than this oahu raises
     `ModelFileError`, which says which of these it is.
     """
     with _naming(path):
         header, arrays = _parse(Path(path).read_bytes())
-        name = header["class"]
-        if name in homes:
-            import_module(homes[name])
-        cls = _classes.get(name)
-        if cls is None:
-            known = ", ".join(sorted(_classes.keys() | homes.keys()))
-            raise ModelFileError(f"it holds a {header['class']!r}; this oahu knows {known}")
+        cls = _class_of(header["class"])
         try:
             return cls._from_content(Content(header["state"], arrays))
         except ModelFileError:
             raise
         except Exception as error:  # whatever a made-up content leads to, it is the file's fault
             raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+
+
+def with_part(content: Content, name: str, thing: Any) -> Content:
+    """A content that also holds another thing that can be saved, which `part` gives back."""
+    inner = thing._to_content()
+    arrays = {f"{name}/{label}": array for label, array in inner.arrays.items()}
+    state = {name: {"class": type(thing).__name__, "state": inner.state}}
+    return Content(content.state | state, content.arrays | arrays)
+
+
+def part(content: Content, name: str) -> Any:
+    """A thing within a content: what `with_part` put there."""
+    held, prefix = content.state[name], f"{name}/"
+    arrays = {label.removeprefix(prefix): a for label, a in content.arrays.items() if label.startswith(prefix)}
+    return _class_of(held["class"])._from_content(Content(held["state"], arrays))
+
+
+def _class_of(name: str) -> type[Storable]:
+    if name in homes:
+        import_module(homes[name])
+    if name not in _classes:
+        raise ModelFileError(
+            f"it holds a {name!r}; this oahu knows {', '.join(sorted(_classes.keys() | homes.keys()))}"
+        )
+    return _classes[name]
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:

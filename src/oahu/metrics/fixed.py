@@ -81,6 +81,8 @@ class CosineMetric(_FixedMetric):
     0.0
     """
 
+    diameter = 2.0
+
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         vectors = on_unit_sphere(items.astype(self.dtype, copy=False))
         self._refuse(~np.isfinite(vectors).all(axis=1))

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
@@ -130,6 +130,8 @@ class BilinearMetric(Metric):
     normalize: bool = True
     version: int = 0
 
+    measure = "ip"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", _floats(self.matrix, "matrix"))
         if len(set(self.matrix.shape)) != 1 or self.matrix.ndim > 2 or not self.matrix.size:
@@ -149,6 +151,22 @@ class BilinearMetric(Metric):
     @property
     def accepts_sparse(self) -> bool:
         return True
+
+    @property
+    def spaces(self) -> tuple[Whole]:
+        return (Whole(self),)
+
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        rows: Floats = items.astype(self.dtype, copy=False)
+        return [on_unit_sphere(rows) if self.normalize else rows]
+
+    def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
+        """Queries as ``a^T W``, so that their inner products with encoded items are the scores."""
+        (rows,) = self.encode(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
+        self._refuse(~np.isfinite(mapped).all(axis=1))
+        return [mapped]
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
         rows = items.astype(self.dtype, copy=False)

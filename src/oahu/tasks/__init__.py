@@ -1,0 +1,9 @@
+"""What it is for: classification, similarity comparison and analogue retrieval, on any metric."""
+
+from oahu.tasks.classification import Classifier
+from oahu.tasks.comparison import Comparator, Comparison
+from oahu.tasks.results import Evidence, Match, Result, Results
+from oahu.tasks.retrieval import Retriever
+from oahu.tasks.roc import Roc
+
+__all__ = ["Classifier", "Comparator", "Comparison", "Evidence", "Match", "Result", "Results", "Retriever", "Roc"]

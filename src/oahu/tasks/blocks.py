@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ Rows = NDArray[np.float32]
 _WIDTH = 4096  # items in a block, once there are so many
 _MOST_SPARE = 2**18  # items
 _LONG = 128  # dimensions: longer vectors are multiplied by BLAS
+_CLAIMING = Lock()
 
 
 class Blocks:
@@ -30,7 +33,7 @@ class Blocks:
         Half the squared length of every item, or 0 for inner products: only where vectors are so long that the
         pass multiplies them.
     n_filled : int
-        How many there are.
+        How many there are, or are about to be.
     """
 
     def __init__(self, dimensions: int, capacity: int, shadow: Shadow | None, euclidean: bool) -> None:
@@ -49,17 +52,21 @@ class Blocks:
         """Blocks with these vectors, and with room for half as many more: adding one by one costs little."""
         spare = min(len(vectors) // 2, _MOST_SPARE)
         made = cls(vectors.shape[1], len(vectors) + spare, Shadow.worth_having(vectors, euclidean), euclidean)
-        made.append(vectors)
+        made.n_filled = len(vectors)
+        made.write(vectors, 0)
         return made
 
-    def has_room_for(self, count: int, behind: int) -> bool:
-        """Whether so many fit in behind that position, with nobody else's items there."""
+    def claim(self, count: int, behind: int) -> bool:
+        """Take the room for so many behind that position, if they fit in and nobody else has taken it."""
         capacity = self.n_blocks * self.width if self.shadow is None else len(self.whole)
-        return behind == self.n_filled and behind + count <= capacity
+        with _CLAIMING:
+            fits = behind == self.n_filled and behind + count <= capacity
+            self.n_filled += count * fits
+        return fits
 
-    def append(self, vectors: Rows) -> None:
-        """Add vectors that fit in."""
-        begin, end = self.n_filled, self.n_filled + len(vectors)
+    def write(self, vectors: Rows, begin: int) -> None:
+        """Put vectors where there is room for them."""
+        end = begin + len(vectors)
         passed = self.as_passed(vectors)
         for block in range(begin // self.width, -(-end // self.width)):
             first, last = max(block * self.width, begin), min((block + 1) * self.width, end)
@@ -69,7 +76,6 @@ class Blocks:
             self.whole[begin:end, :, 0] = vectors
         if self.halves is not None and self.euclidean:
             self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
-        self.n_filled = end
 
     def as_passed(self, vectors: Rows) -> Rows:
         """What vectors are for the pass."""

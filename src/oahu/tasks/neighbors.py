@@ -3,7 +3,7 @@
 The pass has a known bound on its rounding. Its best few are measured again in float64; where the bound does not
 rule out that a better one was missed, or one that ties, all that might be are collected and measured. So what comes
 out is what brute force in float64 over the same float32 vectors gives, ties by who was added first. Long vectors
-are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and multiplied by BLAS where not.
+are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and by BLAS where not.
 
 Beside the items, a search needs at most 16 MiB and the answers, however many items and queries there are. Only a
 query to which very many items are about as near as the k-th needs more: a number for each of them.
@@ -77,24 +77,31 @@ class ExactIndex:
         return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
 
     @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        return int(self._items.whole.shape[1])
+
+    @property
     def _euclidean(self) -> bool:
         return self.measure == "l2"
 
     def add(self, vectors: Floats) -> ExactIndex:
-        new, items = _checked(vectors, "vector"), self._items
-        if items.has_room_for(len(new), behind=self.n_added):
+        new, items = checked(vectors, self.dimensions, "vector"), self._items
+        n_added = self.n_added + len(new)
+        if items.claim(len(new), behind=self.n_added):
             begin, longest = self.n_added, self._longest
-            items.append(new)
+            items.write(new, begin)
         else:
             begin, longest = 0, 0.0
             items = Blocks.holding(np.concatenate([items.rows(0, self.n_added), new]), self._euclidean)
         hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
         hidden.ravel()[: self.n_added] = self._hidden.ravel()[: self.n_added]
-        hidden.ravel()[self.n_added : items.n_filled] = 0
-        longest = max(longest, float(lengths_of(items.passed(begin, items.n_filled)).max(initial=0)))
-        return ExactIndex(self.measure, items.n_filled, items, hidden, longest)
+        hidden.ravel()[self.n_added : n_added] = 0
+        longest = max(longest, float(lengths_of(items.passed(begin, n_added)).max(initial=0)))
+        return ExactIndex(self.measure, n_added, items, hidden, longest)
 
     def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
+        check_positions(positions, self.n_added)
         hidden = self._hidden.copy()
         hidden.ravel()[positions] = np.inf
         return replace(self, _hidden=hidden)
@@ -116,8 +123,9 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
     exact = [index for index in indexes if isinstance(index, ExactIndex)]
     if len(exact) < len(indexes):
         return [index.search(asked, k) for index, asked in zip(indexes, queries, strict=True)]
-    asked = [_checked(vectors, "query") for vectors in queries]
-    n_queries = len(asked[0])
+    asked = [checked(vectors, index.dimensions, "query") for index, vectors in zip(exact, queries, strict=True)]
+    check_count(k)
+    n_queries = len(asked[0]) if asked else 0
     if not n_queries or not k:
         return [Hits(np.empty((n_queries, k), np.int64), np.empty((n_queries, k))) for _ in exact]
     parts = [
@@ -132,9 +140,14 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
     return [Hits(*map(np.concatenate, zip(*hits, strict=True))) for hits in zip(*parts, strict=True)]
 
 
-def _checked(vectors: Floats, what: str) -> Rows:
+def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
     """Vectors in float32; an error for one that is not finite, or whose square would not be."""
-    rows = np.ascontiguousarray(vectors, np.float32)
+    if np.ndim(vectors) != 2 or np.shape(vectors)[1] != dimensions:
+        raise InvalidInputError(
+            f"Search needs a row of {dimensions} numbers for each {what}. Got shape {np.shape(vectors)} instead."
+        )
+    with np.errstate(over="ignore"):
+        rows = np.require(vectors, np.float32, "CAWE")  # the one form that passes are compiled for
     lengths = lengths_of(rows)
     wrong = np.flatnonzero(~(lengths < _LARGEST))
     if len(wrong):
@@ -143,3 +156,17 @@ def _checked(vectors: Floats, what: str) -> Rows:
             f"{_LARGEST:.0e}: scale the features to a usual range."
         )
     return rows
+
+
+def check_positions(positions: NDArray[np.int64], n_added: int) -> None:
+    """Raise an error for a position at which no item was ever added."""
+    places = np.asarray(positions)
+    wrong = places[(places < 0) | (places >= n_added)]
+    if len(wrong):
+        raise InvalidInputError(f"There was never an item at position {wrong[0]}: {n_added} were added.")
+
+
+def check_count(k: int) -> None:
+    """Raise an error for a number of neighbours that is none."""
+    if k < 0:
+        raise InvalidInputError(f"The number of neighbours k must be at least 0. Got {k} instead.")

@@ -52,7 +52,7 @@ def run(searches: Sequence[Search]) -> list[Hits]:
 
 def _one_by_one(searches: Sequence[Search]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Candidates by a pass over the items for each query. Every thread takes a part of the items of each space."""
-    n_parts = min(numba.get_num_threads(), max(len(search.hidden) for search in searches))
+    n_parts = min(numba.get_num_threads(), max(1, *(len(search.hidden) for search in searches)))
     kept = [_nothing_yet((len(search.queries), n_parts, search.n_best)) for search in searches]
 
     def look(part: int) -> None:
@@ -133,7 +133,7 @@ class Search:
             some = slice(start, start + _MULTIPLIED)
             self._multiply(self.passing[some], bias, keys[some], positions[some])
         off = (self.queries.shape[1] + 8) * _U * self.longest * (self.lengths + self.longest / 2)
-        floor = keys[:, -1] - off
+        floor = keys[:, -1] - off - _TINY
         return positions, 2 * floor + np.square(self.lengths) if self.euclidean else floor
 
     def _multiply(self, queries: Rows, bias: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:

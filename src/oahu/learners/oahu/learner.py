@@ -13,9 +13,9 @@ from oahu.learners.history import History
 from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
-from oahu.learners.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.metrics.files import Content, storable
+from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.randomness import RandomState
 
 __all__ = ["OAHU"]

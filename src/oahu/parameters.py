@@ -1,4 +1,4 @@
-"""Checking what a learner was told: one message form everywhere."""
+"""Checking the parameters that something was given: one message form everywhere."""
 
 from __future__ import annotations
 

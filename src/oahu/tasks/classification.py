@@ -1,0 +1,199 @@
+"""Classification: the label that an item's neighbours in all spaces agree on most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError
+from oahu.metrics import EuclideanMetric, Metric
+from oahu.parameters import check_choice, check_integer, check_real
+from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, likeness, neighbour_scores
+
+__all__ = ["Classifier"]
+
+_BLOCK = 4096  # queries answered at a time
+
+
+class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """k nearest neighbours in every space of a metric, Section 3.6 of the paper.
+
+    In each space, the k nearest items of a query score ``exp(-(D - d_min) / (d_max - d_min)) alpha``: the nearest
+    alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum over all spaces is the
+    answer.
+
+    Ties: between classes, the first in ``classes_`` wins; between items that are equally far, the one that was
+    added first is the nearer. Where all k are equally far, d_max = d_min, each scores alpha. With fewer than k
+    items, all of them vote.
+
+    Parameters
+    ----------
+    metric : Metric, optional
+        Any metric: ``learner.metric()``, or a loaded one. None is the plain Euclidean distance.
+    k : int, default=5
+        Neighbours in each space.
+    vote : {"experts", "joint"}, default="experts"
+        "experts" asks every space of an ensemble; "joint" its one joint vector, with one search instead of L + 1.
+        The same for a metric of one space.
+    unknown_below : float, optional
+        Answer ``unknown`` where `familiarity` is below: the nearest items are too far to tell.
+    unknown : str or int, default="unknown"
+        What is answered then.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted. `partial_fit` may add some.
+    n_items_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from oahu import Classifier, EuclideanMetric
+    >>> shapes = Classifier(EuclideanMetric(1), k=2).fit([[0.0], [1.0], [9.0]], ["low", "low", "high"])
+    >>> shapes.predict([[0.4], [8.0]]).tolist()
+    ['low', 'high']
+    >>> shapes.partial_fit([[20.0]], ["huge"]).predict([[19.0]]).tolist()
+    ['huge']
+    """
+
+    def __init__(
+        self,
+        metric: Metric | None = None,
+        k: int = 5,
+        vote: Vote = "experts",
+        unknown_below: float | None = None,
+        unknown: str | int = "unknown",
+    ) -> None:
+        self.metric = metric
+        self.k = k
+        self.vote = vote
+        self.unknown_below = unknown_below
+        self.unknown = unknown
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Take labelled items to compare with, in place of those before."""
+        self._check_parameters()
+        items, labels = self._checked(X, y, reset=True)
+        gallery = Gallery.empty(self._metric_for(items), self.vote).add(items)
+        self.classes_, self._codes = np.unique(labels, return_inverse=True)
+        self._gallery = gallery
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Take more labelled items; labels that were not there before join ``classes_``.
+
+        ``classes``, if given, are labels that are known to come: they are in ``classes_`` before an item has them.
+        """
+        self._check_parameters()
+        fitted = hasattr(self, "_gallery")
+        items, labels = self._checked(X, y, reset=not fitted)
+        gallery = self._gallery if fitted else Gallery.empty(self._metric_for(items), self.vote)
+        known = [labels] if classes is None else [labels, column_or_1d(classes)]
+        known += [self.classes_] if fitted else []
+        if len({kind.dtype.kind in "OUS" for kind in known}) > 1:
+            raise InvalidInputError(
+                f"Labels must all be numbers or all be strings. Got {', '.join(str(kind.dtype) for kind in known)}."
+            )
+        gallery = gallery.add(items)
+        union = np.unique(np.concatenate(known))
+        before = np.searchsorted(union, self.classes_)[self._codes] if fitted else np.empty(0, np.intp)
+        self._codes = np.concatenate([before, np.searchsorted(union, labels)])
+        self.classes_ = union
+        self._gallery = gallery
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each item, or ``unknown``."""
+        answers = []
+        for found in self._searched(X):
+            answer = self.classes_[np.argmax(self._votes(found), axis=1)]
+            if self.unknown_below is not None:
+                answer = _with(self.unknown, answer, self._familiar(found) < self.unknown_below)
+            answers.append(answer)
+        return np.concatenate(answers)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Each class's share of the votes for each item: (n_items, n_classes)."""
+        votes = np.concatenate([self._votes(found) for found in self._searched(X)])
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How alike each item is to the nearest one in every space, averaged by the spaces' weights.
+
+        ``1 - D / 2`` where distances are at most 2 (OAHU, cosine): from 0 to 1. Minus the distance for other
+        metrics, and the score for one without distances. This is what ``unknown_below`` is compared with.
+        """
+        return np.concatenate([self._familiar(found) for found in self._searched(X)])
+
+    def kneighbors(self, X: ArrayLike, k: int | None = None) -> Found:
+        """The nearest items in every space: positions, in the order in which they were added, and distances."""
+        k = self.k if k is None else k
+        check_integer(self, "k", k, least=1)
+        found = list(self._searched(X, k))
+        return Found(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _searched(self, X: ArrayLike, k: int | None = None) -> Iterator[Found]:
+        """What is found for some of the items at a time."""
+        self._check_parameters()
+        if not hasattr(self, "_gallery"):
+            raise NotFittedError(f"This {type(self).__name__} has no items to compare with yet: call fit first.")
+        items = self._checked(X, reset=False)
+        for start in range(0, len(items), _BLOCK):
+            yield self._gallery.search(items[start : start + _BLOCK], self.k if k is None else k)
+
+    def _votes(self, found: Found) -> NDArray[np.float64]:
+        """S(c_i) of Section 3.6: the sum of the scores of the neighbours of each class, (n_queries, n_classes)."""
+        scores = neighbour_scores(found.distances, self._gallery.weights)
+        n_queries = found.positions.shape[1]
+        cells = self._codes[found.positions] + np.arange(n_queries)[:, None] * len(self.classes_)
+        votes = np.bincount(cells.ravel(), scores.ravel(), minlength=n_queries * len(self.classes_))
+        return np.asarray(votes, np.float64).reshape(n_queries, -1)
+
+    def _familiar(self, found: Found) -> NDArray[np.float64]:
+        nearest = self._gallery.weights @ found.distances[:, :, 0]
+        return np.asarray(likeness(self._gallery.metric, nearest))
+
+    def _metric_for(self, items: NDArray[Any]) -> Metric:
+        if self.metric is None:
+            return EuclideanMetric(items.shape[1])
+        metric = as_metric(self.metric, self)
+        if metric.n_features != items.shape[1]:
+            raise InvalidInputError(
+                f"X has {items.shape[1]} features, but the metric is expecting {metric.n_features} features."
+            )
+        return metric
+
+    def _checked(self, *data: Any, reset: bool) -> Any:
+        """Items, or items and labels, as scikit-learn checks them."""
+        try:
+            checked = validate_data(self, *data, reset=reset, dtype="numeric")
+            if len(data) == 2:
+                check_classification_targets(checked[1])
+        except (ValueError, TypeError) as error:
+            kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
+            raise kind(str(error)) from error
+        return checked
+
+    def _check_parameters(self) -> None:
+        if self.metric is not None:
+            as_metric(self.metric, self)
+        check_integer(self, "k", self.k, least=1)
+        check_choice(self, "vote", self.vote, VOTES)
+        if self.unknown_below is not None:
+            check_real(self, "unknown_below", self.unknown_below, -np.inf, np.inf)
+
+
+def _with(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+    """Answers, with ``unknown`` at some places: of the labels' own type if it fits there, else of objects."""
+    both = np.array([unknown])
+    plain = both.dtype.kind == answers.dtype.kind
+    return np.where(where, both if plain else np.array([unknown], object), answers)

@@ -1,0 +1,129 @@
+"""What classification and retrieval share: items in the spaces of a metric, and the paper's score of neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.exceptions import InvalidTypeError
+from oahu.metrics import Metric
+from oahu.tasks.neighbors import ExactIndex, Index, search_all
+
+__all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "likeness", "neighbour_scores"]
+
+Vote = Literal["experts", "joint"]
+
+#: How an ensemble is asked: every expert for itself, or all of them by one joint vector.
+VOTES: Final = get_args(Vote)
+
+_BLOCK = 4096  # items encoded at a time
+
+
+class Found(NamedTuple):
+    """The k nearest items of every query in every space; -1 and infinity where there are fewer.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n_spaces, n_queries, k)
+    distances : ndarray of shape (n_spaces, n_queries, k)
+        Minus the scores for a metric that has no distances.
+    """
+
+    positions: NDArray[np.int64]
+    distances: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Items in the spaces of a metric: a frozen value, made of one index for each space.
+
+    Attributes
+    ----------
+    names, weights : of the spaces
+    """
+
+    metric: Metric
+    joint: bool
+    names: tuple[str, ...]
+    weights: NDArray[np.float64]
+    indexes: tuple[Index, ...]
+
+    @classmethod
+    def empty(cls, metric: Metric, vote: Vote = "experts", approximate: bool = False) -> Gallery:
+        """A gallery of nothing yet."""
+        joint = vote == "joint"
+        spaces = [("joint", 1.0)] if joint else [(space.name, space.weight) for space in metric.spaces]
+        dimensions = [space.shape[1] for space in metric.encode(np.zeros((1, metric.n_features)), joint)]
+        indexes = tuple(_index(size, metric, approximate) for size in dimensions)
+        names, weights = zip(*spaces, strict=True)
+        return cls(metric, joint, names, np.array(weights), indexes)
+
+    def add(self, items: NDArray[Any]) -> Gallery:
+        """More items, which were checked: encoded block by block."""
+        encoded: list[list[NDArray[Any]]] = [[] for _ in self.indexes]
+        for start in range(0, len(items), _BLOCK):
+            parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
+            for collected, part in zip(encoded, parts, strict=True):
+                collected.append(part)
+        indexes = (index.add(np.concatenate(parts)) for index, parts in zip(self.indexes, encoded, strict=True))
+        return replace(self, indexes=tuple(indexes)) if len(items) else self
+
+    def remove(self, positions: NDArray[np.int64]) -> Gallery:
+        """Without the items at these positions."""
+        return replace(self, indexes=tuple(index.remove(positions) for index in self.indexes))
+
+    def search(self, queries: ArrayLike, k: int) -> Found:
+        """The k nearest items of every query in every space."""
+        encoded = self.metric.encode_queries(queries, self.joint)
+        hits = search_all(self.indexes, encoded, k)
+        return Found(np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits]))
+
+
+def _index(dimensions: int, metric: Metric, approximate: bool) -> Index:
+    if not approximate:
+        return ExactIndex.empty(dimensions, metric.measure)
+    from oahu.tasks.ann import ApproximateIndex
+
+    return ApproximateIndex.empty(dimensions, metric.measure)
+
+
+def neighbour_scores(distances: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """S(x, x_j) of Section 3.6, ``exp(-(D - d_min) / (d_max - d_min)) alpha``, over the k of each space.
+
+    Where all are equally far, d_max = d_min, each scores alpha, as the nearest does. One that is missing scores 0.
+
+    >>> neighbour_scores(np.array([[[1.0, 3.0], [2.0, 2.0], [5.0, np.inf]]]), np.array([1.0])).round(3)
+    array([[[1.   , 0.368],
+            [1.   , 1.   ],
+            [1.   , 0.   ]]])
+    """
+    there = np.isfinite(distances)
+    nearest = distances.min(axis=2, keepdims=True, initial=np.inf)
+    spread = distances.max(axis=2, keepdims=True, initial=-np.inf, where=there) - nearest
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.where(spread > 0, (distances - nearest) / spread, 0)
+        return np.asarray(np.where(there, np.exp(-relative) * weights[:, None, None], 0))
+
+
+def likeness(metric: Metric, apart: Any) -> Any:
+    """How alike items are that are so far apart: from 0 to 1 if the metric has a diameter, else minus the distance.
+
+    >>> from oahu import CosineMetric
+    >>> likeness(CosineMetric(3), 0.5)
+    0.75
+    """
+    return -apart if metric.diameter is None else 1 - apart / metric.diameter
+
+
+def as_metric(metric: Any, owner: object) -> Metric:
+    """What was given as a metric, if it is one."""
+    if isinstance(metric, Metric):
+        return metric
+    hint = " Take its metric()." if hasattr(metric, "metric") else ""
+    raise InvalidTypeError(
+        f"The 'metric' parameter of {type(owner).__name__} must be a metric, such as learner.metric(). "
+        f"Got a {type(metric).__name__} instead.{hint}"
+    )
