@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream clean
+.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,6 +39,9 @@ bench-graph: $(VENV)/.dev ## transitive closure of a million constraints
 
 bench-stream: $(VENV)/.dev ## a million lines through oahu train, stopped and resumed
 	@$(BIN)/python benchmarks/stream.py
+
+bench-search: $(VENV)/.bench ## search against faiss, scikit-learn and plain products
+	@$(BIN)/python benchmarks/search.py
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

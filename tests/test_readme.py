@@ -12,7 +12,7 @@ import oahu
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -46,13 +46,37 @@ def test_the_comparison_prints_the_table_below_it(capsys: pytest.CaptureFixture[
         assert numbers == pytest.approx([float(number) for number in expected.split()[1:]], abs=0.03)
 
 
-def test_the_streams_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tasks_example_finds_digits_that_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(blocks(README, "python")[2], "README.md", "exec"), names)
+    answer, *matches = capsys.readouterr().out.splitlines()
+    assert answer.startswith("Comparison(answer=")
+    found = names["y"][[int(match.split()[0]) for match in matches]]
+    assert len(found) == 5
+    assert (found == names["y"][0]).sum() >= 4
+    assert names["retriever"].metric.version == 5_100
+
+
+@pytest.mark.parametrize(("page", "count"), [("streams.md", 2), ("guides/tasks.md", 7)])
+def test_a_page_runs_from_top_to_bottom(
+    page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    examples = blocks(ROOT / "docs" / "streams.md", "python")
-    assert len(examples) == 2
+    examples = blocks(ROOT / "docs" / page, "python")
+    assert len(examples) == count
     for example in examples:
-        exec(compile(example, "streams.md", "exec"), names)
+        exec(compile(example, page, "exec"), names)
+
+
+def test_the_tasks_page_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for example in blocks(ROOT / "docs" / "guides" / "tasks.md", "python"):
+        exec(compile(example, "tasks.md", "exec"), names)
+    assert names["classifier"].score(names["queries"], names["truth"]) > 0.9
+    assert names["comparator"].auc(names["tested"]) > 0.9
+    assert names["recall"][8] > names["recall"][1] > 0.9
+    assert capsys.readouterr().out.endswith("5000 -> 6000\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

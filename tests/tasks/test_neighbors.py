@@ -336,6 +336,12 @@ def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shado
 
 
 @both_measures
+def test_shadows_can_be_forced_on_few_items(measure: Measure) -> None:
+    with settings_of(**SHADOWS):
+        assert look("normal", 12, 3, 5, 2, measure)._items.shadow is not None
+
+
+@both_measures
 @pytest.mark.parametrize("n_queries", [2, 30])
 def test_a_search_without_shadows_finds_the_same(measure: Measure, n_queries: int) -> None:
     everything = items_of("decaying", 2100, 150)
@@ -446,6 +452,31 @@ def test_an_index_that_grows_takes_to_shadows(measure: Measure) -> None:
         index = index.add(some)
     assert index._items.shadow is not None
     assert_nearest(index.search(queries, 9), vectors, queries, measure)
+
+
+@both_measures
+@pytest.mark.parametrize("n_queries", [1, 5])
+def test_items_tie_that_only_float32_tells_apart(measure: Measure, n_queries: int) -> None:
+    """The same integers in other orders: float64 adds them and their squares without rounding, float32 does not."""
+    rng, size = np.random.default_rng(0), 2**24 if measure == "ip" else 2**13
+    numbers = rng.integers(size // 2, size, size=40)
+    tied = np.array([rng.permutation(numbers) for _ in range(20)])
+    farther = 3 * numbers if measure == "l2" else -numbers
+    index = ExactIndex.empty(40, measure).add(np.concatenate([np.tile(farther, (30, 1)), tied]).astype(np.float32))
+    queries = np.full((n_queries, 40), measure == "ip", np.float32)
+    np.testing.assert_array_equal(index.search(queries, 20).positions, np.tile(np.arange(30, 50), (n_queries, 1)))
+
+
+@both_measures
+@pytest.mark.parametrize("constants", [{}, SHADOWS], ids=["as they are", "shadows"])
+def test_the_bound_on_rounding_knows_the_longest_item(measure: Measure, constants: dict[str, Any]) -> None:
+    vectors = items_of("of all sizes", 60, 4)
+    with settings_of(**constants):
+        index = ExactIndex.empty(4, measure)
+        for some in np.split(vectors, [40, 50]):
+            index = index.add(some)
+    lengths = np.linalg.norm(index._items.passed(0, 60).astype(np.float64), axis=1)
+    assert index.searching(vectors[:1], 3).longest == pytest.approx(lengths.max(), rel=1e-12)
 
 
 @both_measures

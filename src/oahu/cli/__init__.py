@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -10,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from oahu.cli import options
 from oahu.exceptions import ModelFileError, OAHUError
 from oahu.learners import load
 from oahu.learners.base import Learner
@@ -58,7 +61,7 @@ def train(
         Path | None, typer.Option(help="The items' features (.npy, .npz, .csv), for constraints by id.")
     ] = None,
     learner: Annotated[
-        str | None, typer.Option(help="Which learner, when the model is new.  [default: OAHU]")
+        str | None, typer.Option(help="Which learner, when the model is new.", show_default="OAHU")
     ] = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the learner.")
@@ -81,6 +84,203 @@ def train(
 
 
 @app.command()
+def classify(
+    model: options.Model,
+    items: Annotated[Path, typer.Option(help=f"Labelled items ({options.KINDS}).")],
+    queries: Annotated[Path, typer.Option(help="Items to classify, in such a file; their labels are compared.")],
+    labels: options.Labels = None,
+    query_labels: options.QueryLabels = None,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote, in each space.")] = 5,
+    vote: options.Voting = options.Vote.experts,
+    unknown_below: Annotated[
+        float | None, typer.Option(metavar="S", help="Answer unknown where familiarity is below S.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Queries shown; 0 shows all.")] = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Label items by their nearest labelled neighbours."""
+    from oahu.cli.classify import Order, run
+
+    order = Order(
+        model=model,
+        items=items,
+        queries=queries,
+        labels=labels,
+        query_labels=query_labels,
+        k=k,
+        vote=vote.value,
+        unknown_below=unknown_below,
+        limit=limit,
+        json=as_json,
+    )
+    with _telling():
+        run(_console, _errors, order)
+
+
+@app.command()
+def compare(
+    model: Annotated[
+        Path, typer.Option(help="A learner, a metric or a comparator, as train and save() write them.")
+    ],
+    ids: Annotated[list[str] | None, typer.Argument(metavar="A B", help="The ids of two items.")] = None,
+    features: options.Features = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Pairs (JSON Lines or CSV: first, second, and same if it is known); - is standard input."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Alike are items nearer than this.", show_default="0.55")
+    ] = None,
+    rule: Annotated[
+        options.Rule | None, typer.Option(help="What must be nearer: half of the experts by weight, or their mean.")
+    ] = None,
+    band: Annotated[float | None, typer.Option(help="Answer unknown this near to the threshold.")] = None,
+    calibrate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Pairs with their answers, to find the threshold by.")
+    ] = None,
+    target: Annotated[
+        options.Target | None, typer.Option(help="What the threshold is best for.", show_default="accuracy")
+    ] = None,
+    target_far: Annotated[float | None, typer.Option(help="Or: the share of unlike pairs it may accept.")] = None,
+    target_frr: Annotated[
+        float | None, typer.Option(help="And the share of like pairs it may reject; unknown is between.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the comparator here; --model takes it.")] = None,
+    roc: Annotated[Path | None, typer.Option(help="Draw the ROC curve of --pairs (.png, .pdf, .svg).")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Pairs shown; 0 shows all.")] = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Say whether two items are alike: yes, no or unknown."""
+    from oahu.cli.compare import Order, run
+
+    order = Order(
+        model=model,
+        features=features,
+        ids=tuple(ids or ()),
+        pairs=pairs,
+        threshold=threshold,
+        rule=None if rule is None else rule.value,
+        band=band,
+        calibrate=calibrate,
+        target=None if target is None else target.value,
+        target_far=target_far,
+        target_frr=target_frr,
+        save=save,
+        roc=roc,
+        limit=limit,
+        json=as_json,
+    )
+    with _telling():
+        run(_console, order)
+
+
+@app.command()
+def search(
+    model: Annotated[Path, typer.Option(help="A learner, a metric or an index, as train and save() write them.")],
+    features: options.Features = None,
+    query: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Find the items most like this one; may be given often.")
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help=f"Find the items most like each in this file ({options.KINDS}).")
+    ] = None,
+    labels: options.Labels = None,
+    query_labels: options.QueryLabels = None,
+    k: Annotated[int, typer.Option(min=1, help="Items to find.")] = 10,
+    vote: Annotated[
+        options.Vote | None,
+        typer.Option(help="Ask every expert, or their joint vectors in one search.", show_default="experts"),
+    ] = None,
+    combine: Annotated[
+        options.Combine | None,
+        typer.Option(help="Of an item that several experts found, the best score or the sum.", show_default="max"),
+    ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Search by a graph: faster among millions, may miss some.")
+    ] = False,
+    sheet: Annotated[Path | None, typer.Option(help="Draw what was found, as images (.png, .pdf, .svg).")] = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Of an image, such as 8x8 or 32x32x3.", show_default="square")
+    ] = None,
+    invert: Annotated[bool, typer.Option("--invert", help="Large values are dark.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Keep the index here; --model takes it.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Queries shown; 0 shows all.")] = 10,
+    as_json: options.Json = False,
+) -> None:
+    """Find the items that are most like others."""
+    from oahu.cli.search import Order, run
+
+    order = Order(
+        model=model,
+        features=features,
+        labels=labels,
+        ids=tuple(query or ()),
+        queries=queries,
+        query_labels=query_labels,
+        k=k,
+        vote=None if vote is None else vote.value,
+        combine=None if combine is None else combine.value,
+        approximate=approximate,
+        sheet=sheet,
+        shape=shape,
+        invert=invert,
+        save=save,
+        limit=limit,
+        json=as_json,
+    )
+    with _telling():
+        run(_console, _errors, order)
+
+
+@app.command()
+def evaluate(
+    model: options.Model,
+    items: Annotated[
+        Path | None, typer.Option(help=f"Labelled items to find neighbours in ({options.KINDS}).")
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Labelled items that the model has not learned from, in such a file.")
+    ] = None,
+    labels: options.Labels = None,
+    query_labels: options.QueryLabels = None,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a label, in each space.")] = 5,
+    vote: options.Voting = options.Vote.experts,
+    pairs: Annotated[
+        str | None, typer.Option(help="Pairs of queries with their answers (JSON Lines or CSV).")
+    ] = None,
+    n_pairs: Annotated[int, typer.Option(min=0, help="Or pairs to draw from the queries' labels.")] = 10_000,
+    n_triplets: Annotated[int, typer.Option(min=0, help="Triplets to draw from the queries' labels.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw ROC curves and what each expert sees (.png, .pdf, .svg).")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure a model next to Euclidean distance and cosine."""
+    from oahu.cli.evaluate import Order, run
+
+    order = Order(
+        model=model,
+        items=items,
+        queries=queries,
+        labels=labels,
+        query_labels=query_labels,
+        k=k,
+        vote=vote.value,
+        pairs=pairs,
+        n_pairs=n_pairs,
+        n_triplets=n_triplets,
+        seed=seed,
+        plot=plot,
+        json=as_json,
+    )
+    with _telling():
+        run(_console, _errors, order)
+
+
+@app.command()
 def info(model: Annotated[Path, typer.Argument(help="A file written by save().")]) -> None:
     """Describe a model file."""
     try:
@@ -90,15 +290,31 @@ def info(model: Annotated[Path, typer.Argument(help="A file written by save().")
     _console.print(_described(loaded))
 
 
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Let errors that say what is wrong end the command."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # nobody reads on: typer ends quietly
+    except (OAHUError, OSError, ImportError) as error:
+        _fail(error)
+
+
 def _fail(error: Exception) -> NoReturn:
     _errors.print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
     raise typer.Exit(1) from error
 
 
-def _described(loaded: Learner[Any] | Metric) -> Table:
-    metric: Metric = loaded.metric() if isinstance(loaded, Learner) else loaded
+def _described(loaded: Any) -> Table:
+    """A learner, a metric, or a task and the metric in it."""
+    metric: Metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
     table = Table(show_header=False, box=None)
     table.add_row("class", type(loaded).__name__)
+    if not isinstance(loaded, Learner | Metric):
+        table.add_row("metric", type(metric).__name__)
+        for name, value in _of_task(loaded).items():
+            table.add_row(name, value)
     table.add_row("features", f"{metric.n_features:,}")
     table.add_row("constraints learned", f"{metric.version:,}")
     if isinstance(metric, EnsembleMetric):
@@ -111,3 +327,13 @@ def _described(loaded: Learner[Any] | Metric) -> Table:
         for name, value in loaded.get_params().items():
             table.add_row(name, Text(str(value)))
     return table
+
+
+def _of_task(task: Any) -> dict[str, str]:
+    """What there is to say of a comparator or a retriever."""
+    if hasattr(task, "keys"):
+        return {"items": f"{len(task):,}"}
+    calibrated = getattr(task, "yes_below_", None), getattr(task, "no_from_", None)
+    facts = {"rule": task.rule, "band": task.band, "threshold": task.threshold}
+    facts |= {"yes below": calibrated[0], "no from": calibrated[1]}
+    return {name: str(value) for name, value in facts.items() if value is not None}

@@ -156,10 +156,10 @@ class Metric(ABC):
         check_items(items, self.dtype)
         return items
 
-    def _refuse(self, wrong: Any) -> None:
-        """`OverflowedItemError` for the first item that is marked, if one is."""
+    def _refuse(self, wrong: Any, first: int = 0) -> None:
+        """`OverflowedItemError` for the first item that is marked, if one is; ``first`` is the row of the first."""
         if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+            row = int(np.flatnonzero(wrong)[0]) + first
             raise OverflowedItemError(
                 f"Item {row} is too large for the model's {self.dtype}: its embedding overflows. Scale the "
                 "features to a usual range.",

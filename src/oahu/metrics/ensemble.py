@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["EnsembleMetric", "Expert"]
 
 Floats = NDArray[np.floating]
 
-_BLOCK = 4096  # items encoded at a time: bounds what a call needs beside its result
+_BLOCK = 1024  # items encoded at a time: what lies between two layers stays near
 
 
 @storable
@@ -106,11 +106,25 @@ class EnsembleMetric(DistanceMetric):
         for start in range(0, len(items), _BLOCK):
             rows = slice(start, start + _BLOCK)
             with np.errstate(over="ignore", invalid="ignore"):
-                levels = self._levels(items[rows].astype(dtype, copy=False))
-                for level, space in zip(range(deepest + 1), levels, strict=False):
-                    embedded[level, rows] = space
-        self._refuse(~np.isfinite(embedded).all(axis=(0, 2)))
+                usual = self._embed_block(items[rows].astype(dtype, copy=False), embedded[:, rows])
+            if not usual:
+                self._refuse(~np.isfinite(embedded[:, rows]).all(axis=(0, 2)), start)
         return embedded
+
+    def _embed_block(self, inputs: Floats, embedded: Floats) -> bool:
+        """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere; whether all are."""
+        from oahu.metrics.layers import rectify, to_unit_sphere  # numba takes its time to import
+
+        hidden, usual = inputs, True
+        for level, units in enumerate(embedded):
+            if level:
+                hidden = hidden @ self.hidden_weights[level - 1].T
+                rectify(hidden, self.hidden_biases[level - 1])
+            outputs = hidden @ self.embedding_weights[level].T
+            if not to_unit_sphere(outputs, self.embedding_biases[level], units):
+                units[:] = on_unit_sphere(outputs + self.embedding_biases[level])
+                usual = False
+        return usual
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         """`transform` for items that are known to be finite and to have the right features."""
@@ -134,16 +148,6 @@ class EnsembleMetric(DistanceMetric):
         """Copies and pickles are as read-only as the original."""
         values = (getattr(self, one.name) for one in fields(self))
         return EnsembleMetric.frozen, tuple(values)
-
-    def _levels(self, inputs: Floats) -> Iterable[Floats]:
-        """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere."""
-        hidden = inputs
-        for level, (weights, biases) in enumerate(zip(self.embedding_weights, self.embedding_biases, strict=True)):
-            if level:
-                hidden = hidden @ self.hidden_weights[level - 1].T
-                hidden += self.hidden_biases[level - 1]
-                np.maximum(hidden, 0, out=hidden)
-            yield on_unit_sphere(hidden @ weights.T + biases)
 
     def _to_content(self) -> Content:
         arrays = pack_layers(self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases)

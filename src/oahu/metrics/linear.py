@@ -157,7 +157,7 @@ class BilinearMetric(Metric):
         return (Whole(self),)
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        rows: Floats = items.astype(self.dtype, copy=False)
+        rows: Floats = np.array(items, dtype=self.dtype)
         return [on_unit_sphere(rows) if self.normalize else rows]
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:

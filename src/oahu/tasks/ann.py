@@ -18,7 +18,7 @@ from oahu.tasks.neighbors import Floats, Hits, Measure, Rows, check_count, check
 __all__ = ["ApproximateIndex"]
 
 _METRICS = {"l2": "l2sq", "ip": "ip"}
-_BLOCK = 1024  # queries answered together
+_MEASURED = 2**14  # candidates measured together
 
 
 class ApproximateIndex:
@@ -26,7 +26,7 @@ class ApproximateIndex:
 
     What is found is measured again in float64, so that distances are those of an `ExactIndex`, ties by position. As
     many threads work as numba has. How the graph grows depends on their timing: two indexes of the same items may
-    miss different ones.
+    miss different ones. Many removals make a graph miss more, most of all with inner products.
 
     Any number of threads may search, add and remove at once. Calls take turns: all queries of a search see the same
     items, and every `add` and `remove` as a whole or not at all.
@@ -111,24 +111,31 @@ class ApproximateIndex:
         check_count(k)
         hits = Hits(np.full((len(asked), k), -1, np.int64), np.full((len(asked), k), np.inf))
         with self._turn:
-            n_found = min(k, len(self._graph))
-            for start in range(0, len(asked) if n_found else 0, _BLOCK):
-                rows = slice(start, start + _BLOCK)
-                self._answer(asked[rows], hits.positions[rows, :n_found], hits.distances[rows, :n_found])
+            n_items, everything = len(self._graph), len(self._graph) <= self._graph.expansion_search
+            n_candidates = n_items if everything else min(k, n_items)
+            if not n_candidates:
+                return hits
+            step = max(1, _MEASURED // n_candidates)
+            for start in range(0, len(asked), step):
+                rows, columns = slice(start, start + step), slice(0, min(k, n_items))
+                found = self._sorted(asked[rows], n_candidates, everything)
+                hits.positions[rows, columns] = found.positions[:, columns]
+                hits.distances[rows, columns] = found.distances[:, columns]
         return hits
 
-    def _answer(self, queries: Rows, positions: NDArray[np.int64], distances: NDArray[np.float64]) -> None:
-        """Fill in what is found; the rest stays as it is."""
-        few = len(self._graph) <= self._graph.expansion_search  # as many as the graph would keep on the way
-        matches = self._graph.search(queries, positions.shape[1], exact=few, threads=numba.get_num_threads())
-        for places, match in zip(positions, [matches] if len(queries) == 1 else matches, strict=True):
-            places[: len(match)] = match.keys
+    def _sorted(self, queries: Rows, n_candidates: int, everything: bool) -> Hits:
+        """The candidates of each query, nearest first; of few items, all."""
+        found = self._graph.search(queries, n_candidates, exact=everything, threads=numba.get_num_threads())
+        positions = np.full((len(queries), n_candidates), -1, np.int64)
+        distances = np.full(positions.shape, np.inf)
+        for row, matches in zip(positions, [found] if len(queries) == 1 else found, strict=True):
+            row[: len(matches)] = matches.keys
         rows, columns = np.nonzero(positions >= 0)
-        found, where = np.unique(positions[rows, columns], return_inverse=True)
-        items = np.array(self._graph.get(found)).reshape(len(found), self.dimensions)
-        distances[rows, columns] = _apart(queries[rows], items[where], self.measure)
+        places, which = np.unique(positions[rows, columns], return_inverse=True)
+        items = np.array(self._graph.get(places)).reshape(len(places), self.dimensions)
+        distances[rows, columns] = _apart(queries[rows], items[which], self.measure)
         order = np.lexsort((positions, distances), axis=1)
-        positions[:], distances[:] = (np.take_along_axis(each, order, axis=1) for each in (positions, distances))
+        return Hits(*(np.take_along_axis(each, order, axis=1) for each in (positions, distances)))
 
 
 def _apart(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:

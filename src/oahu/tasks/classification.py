@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError
 from oahu.metrics import EuclideanMetric, Metric
 from oahu.parameters import check_choice, check_integer, check_real
-from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, likeness, neighbour_scores
+from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, counted_from, likeness, neighbour_scores
 
 __all__ = ["Classifier"]
 
@@ -79,11 +80,12 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Take labelled items to compare with, in place of those before."""
-        self._check_parameters()
-        items, labels = self._checked(X, y, reset=True)
-        gallery = Gallery.empty(self._metric_for(items), self.vote).add(items)
-        self.classes_, self._codes = np.unique(labels, return_inverse=True)
-        self._gallery = gallery
+        with _all_or_nothing(self):
+            self._check_parameters()
+            items, labels = self._checked(X, y, reset=True)
+            self._gallery = self._with(self._empty_gallery(items), items)
+            self.classes_, self._codes = np.unique(labels, return_inverse=True)
+            self.n_items_ = len(labels)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -91,22 +93,16 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         ``classes``, if given, are labels that are known to come: they are in ``classes_`` before an item has them.
         """
-        self._check_parameters()
-        fitted = hasattr(self, "_gallery")
-        items, labels = self._checked(X, y, reset=not fitted)
-        gallery = self._gallery if fitted else Gallery.empty(self._metric_for(items), self.vote)
-        known = [labels] if classes is None else [labels, column_or_1d(classes)]
-        known += [self.classes_] if fitted else []
-        if len({kind.dtype.kind in "OUS" for kind in known}) > 1:
-            raise InvalidInputError(
-                f"Labels must all be numbers or all be strings. Got {', '.join(str(kind.dtype) for kind in known)}."
-            )
-        gallery = gallery.add(items)
-        union = np.unique(np.concatenate(known))
-        before = np.searchsorted(union, self.classes_)[self._codes] if fitted else np.empty(0, np.intp)
-        self._codes = np.concatenate([before, np.searchsorted(union, labels)])
-        self.classes_ = union
-        self._gallery = gallery
+        with _all_or_nothing(self):
+            self._check_parameters()
+            fitted = hasattr(self, "_gallery")
+            items, labels = self._checked(X, y, reset=not fitted)
+            known = [labels, self.classes_] if fitted else [labels]
+            union = _union(known if classes is None else [*known, _as_labels(classes)])
+            self._gallery = self._with(self._gallery if fitted else self._empty_gallery(items), items)
+            before = np.searchsorted(union, self.classes_)[self._codes] if fitted else np.empty(0, np.intp)
+            self._codes = np.concatenate([before, np.searchsorted(union, labels)])
+            self.classes_, self.n_items_ = union, len(self._codes)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -115,7 +111,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for found in self._searched(X):
             answer = self.classes_[np.argmax(self._votes(found), axis=1)]
             if self.unknown_below is not None:
-                answer = _with(self.unknown, answer, self._familiar(found) < self.unknown_below)
+                answer = _with_unknown(self.unknown, answer, self._familiar(found) < self.unknown_below)
             answers.append(answer)
         return np.concatenate(answers)
 
@@ -130,7 +126,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``1 - D / 2`` where distances are at most 2 (OAHU, cosine): from 0 to 1. Minus the distance for other
         metrics, and the score for one without distances. This is what ``unknown_below`` is compared with.
         """
-        return np.concatenate([self._familiar(found) for found in self._searched(X)])
+        return np.concatenate([self._familiar(found) for found in self._searched(X, 1)])
 
     def kneighbors(self, X: ArrayLike, k: int | None = None) -> Found:
         """The nearest items in every space: positions, in the order in which they were added, and distances."""
@@ -146,9 +142,12 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         if not hasattr(self, "_gallery"):
             raise NotFittedError(f"This {type(self).__name__} has no items to compare with yet: call fit first.")
-        items = self._checked(X, reset=False)
+        k = min(self.k, self.n_items_) if k is None else k
+        items = self._gallery.metric.check_dense(self._checked(X, reset=False))
         for start in range(0, len(items), _BLOCK):
-            yield self._gallery.search(items[start : start + _BLOCK], self.k if k is None else k)
+            with counted_from(start):
+                found = self._gallery.search(items[start : start + _BLOCK], k)
+            yield found
 
     def _votes(self, found: Found) -> NDArray[np.float64]:
         """S(c_i) of Section 3.6: the sum of the scores of the neighbours of each class, (n_queries, n_classes)."""
@@ -162,26 +161,21 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         nearest = self._gallery.weights @ found.distances[:, :, 0]
         return np.asarray(likeness(self._gallery.metric, nearest))
 
-    def _metric_for(self, items: NDArray[Any]) -> Metric:
-        if self.metric is None:
-            return EuclideanMetric(items.shape[1])
-        metric = as_metric(self.metric, self)
-        if metric.n_features != items.shape[1]:
-            raise InvalidInputError(
-                f"X has {items.shape[1]} features, but the metric is expecting {metric.n_features} features."
-            )
-        return metric
+    def _empty_gallery(self, items: NDArray[Any]) -> Gallery:
+        metric = EuclideanMetric(items.shape[1]) if self.metric is None else self.metric
+        return Gallery.empty(metric, self.vote)
+
+    def _with(self, gallery: Gallery, items: NDArray[Any]) -> Gallery:
+        return gallery.add(gallery.metric.check_dense(items))
 
     def _checked(self, *data: Any, reset: bool) -> Any:
         """Items, or items and labels, as scikit-learn checks them."""
         try:
             checked = validate_data(self, *data, reset=reset, dtype="numeric")
-            if len(data) == 2:
-                check_classification_targets(checked[1])
         except (ValueError, TypeError) as error:
             kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
             raise kind(str(error)) from error
-        return checked
+        return (checked[0], _as_labels(checked[1])) if len(data) == 2 else checked
 
     def _check_parameters(self) -> None:
         if self.metric is not None:
@@ -192,7 +186,44 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_real(self, "unknown_below", self.unknown_below, -np.inf, np.inf)
 
 
-def _with(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+@contextmanager
+def _all_or_nothing(classifier: Classifier) -> Iterator[None]:
+    """Let a classifier be as it was if what is done to it fails."""
+    before = dict(vars(classifier))
+    try:
+        yield
+    except BaseException:
+        for name in vars(classifier).keys() - before.keys():
+            delattr(classifier, name)
+        classifier.__dict__.update(before)
+        raise
+
+
+def _as_labels(given: ArrayLike) -> NDArray[Any]:
+    """Labels, checked to be a row of strings or of whole numbers."""
+    try:
+        labels: NDArray[Any] = column_or_1d(given)
+        with np.errstate(invalid="ignore"):  # of NaN, which is refused
+            kind = type_of_target(labels, input_name="y")
+    except TypeError as error:
+        raise InvalidInputError(f"Labels must all be numbers or all be strings ({error}).") from error
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+    if kind not in ("binary", "multiclass"):
+        raise InvalidInputError(f"Unknown label type: {kind}. Labels must be strings or whole numbers.")
+    return labels
+
+
+def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """All labels, sorted."""
+    some = [part for part in parts if len(part)]
+    if len({part.dtype.kind in "OU" for part in some}) > 1:
+        types = ", ".join(str(part.dtype) for part in some)
+        raise InvalidInputError(f"Labels must all be numbers or all be strings. Got {types}.")
+    return np.unique(np.concatenate(some))
+
+
+def _with_unknown(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
     """Answers, with ``unknown`` at some places: of the labels' own type if it fits there, else of objects."""
     both = np.array([unknown])
     plain = both.dtype.kind == answers.dtype.kind

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from oahu.arrays import as_array
 from oahu.constraints import Pairs
-from oahu.exceptions import InvalidInputError, NotFittedError
+from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
 from oahu.metrics import Metric, files
 from oahu.metrics.files import Content, storable
 from oahu.parameters import check_choice, check_real
@@ -108,9 +108,11 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     def compare(self, a: ArrayLike, b: ArrayLike) -> Comparison:
         """What is found out about two items."""
         pair = [as_array(item, "item") for item in (a, b)]
-        if any(item.ndim != 1 for item in pair):
+        if any(item.ndim != 1 for item in pair) or len(pair[0]) != len(pair[1]):
             shapes = " and ".join(str(item.shape) for item in pair)
-            raise InvalidInputError(f"compare takes two vectors. Got shapes {shapes} instead: predict takes many.")
+            raise InvalidInputError(
+                f"compare takes two vectors of one length. Got shapes {shapes} instead: predict takes many."
+            )
         apart = self._apart(np.stack(pair)[None])
         (answer,), (probability,) = self._answers(apart).tolist(), self._probability(apart).tolist()
         return Comparison(answer, probability, float(self._score(apart)[0]))
@@ -177,8 +179,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _just_above(-roc.threshold_at_far(target_far))
             if target_frr is not None:
                 no = _just_above(-roc.threshold_at_frr(target_frr))
-                if no < yes:  # one threshold keeps both promises
-                    yes = no = no + (yes - no) / 2
+                if no < yes:  # one threshold keeps both promises: between them, if they are no infinity apart
+                    yes = no = no + (yes - no) / 2 if np.isfinite(no) else yes
         self.yes_below_, self.no_from_ = float(yes), float(no)
         return self
 
@@ -207,7 +209,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
     def _to_content(self) -> Content:
         self._check_parameters()
-        state = {name: value for name, value in self.get_params(deep=False).items() if name in _SAVED}
+        threshold = None if self.threshold is None else float(self.threshold)  # perhaps a number of numpy's
+        state: dict[str, Any] = {"threshold": threshold, "rule": self.rule, "band": float(self.band)}
         if hasattr(self, "yes_below_"):
             state["calibrated"] = [str(self.yes_below_), str(self.no_from_)]  # JSON has no infinity
         return files.with_part(Content(state, {}), "metric", self.metric)
@@ -230,22 +233,32 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         checked = self._pairs(pairs)
         parts = []
-        if checked.is_sparse:
-            for start, rows in checked.sparse_blocks(self.metric.dtype):
-                checked.check_finite(start, rows)
-                parts.append(self.metric.apart(rows[::2], rows[1::2]))
-        else:
-            for start, block in checked.blocks(self.metric.dtype):
-                checked.check_finite(start, block)
-                parts.append(self.metric.apart(block[:, 0], block[:, 1]))
+        dtype = self.metric.dtype
+        for start, block in checked.sparse_blocks(dtype) if checked.is_sparse else checked.blocks(dtype):
+            checked.check_finite(start, block)
+            left, right = (block[::2], block[1::2]) if checked.is_sparse else (block[:, 0], block[:, 1])
+            try:
+                parts.append(self.metric.apart(left, right))
+            except OverflowedItemError:
+                self._refuse(start, left, right)
+                raise
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
+
+    def _refuse(self, start: int, left: Any, right: Any) -> None:
+        """`OverflowedItemError` for the first pair, counted from ``start``, that the metric cannot measure."""
+        for row in range(left.shape[0]):
+            try:
+                self.metric.apart(left[row : row + 1], right[row : row + 1])
+            except OverflowedItemError as error:
+                pair = start + row
+                raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
     def _pairs(self, pairs: Any) -> Pairs:
         if isinstance(pairs, Pairs):
             pairs.check_features(self.metric.n_features, type(self).__name__)
             return pairs
-        nothing_said = np.ones(np.shape(pairs)[:1], bool)
-        return self._as_pairs(pairs, nothing_said if len(nothing_said) else [])
+        given = as_array(pairs, "pairs")
+        return self._as_pairs(given, np.ones(given.shape[:1], bool))  # nothing is said about them
 
     def _as_pairs(self, pairs: Any, same: Any) -> Pairs:
         return Pairs(

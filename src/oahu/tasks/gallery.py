@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.exceptions import InvalidTypeError
+from oahu.exceptions import InvalidTypeError, OverflowedItemError
 from oahu.metrics import Metric
 from oahu.tasks.neighbors import ExactIndex, Index, search_all
 
-__all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "likeness", "neighbour_scores"]
+__all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "counted_from", "likeness", "neighbour_scores"]
 
 Vote = Literal["experts", "joint"]
 
@@ -65,7 +67,8 @@ class Gallery:
         """More items, which were checked: encoded block by block."""
         encoded: list[list[NDArray[Any]]] = [[] for _ in self.indexes]
         for start in range(0, len(items), _BLOCK):
-            parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
+            with counted_from(start):
+                parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
             for collected, part in zip(encoded, parts, strict=True):
                 collected.append(part)
         indexes = (index.add(np.concatenate(parts)) for index, parts in zip(self.indexes, encoded, strict=True))
@@ -80,6 +83,16 @@ class Gallery:
         encoded = self.metric.encode_queries(queries, self.joint)
         hits = search_all(self.indexes, encoded, k)
         return Found(np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits]))
+
+
+@contextmanager
+def counted_from(start: int) -> Iterator[None]:
+    """Let an error about an item of a block that begins at ``start`` name its row among all."""
+    try:
+        yield
+    except OverflowedItemError as error:
+        row = start + error.row
+        raise OverflowedItemError(error.about(f"item {row}"), row) from error
 
 
 def _index(dimensions: int, metric: Metric, approximate: bool) -> Index:

@@ -147,7 +147,7 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
             f"Search needs a row of {dimensions} numbers for each {what}. Got shape {np.shape(vectors)} instead."
         )
     with np.errstate(over="ignore"):
-        rows = np.require(vectors, np.float32, "CAWE")  # the one form that passes are compiled for
+        rows = np.require(vectors, np.float32, ["C", "A", "W", "E"])  # the one form that passes are compiled for
     lengths = lengths_of(rows)
     wrong = np.flatnonzero(~(lengths < _LARGEST))
     if len(wrong):

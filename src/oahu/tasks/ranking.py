@@ -44,11 +44,18 @@ def ranked(
     return answer
 
 
-def first_k(found: Found, k: int, excluded: NDArray[np.int64]) -> Found:
-    """The first k in every space, without what is excluded: (n_queries, m) positions."""
-    if not excluded.shape[1]:
+def first_k(found: Found, k: int, excluded: NDArray[np.int64], n_items: int) -> Found:
+    """The first k in every space that are among the first ``n_items``, without what is excluded for a query.
+
+    ``excluded``, of shape (n_queries, m), are positions; negative ones are none.
+    """
+    out = found.positions >= n_items
+    if excluded.shape[1]:
+        queries = np.arange(len(excluded))[:, None] * (n_items + 1)  # tells apart what is excluded for each
+        there = (excluded >= 0) & (excluded < n_items)
+        out |= np.isin(found.positions + queries, (excluded + queries)[there])
+    if not out.any():
         return Found(found.positions[:, :, :k], found.distances[:, :, :k])
-    out = (found.positions[:, :, :, None] == excluded[None, :, None, :]).any(axis=3)
     order = np.argsort(out, axis=2, kind="stable")[:, :, :k]
     positions, distances = np.where(out, -1, found.positions), np.where(out, np.inf, found.distances)
     return Found(np.take_along_axis(positions, order, 2), np.take_along_axis(distances, order, 2))

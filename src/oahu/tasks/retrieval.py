@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,7 @@ from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.metrics import Metric, files
 from oahu.metrics.files import Content, storable
 from oahu.parameters import check_choice, check_integer
-from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, neighbour_scores
+from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, counted_from, neighbour_scores
 from oahu.tasks.ranking import first_k, ranked
 from oahu.tasks.results import Key, Neighbours, Result, Results
 
@@ -27,6 +28,7 @@ Combine = Literal["max", "sum"]
 
 _COMBINE: Final = get_args(Combine)
 _BLOCK = 4096  # queries answered at a time
+_ROOM = 2**20  # neighbours in each space that are found at a time
 _FEW = 1024  # items: not worth making anew
 _KEYS: Final = (str, int, np.integer)
 
@@ -66,7 +68,14 @@ class _Catalogue:
         """
         if self.n_present == self.n_added:
             return self.keys[: self.n_added], self.items[: self.n_added]
-        return list(self.places), self.items[list(self.places.values())]
+        there = self.places_there()
+        return list(there), self.items[list(there.values())]
+
+    def places_there(self) -> dict[Key, int]:
+        """``places``, without what a call that was interrupted left there. Only for who is writing."""
+        if len(self.places) == self.n_present:
+            return self.places
+        return {key: place for key, place in self.places.items() if place < self.n_added}
 
 
 @storable
@@ -135,7 +144,7 @@ class Retriever:
         return self._state.n_present
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str | int) and self._state.place(key) is not None
+        return _is_key(key) and self._state.place(key) is not None
 
     def __repr__(self) -> str:
         return f"<retriever of {len(self)} items by version {self.metric.version} of the metric>"
@@ -163,13 +172,20 @@ class Retriever:
         """Replace the features of items that are there. They count as added last."""
         with self._writing:
             names, items = self._checked(keys, X)
-            self._state = self._extended(self._reduced(self._state, names), names, items)
+            before = self._state
+            gone, others = before.places_of(names), _without(before, names)
+            after = self._extended(others, names, items)  # before anything is taken out: it may fail
+            self._state = replace(after, gallery=after.gallery.remove(gone))
+            self._compact()
         return self
 
     def remove(self, keys: Iterable[Key]) -> Self:
         """Remove items."""
         with self._writing:
-            self._state = self._reduced(self._state, _names(keys))
+            before, names = self._state, _names(keys)
+            gone, others = before.places_of(names), _without(before, names)
+            self._state = replace(others, gallery=before.gallery.remove(gone))
+            self._compact()
         return self
 
     def set_metric(self, metric: Metric) -> Self:
@@ -190,14 +206,14 @@ class Retriever:
 
     # -- searching ---------------------------------------------------------------------------------------
 
-    def search(self, x: ArrayLike, k: int = 10, exclude: Iterable[Key] = ()) -> Result:
+    def search(self, x: ArrayLike, k: int = 10, exclude: Key | Iterable[Key] | None = None) -> Result:
         """The k items that are most like a query, best first.
 
         Parameters
         ----------
         x : array-like of shape (n_features,)
         k : int, default=10
-        exclude : keys
+        exclude : key, or collection of keys, optional
             Items that are not to be found, such as the query itself.
         """
         query = as_array(x, "query")
@@ -206,10 +222,10 @@ class Retriever:
                 f"search takes one item of shape (n_features,). Got shape {query.shape} instead: search_batch "
                 "takes many."
             )
-        return self._search(self._state, query[None], k, [_names(exclude)])[0]
+        return self._search(self._state, query[None], k, [_excluded(exclude)])[0]
 
     def search_batch(
-        self, X: ArrayLike, k: int = 10, exclude: Sequence[Key | Iterable[Key] | None] | None = None
+        self, X: ArrayLike, k: int = 10, exclude: Iterable[Key | Iterable[Key] | None] | None = None
     ) -> Results:
         """The k items that are most like each of many queries.
 
@@ -220,26 +236,30 @@ class Retriever:
         exclude : sequence of n keys, None, or collections of keys
             For each query, what is not to be found.
         """
-        queries = as_array(X, "queries")
+        queries = as_array(X, "queries").copy()  # what is asked of the results later is about these
         if queries.ndim != 2:
             raise InvalidInputError(
                 f"search_batch takes items of shape (n, n_features). Got {queries.shape} instead."
             )
         excluded: list[list[Key]] = []
         if exclude is not None:
-            if len(exclude) != len(queries):
+            if isinstance(exclude, str | bytes | Set) or not isinstance(exclude, Iterable):
+                raise InvalidTypeError(
+                    f"exclude must be a sequence, with an entry for each query. Got {exclude!r}."
+                )
+            excluded = [_excluded(out) for out in exclude]
+            if len(excluded) != len(queries):
                 raise InvalidInputError(
                     f"exclude must say for each of the {len(queries)} queries what is not to be found. "
-                    f"Got {len(exclude)} instead."
+                    f"Got {len(excluded)} instead."
                 )
-            excluded = [[] if out is None else _names([out] if isinstance(out, _KEYS) else out) for out in exclude]
         return self._search(self._state, queries, k, excluded)
 
     def similar_to(self, key: Key, k: int = 10) -> Result:
         """The k items that are most like one that is there, without itself."""
-        state = self._state
-        (place,) = state.places_of([key])
-        return self._search(state, state.items[place : place + 1], k, [[key]])[0]
+        state, names = self._state, _names([key])
+        (place,) = state.places_of(names)
+        return self._search(state, state.items[place : place + 1], k, [names])[0]
 
     # -- files -------------------------------------------------------------------------------------------
 
@@ -283,19 +303,16 @@ class Retriever:
             table = np.empty((end + end // 2, items.shape[1]), state.items.dtype)
             table[:begin] = state.items[:begin]
         table[begin:end] = items
-        state.keys.extend(names)
-        state.places.update(zip(names, range(begin, end), strict=True))
-        return _Catalogue(gallery, state.keys, table, state.places, end, state.n_present + len(names))
+        places = state.places_there()
+        state.keys[begin:] = names
+        places.update(zip(names, range(begin, end), strict=True))
+        return _Catalogue(gallery, state.keys, table, places, end, state.n_present + len(names))
 
-    def _reduced(self, state: _Catalogue, names: list[Key]) -> _Catalogue:
-        """A state without some items; one whose memory is mostly of those that are gone is made anew."""
-        gone = state.places_of(names)
-        out = set(names)
-        places = {key: place for key, place in state.places.items() if key not in out}
-        less = replace(state, gallery=state.gallery.remove(gone), places=places, n_present=len(places))
-        if less.n_added <= max(_FEW, 2 * less.n_present):
-            return less
-        return self._catalogue(state.gallery.metric, *less.present())
+    def _compact(self) -> None:
+        """Make the state anew if its memory is mostly of items that are gone."""
+        state = self._state
+        if state.n_added > max(_FEW, 2 * state.n_present):
+            self._state = self._catalogue(state.gallery.metric, *state.present())
 
     def _checked(self, keys: Iterable[Key], X: ArrayLike) -> tuple[list[Key], NDArray[Any]]:
         names = _names(keys)
@@ -306,19 +323,36 @@ class Retriever:
 
     def _search(self, state: _Catalogue, queries: NDArray[Any], k: int, exclude: list[list[Key]]) -> Results:
         check_integer(self, "k", k, least=1)
-        places = [[place for key in keys if (place := state.place(key)) is not None] for keys in exclude]
-        excluded = _padded(places, len(queries))
+        state.gallery.metric.check_dense(queries)
+        found, ahead = _nearest(state, queries, k, exclude)
+        if ahead:
+            with self._writing:
+                state = self._state
+                found, _ = _nearest(state, queries, k, exclude)
         gallery = state.gallery
-        parts = []
-        for start in range(0, len(queries), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            found = gallery.search(queries[rows], min(k + excluded.shape[1], max(1, state.n_added)))
-            parts.append(first_k(found, k, excluded[rows]))
-        found = Found(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
         scores = neighbour_scores(found.distances, gallery.weights)
         positions, totals = ranked(found.positions, scores, k, self._combine == "sum")
         neighbours = Neighbours(gallery.names, found, scores, gallery.metric.measure == "l2")
         return Results(gallery.metric, queries, (state.keys, state.items), neighbours, positions, totals)
+
+
+def _nearest(state: _Catalogue, queries: NDArray[Any], k: int, exclude: list[list[Key]]) -> tuple[Found, bool]:
+    """The k nearest items in every space, and whether any were found that the state does not know yet.
+
+    These are left out. There are some in graphs, which change, while another thread is adding.
+    """
+    places = [[place for key in keys if (place := state.place(key)) is not None] for keys in exclude]
+    excluded = _padded(places, len(queries))
+    n_asked = min(k + excluded.shape[1], max(1, state.n_added))
+    step = max(1, min(_BLOCK, _ROOM // n_asked))
+    parts, ahead = [], False
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        with counted_from(start):
+            found = state.gallery.search(queries[rows], n_asked)
+        ahead |= bool((found.positions >= state.n_added).any())
+        parts.append(first_k(found, k, excluded[rows], state.n_added))
+    return Found(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))), ahead
 
 
 def _restored(
@@ -328,19 +362,42 @@ def _restored(
     return made.add(keys, items) if keys else made
 
 
+def _without(state: _Catalogue, names: list[Key]) -> _Catalogue:
+    """A state that does not know some items any more; its gallery still has them."""
+    out = set(names)
+    places = {key: place for key, place in state.places_there().items() if key not in out}
+    return replace(state, places=places, n_present=len(places))
+
+
+def _is_key(key: object) -> TypeGuard[Key]:
+    return isinstance(key, _KEYS) and not isinstance(key, bool)
+
+
 def _names(keys: Any) -> list[Key]:
     """Keys as a list, checked to be distinct strings or integers."""
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {keys!r} instead.")
-    names = [int(key) if isinstance(key, np.integer) else key for key in keys]
-    names = [str(key) if isinstance(key, np.str_) else key for key in names]
-    for at, key in enumerate(names):
-        if not isinstance(key, str | int) or isinstance(key, bool):
-            raise InvalidTypeError(f"A key must be a string or an integer. Got {key!r} at {at} instead.")
+    names = _plain(keys)
     if len(set(names)) < len(names):
-        twice = next(key for at, key in enumerate(names) if key in names[:at])
+        twice, _ = Counter(names).most_common(1)[0]
         raise InvalidInputError(f"Keys must be distinct. Got {twice!r} twice.")
     return names
+
+
+def _excluded(keys: Any) -> list[Key]:
+    """What is not to be found: nothing, one key, or some."""
+    return [] if keys is None else list(set(_plain([keys] if isinstance(keys, _KEYS) else keys)))
+
+
+def _plain(keys: Any) -> list[Key]:
+    """Keys as a list, checked to be strings or integers."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {keys!r} instead.")
+    names = list(keys)
+    for at, key in enumerate(names):
+        if not _is_key(key):
+            raise InvalidTypeError(f"A key must be a string or an integer. Got {key!r} at {at} instead.")
+    return [
+        int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, np.str_) else key for key in names
+    ]
 
 
 def _padded(rows: list[list[int]], n: int) -> NDArray[np.int64]:

@@ -1,0 +1,280 @@
+"""Speed and memory of search, as ratios against faiss, scikit-learn and plain matrix products in the same run.
+
+    make bench-search        (or: python benchmarks/search.py [--quick] [--items images.npy])
+
+Two threads, float32. Everything is measured in turns, medians are shown. The embeddings are OAHU's, six experts of 50
+dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as Fashion-MNIST),
+or of made-up ones, ten clusters on a plane of 40 dimensions, if there is none.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_pool] = "2"
+
+import argparse
+import platform
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import usearch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from sklearn import __version__ as sklearn_version
+from sklearn.neighbors import NearestNeighbors
+
+import oahu
+from oahu.tasks.ann import ApproximateIndex
+from oahu.tasks.gallery import Gallery
+from oahu.tasks.neighbors import ExactIndex, search_all
+
+console = Console(width=112)
+Floats = NDArray[np.float32]
+K = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the queries, fewer repeats: noisier")
+    parser.add_argument("--items", type=Path, help="images to embed: .npy, (n, n_features)")
+    options = parser.parse_args()
+    versions = f"faiss {faiss.__version__}, scikit-learn {sklearn_version}, usearch {usearch.__version__}"
+    console.print(f"[bold]{platform.machine()}, numpy {np.__version__}, {versions}[/bold]", highlight=False)
+    X = made_up() if options.items is None else np.load(options.items).reshape(-1, 784).astype(np.float32) / 255
+    metric = learned(X)
+    console.print(
+        f"six experts, weights {metric.metric_weights.round(2)}; {len(X):,} items of {X.shape[1]} features"
+    )
+    repeats = 3 if options.quick else 7
+    many_against_many(metric, X, 3_500 if options.quick else 35_000, 1 if options.quick else 3)
+    one_against_many(metric, X, repeats)
+    encoding_anew(metric, X, repeats)
+    approximately(metric, X)
+
+
+# -- data ------------------------------------------------------------------------------------------------
+
+
+def made_up() -> Floats:
+    rng = np.random.default_rng(0)
+    centres, plane = rng.normal(size=(10, 40)), rng.normal(size=(40, 784))
+    points = centres[np.arange(70_000) % 10] + rng.normal(size=(70_000, 40))
+    return np.asarray(points @ plane / 40 + rng.normal(size=(70_000, 784)) / 10, np.float32)
+
+
+def learned(X: Floats) -> Any:
+    """The metric after 10,000 triplets: of clusters that k-means finds, for want of labels."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    labels = MiniBatchKMeans(10, random_state=0, n_init=3).fit_predict(X[:10_000])
+    learner = oahu.OAHU(learning_rate=0.05, preprocessor=X[:10_000], random_state=0)
+    return learner.partial_fit(oahu.sample_triplets(labels, 10_000, random_state=0)).metric()
+
+
+# -- measuring -------------------------------------------------------------------------------------------
+
+
+def in_turns(repeats: int, **ways: Callable[[], Any]) -> dict[str, float]:
+    """Median seconds of each way, measured in turns so that a busy machine slows all of them."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def memory_of(way: Callable[[], Any]) -> float:
+    """MiB that a way needs at its peak beyond what is there before it, as the system counts them."""
+    done, peak = threading.Event(), [0]
+
+    def watch() -> None:
+        while not done.is_set():
+            peak[0] = max(peak[0], resident())
+            time.sleep(0.002)
+
+    before = resident()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    way()
+    done.set()
+    watcher.join()
+    return (max(peak[0], before) - before) / 2**20
+
+
+def resident() -> int:
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return int(status.read_text().split()[1]) * resource.getpagesize()
+
+
+def table(title: str, rows: Sequence[Sequence[str]], *columns: str) -> None:
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        shown.add_column(column, justify="left" if column == columns[0] else "right")
+    for row in rows:
+        shown.add_row(*row)
+    console.print(shown)
+
+
+# -- what is measured ------------------------------------------------------------------------------------
+
+
+def many_against_many(metric: Any, X: Floats, n_queries: int, repeats: int) -> None:
+    """35,000 queries against 35,000 items, in six spaces and by the joint vector."""
+    items, queries = X[:35_000], X[35_000 : 35_000 + n_queries]
+    spaces, asked = list(metric.embed(items)), list(metric.embed(queries))
+    joint, asked_joint = metric.transform(items), metric.transform(queries)
+    ours = [ExactIndex.empty(50).add(space) for space in spaces]
+    ours_joint = ExactIndex.empty(joint.shape[1]).add(joint)
+    flat = [faiss_flat(space) for space in spaces]
+    brute = [NearestNeighbors(n_neighbors=K, algorithm="brute").fit(space) for space in spaces]
+    flat_joint = faiss_flat(joint)
+    search_all(ours, [vectors[:4] for vectors in asked], K)  # compiles
+    ours_joint.search(asked_joint[:4], K)
+    seconds = in_turns(
+        repeats,
+        oahu=lambda: search_all(ours, asked, K),
+        faiss=lambda: [index.search(vectors, K) for index, vectors in zip(flat, asked, strict=True)],
+        sklearn=lambda: [one.kneighbors(vectors) for one, vectors in zip(brute, asked, strict=True)],
+        joint=lambda: ours_joint.search(asked_joint, K),
+        faiss_joint=lambda: flat_joint.search(asked_joint, K),
+    )
+    rows = [
+        row("oahu, six spaces", seconds["oahu"], n_queries, seconds["oahu"]),
+        row("faiss IndexFlatL2, six spaces", seconds["faiss"], n_queries, seconds["oahu"]),
+        row("scikit-learn brute force, six spaces", seconds["sklearn"], n_queries, seconds["oahu"]),
+        row("oahu, joint vector", seconds["joint"], n_queries, seconds["oahu"]),
+        row("faiss IndexFlatL2, joint vector", seconds["faiss_joint"], n_queries, seconds["oahu"]),
+    ]
+    title = f"\n{n_queries:,} queries against {len(items):,} items, k={K}, two threads"
+    table(title, rows, "", "seconds", "µs a query", "times oahu's six spaces")
+    console.print(
+        f"oahu's joint search is {seconds['oahu'] / seconds['joint']:.2f} times as fast as its six spaces"
+    )
+    needed = memory_of(lambda: search_all(ours, asked, K))
+    joint_needed = memory_of(lambda: ours_joint.search(asked_joint, K))
+    stored = sum(space.nbytes for space in spaces) / 2**20
+    console.print(
+        f"memory beyond the {stored:.0f} MiB of embeddings: {needed:.0f} MiB in six spaces, {joint_needed:.0f} MiB joint"
+    )
+    agree(ours, flat, asked)
+
+
+def agree(ours: Sequence[ExactIndex], flat: Sequence[Any], asked: Sequence[Floats]) -> None:
+    """How often the k-th distance that was found is as small as the other one's, both measured in float64."""
+    for name, index, other, vectors in zip(
+        ("E_0", "E_5"), (ours[0], ours[-1]), (flat[0], flat[-1]), (asked[0], asked[-1]), strict=True
+    ):
+        positions = index.search(vectors[:500], K).positions
+        theirs = other.search(vectors[:500], K)[1]
+        console.print(
+            f"{name}: faiss finds the same items in the same order for {(positions == theirs).all(axis=1).mean():.1%} of queries"
+        )
+
+
+def row(name: str, seconds: float, n: int, unit: float) -> list[str]:
+    return [name, f"{seconds:.2f}", f"{seconds / n * 1e6:.0f}", f"{seconds / unit:.2f}"]
+
+
+def faiss_flat(vectors: Floats) -> Any:
+    index = faiss.IndexFlatL2(vectors.shape[1])
+    index.add(vectors)
+    return index
+
+
+def one_against_many(metric: Any, X: Floats, repeats: int) -> None:
+    """One query at a time against 65,000 items, against a plain matrix-vector product over the same bytes."""
+    items, queries = X[:65_000], X[65_000:]
+    spaces, joint = list(metric.embed(items)), metric.transform(items)
+    side_by_side = np.concatenate(spaces, axis=1)  # all six spaces in one row: what a plain product reads fastest
+    ours = [ExactIndex.empty(50).add(space) for space in spaces]
+    ours_joint = ExactIndex.empty(joint.shape[1]).add(joint)
+    asked, asked_joint = metric.embed(queries[:50]), metric.transform(queries[:50])
+    vectors = np.concatenate(list(asked), axis=1)
+    search_all(ours, [vector[:1] for vector in asked], K)
+    ours_joint.search(asked_joint[:1], K)
+    seconds = in_turns(
+        repeats * 3,
+        six=lambda: [search_all(ours, list(asked[:, i : i + 1]), K) for i in range(50)],
+        joint=lambda: [ours_joint.search(asked_joint[i : i + 1], K) for i in range(50)],
+        product=lambda: [side_by_side @ vector for vector in vectors],
+        products=lambda: [
+            space @ vector for i in range(50) for space, vector in zip(spaces, asked[:, i], strict=True)
+        ],
+    )
+    bound = seconds["product"]
+    names = {
+        "six": "oahu, six spaces",
+        "joint": "oahu, joint vector",
+        "product": "one product with all 300 dimensions",
+        "products": "six products with 50 dimensions each",
+    }
+    rows = [[names[name], f"{taken / 50 * 1e3:.2f}", f"{taken / bound:.2f}"] for name, taken in seconds.items()]
+    table("\nOne query against 65,000 items, k=5, two threads", rows, "", "ms a query", "times the product")
+    console.print(f"oahu's joint search is {seconds['six'] / seconds['joint']:.2f} times as fast as its six spaces")
+
+
+def encoding_anew(metric: Any, X: Floats, repeats: int) -> None:
+    """65,000 items under a new metric, as a retriever does it, against the matrix products this needs."""
+    items = X[:65_000]
+
+    def products() -> None:
+        for start in range(0, len(items), 4096):
+            hidden = items[start : start + 4096]
+            hidden @ metric.embedding_weights[0].T
+            for weights, outputs in zip(metric.hidden_weights, metric.embedding_weights[1:], strict=True):
+                hidden = hidden @ weights.T
+                hidden @ outputs.T
+
+    Gallery.empty(metric).add(items)
+    seconds = in_turns(
+        repeats,
+        products=products,
+        six=lambda: Gallery.empty(metric).add(items),
+        joint=lambda: Gallery.empty(metric, "joint").add(items),
+    )
+    names = {
+        "products": "the matrix products alone",
+        "six": "encoded, normalised and indexed in six spaces",
+        "joint": "encoded, normalised and indexed by the joint vector",
+    }
+    rows = [[names[n], f"{taken:.3f}", f"{taken / seconds['products']:.2f}"] for n, taken in seconds.items()]
+    table("\nEncoding 65,000 x 784 items anew, two threads", rows, "", "seconds", "times the products")
+
+
+def approximately(metric: Any, X: Floats) -> None:
+    """usearch instead of exact search, by the joint vector: what it gains and what it misses."""
+    joint, asked = metric.transform(X[:65_000]), metric.transform(X[65_000:66_000])
+    exact = ExactIndex.empty(joint.shape[1]).add(joint)
+    start = time.perf_counter()
+    graph = ApproximateIndex.empty(joint.shape[1]).add(joint)
+    building = time.perf_counter() - start
+    truth, found = exact.search(asked, 10).positions, graph.search(asked, 10).positions
+    recall = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(truth, found, strict=True)])
+    seconds = in_turns(
+        3,
+        exact=lambda: [exact.search(asked[i : i + 1], 10) for i in range(200)],
+        graph=lambda: [graph.search(asked[i : i + 1], 10) for i in range(200)],
+    )
+    rows = [
+        ["exact", "-", "1.000", f"{seconds['exact'] / 200 * 1e3:.2f}"],
+        ["usearch", f"{building:.1f}", f"{recall:.3f}", f"{seconds['graph'] / 200 * 1e3:.2f}"],
+    ]
+    table("\nExact and approximate, 65,000 joint vectors", rows, "", "seconds to build", "recall@10", "ms a query")
+
+
+if __name__ == "__main__":
+    main()

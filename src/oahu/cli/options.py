@@ -1,0 +1,46 @@
+"""What the commands ask for in the same words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["KINDS", "Combine", "Features", "Json", "Labels", "Model", "QueryLabels", "Rule", "Target"]
+__all__ += ["Vote", "Voting"]
+
+
+class Vote(StrEnum):
+    experts = "experts"
+    joint = "joint"
+
+
+class Combine(StrEnum):
+    max = "max"
+    sum = "sum"
+
+
+class Rule(StrEnum):
+    vote = "vote"
+    mean = "mean"
+
+
+class Target(StrEnum):
+    accuracy = "accuracy"
+    f1 = "f1"
+    eer = "eer"
+
+
+KINDS = ".npy, .npz, .csv, .parquet"
+
+Model = Annotated[Path, typer.Option(help="A learner or a metric, as train and save() write them.")]
+Features = Annotated[Path | None, typer.Option(help=f"The items that ids are of ({KINDS}).")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="The items' labels (.npy, .txt, .csv), in place of those in their own file."),
+]
+QueryLabels = Annotated[Path | None, typer.Option(help="The queries' labels, likewise.")]
+Voting = Annotated[Vote, typer.Option(help="Ask every expert, or their joint vectors in one search.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]

@@ -1,0 +1,318 @@
+"""`oahu compare` answers as the library does, about two items and about streams of pairs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+from typer.testing import CliRunner
+
+import oahu
+from oahu import Comparator, Pair, Triplet
+from oahu.cli import app
+
+runner = CliRunner()
+DIGITS, LABELS = load_digits(return_X_y=True)
+ITEMS, CLASSES = DIGITS[:200] / 16, LABELS[:200]
+IDS = [f"d{row}" for row in range(200)]
+ROWS, SAME = oahu.sample_pairs(CLASSES, 300, random_state=0)
+OTHER_ROWS, OTHER_SAME = oahu.sample_pairs(CLASSES, 400, random_state=1)
+NAMED = [Pair(IDS[a], IDS[b], bool(same > 0)) for (a, b), same in zip(ROWS, SAME, strict=True)]
+OTHERS = [Pair(IDS[a], IDS[b], bool(same > 0)) for (a, b), same in zip(OTHER_ROWS, OTHER_SAME, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models, items and pairs."""
+    folder = tmp_path_factory.mktemp("compare")
+    learner = oahu.OAHU(n_layers=2, hidden_size=20, embedding_size=10, preprocessor=ITEMS, random_state=0)
+    learner.partial_fit(oahu.sample_triplets(CLASSES, 300, random_state=0)).save(folder / "oahu.oahu")
+    oahu.EuclideanMetric(64).save(folder / "euclidean.oahu")
+    oahu.CosineMetric(64).save(folder / "cosine.oahu")
+    np.savez(folder / "items.npz", X=ITEMS, ids=np.array(IDS))
+    oahu.write_stream(folder / "pairs.csv", NAMED)
+    oahu.write_stream(folder / "others.jsonl", OTHERS)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """To work in."""
+    monkeypatch.chdir(made)
+    return made
+
+
+def compare(*arguments: str, model: str = "oahu.oahu", stdin: str | None = None) -> Any:
+    return runner.invoke(app, ["compare", "--model", model, *arguments], input=stdin, catch_exceptions=False)
+
+
+def answered(*arguments: str, model: str = "oahu.oahu", stdin: str | None = None) -> Any:
+    """What is said as JSON, and nothing beside it."""
+    result = compare("--features", "items.npz", *arguments, "--json", model=model, stdin=stdin)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout, parse_constant=pytest.fail)
+
+
+def metric(model: str = "oahu.oahu") -> Any:
+    loaded = oahu.load(model)
+    return loaded.metric() if model == "oahu.oahu" else loaded
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet"])
+def test_two_ids_are_compared_as_the_library_does(folder: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"items.{kind}"
+    if kind == "npy":
+        np.save(path, ITEMS)
+    elif kind == "npz":
+        np.savez(path, X=ITEMS)
+    elif kind == "csv":
+        header = ",".join(f"pixel{place}" for place in range(64))
+        np.savetxt(path, ITEMS, delimiter=",", header=header, comments="", fmt="%r")
+    else:
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"vector": list(ITEMS)}), path)
+    result = compare("--features", str(path), "3", "13", "--json")
+    (pair,) = json.loads(result.stdout)["pairs"]
+    found = Comparator(metric()).compare(ITEMS[3], ITEMS[13])
+    assert (pair["first"], pair["second"], pair["answer"]) == (3, 13, found.answer)
+    assert pair["probability"] == pytest.approx(found.probability)
+    assert pair["score"] == pytest.approx(found.score)
+    assert pair["same"] is None
+
+
+def test_scores_and_answers_are_what_distances_say(folder: Path) -> None:
+    pairs = answered("--pairs", "pairs.csv", "--threshold", "2.5", "--band", "0.5", model="euclidean.oahu")["pairs"]
+    apart = np.linalg.norm(ITEMS[ROWS[:, 0]] - ITEMS[ROWS[:, 1]], axis=1)
+    np.testing.assert_allclose([pair["score"] for pair in pairs], -apart, rtol=1e-5)
+    words = np.select([apart < 2, apart >= 3], ["yes", "no"], "unknown").tolist()
+    assert [pair["answer"] for pair in pairs] == words
+    assert [pair["same"] for pair in pairs] == [pair.same for pair in NAMED]
+
+
+def test_the_rule_is_the_librarys(folder: Path) -> None:
+    pairs = answered("--pairs", "pairs.csv", "--rule", "mean")["pairs"]
+    comparator = Comparator(metric(), rule="mean", preprocessor=ITEMS)
+    assert [pair["answer"] for pair in pairs] == comparator.predict(ROWS).tolist()
+    np.testing.assert_allclose([pair["score"] for pair in pairs], comparator.decision_function(ROWS))
+
+
+# -- streams of pairs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "first,second\nd1,d2\n\nd3,d4\n",
+        "second,note,first\r\nd2,x,d1\r\nd4,y,d3\r\n",
+        "\ufefffirst\tsecond\nd1\td2\nd3\td4",
+        '{"first": "d1", "second": "d2"}\n{"first": "d3", "second": "d4", "same": null}\n',
+        '["d1", "d2"]\n\n["d3", "d4"]',
+    ],
+)
+def test_pairs_need_no_answers(folder: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "open.txt").write_bytes(text.encode())
+    said = answered("--pairs", str(tmp_path / "open.txt"))
+    assert [(pair["first"], pair["second"], pair["same"]) for pair in said["pairs"]] == [
+        ("d1", "d2", None),
+        ("d3", "d4", None),
+    ]
+    assert said["quality"] is None
+    assert [pair["answer"] for pair in said["pairs"]] == Comparator(metric(), preprocessor=ITEMS).predict(
+        [[1, 2], [3, 4]]
+    ).tolist()
+
+
+def test_answers_may_be_known_of_some(folder: Path) -> None:
+    lines = '["d1", "d2"]\n["d3", "d4", false]\n{"first": "d0", "second": "d10", "same": true}\n'
+    said = answered("--pairs", "-", stdin=lines)
+    assert [pair["same"] for pair in said["pairs"]] == [None, False, True]
+    assert said["quality"]["n_pairs"] == 2
+
+
+def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
+    values = [Pair(ITEMS[a], ITEMS[b], bool(same > 0)) for (a, b), same in zip(ROWS[:9], SAME, strict=False)]
+    for name in ("values.jsonl", "values.csv"):
+        oahu.write_stream(tmp_path / name, values)
+        result = compare("--pairs", str(tmp_path / name), "--json")
+        scores = [pair["score"] for pair in json.loads(result.stdout)["pairs"]]
+        np.testing.assert_allclose(scores, Comparator(metric(), preprocessor=ITEMS).decision_function(ROWS[:9]))
+
+
+def test_a_triplet_is_its_two_pairs(folder: Path, tmp_path: Path) -> None:
+    oahu.write_stream(tmp_path / "triplets.csv", [Triplet("d0", "d10", "d1")])
+    pairs = answered("--pairs", str(tmp_path / "triplets.csv"))["pairs"]
+    assert [(pair["first"], pair["second"], pair["same"]) for pair in pairs] == [
+        ("d0", "d10", True),
+        ("d0", "d1", False),
+    ]
+
+
+# -- how good it is --------------------------------------------------------------------------------------
+
+
+def test_quality_is_what_counting_says(folder: Path) -> None:
+    said = answered("--pairs", "pairs.csv", "--threshold", "2.5", "--band", "0.5", model="euclidean.oahu")
+    apart = np.linalg.norm(ITEMS[ROWS[:, 0]] - ITEMS[ROWS[:, 1]], axis=1)
+    known = (apart < 2) | (apart >= 3)
+    quality = said["quality"]
+    assert quality["unknown"] == pytest.approx(np.mean(~known))
+    assert quality["accuracy"] == pytest.approx(np.mean((apart < 2)[known] == (SAME > 0)[known]))
+    assert quality["auc"] == pytest.approx(roc_auc_score(SAME, -apart))
+    far, frr = max(
+        ((np.mean(apart[SAME < 0] <= t), np.mean(apart[SAME > 0] > t)) for t in apart),
+        key=lambda r: -abs(r[0] - r[1]),
+    )
+    assert abs(quality["eer"] - (far + frr) / 2) < 0.02
+    strictest = np.sort(apart[SAME < 0])[int(0.01 * np.sum(SAME < 0))]
+    assert quality["tar@far=0.01"] == pytest.approx(np.mean(apart[SAME > 0] < strictest))
+
+
+def test_a_rate_that_there_are_too_few_pairs_for_is_null(folder: Path) -> None:
+    assert answered("--pairs", "pairs.csv")["quality"]["tar@far=0.001"] is None
+
+
+def test_pairs_of_one_kind_have_an_accuracy_and_no_curve(folder: Path) -> None:
+    quality = answered("--pairs", "-", stdin='["d0", "d10", true]')["quality"]
+    assert quality["accuracy"] in (0, 1)
+    assert quality["auc"] is quality["eer"] is None
+
+
+# -- thresholds ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        ((), {"target": "accuracy"}),
+        (("--target", "f1"), {"target": "f1"}),
+        (("--target", "eer"), {"target": "eer"}),
+        (("--target-far", "0.05"), {"target_far": 0.05}),
+        (("--target-far", "0.05", "--target-frr", "0.02"), {"target_far": 0.05, "target_frr": 0.02}),
+    ],
+)
+def test_calibration_is_the_librarys_and_can_be_kept(
+    folder: Path, tmp_path: Path, options: tuple[str, ...], target: dict[str, Any]
+) -> None:
+    kept = tmp_path / "kept.oahu"
+    said = answered("--pairs", "pairs.csv", "--calibrate", "others.jsonl", *options, "--save", str(kept))
+    comparator = Comparator(metric(), preprocessor=ITEMS).calibrate(OTHER_ROWS, OTHER_SAME, **target)
+    assert (said["yes_below"], said["no_from"]) == pytest.approx((comparator.yes_below_, comparator.no_from_))
+    assert [pair["answer"] for pair in said["pairs"]] == comparator.predict(ROWS).tolist()
+    assert said["calibration"]["n_pairs"] == 400
+    again = answered("--pairs", "pairs.csv", model=str(kept))
+    assert again["pairs"] == said["pairs"]
+    assert again["calibration"] is None
+
+
+def test_calibration_alone_says_where_the_threshold_is(folder: Path) -> None:
+    result = compare("--features", "items.npz", "--calibrate", "others.jsonl", model="euclidean.oahu")
+    comparator = Comparator(metric("euclidean.oahu"), preprocessor=ITEMS)
+    comparator.calibrate(OTHER_ROWS, OTHER_SAME, target="accuracy")
+    assert f"{comparator.yes_below_:.4f}" in result.stdout
+    assert "400 pairs" in result.stdout
+
+
+def test_a_threshold_that_is_no_number_of_json_is_null(folder: Path) -> None:
+    pairs = '["d0", "d0", false]\n["d0", "d10", true]\n'
+    said = answered("d0", "d10", "--calibrate", "-", "--target-far", "0", stdin=pairs)
+    assert said["yes_below"] is None
+    assert said["pairs"][0]["answer"] == "no"
+
+
+def test_what_is_given_goes_before_what_was_calibrated(folder: Path, tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept.oahu")
+    answered("--calibrate", "others.jsonl", "--save", kept, "--rule", "mean", model="cosine.oahu")
+    said = answered("d0", "d1", "--threshold", "0.3", model=kept)
+    assert (said["yes_below"], said["no_from"], said["rule"]) == (0.3, 0.3, "mean")
+    band = answered("d0", "d1", "--band", "0.1", model=kept)
+    comparator = oahu.load(kept)
+    assert band["yes_below"] == pytest.approx(comparator.yes_below_ - 0.1)
+    refused = compare("--features", "items.npz", "d0", "d1", "--rule", "vote", model=kept)
+    assert refused.exit_code == 1
+    assert "--calibrate" in refused.stderr
+
+
+# -- tables, pictures, errors ----------------------------------------------------------------------------
+
+
+def test_the_table_shows_as_many_pairs_as_asked(folder: Path) -> None:
+    result = compare("--features", "items.npz", "--pairs", "pairs.csv", "--limit", "2")
+    assert result.exit_code == 0
+    rows = [line.split()[:2] for line in result.stdout.splitlines() if line.startswith("d")]
+    assert rows == [list(pair[:2]) for pair in NAMED[:2]]
+    for word in ("2 of 300 pairs are shown", "truth", "accuracy", "AUC", "EER", "TAR@FAR=0.01", "0.5500"):
+        assert word in result.stdout
+    assert "TAR@FAR=0.001" not in result.stdout
+
+
+def test_a_roc_curve_is_drawn(folder: Path, tmp_path: Path) -> None:
+    result = compare("--features", "items.npz", "--pairs", "pairs.csv", "--roc", str(tmp_path / "roc.png"))
+    assert result.exit_code == 0
+    assert (tmp_path / "roc.png").read_bytes().startswith(b"\x89PNG")
+
+
+F = ("--features", "items.npz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        ((*F,), None, "nothing to compare"),
+        ((*F, "d1"), None, "Two ids are compared. Got 1"),
+        ((*F, "d1", "d2", "--pairs", "pairs.csv"), None, "not both"),
+        (("d1", "d2"), None, "--features"),
+        ((*F, "d1", "nobody"), None, "items.npz: There is no item 'nobody'"),
+        ((*F, "--pairs", "none.csv"), None, "none.csv"),
+        ((*F, "--pairs", "-"), "", "standard input has no pairs"),
+        (
+            (*F, "--pairs", "-"),
+            '["d1", "d2"]\n["d1", "nobody"]',
+            "standard input, line 2: There is no item 'nobody'",
+        ),
+        ((*F, "--pairs", "-"), "left,right\nd1,d2", "line 1: the first line must be a header"),
+        ((*F, "--pairs", "-"), '["d1"', "line 1: not valid JSON"),
+        ((*F, "--pairs", "-"), "[[1.0], [2.0]]", "line 1: the items have 1 features"),
+        ((*F, "--pairs", "-"), f'["d1", "d2"]\n[{[0.0] * 64}, {[0.0] * 64}]', "all be by id, or all by value"),
+        (("--pairs", "pairs.csv"), None, "pairs.csv, line 2: the pair is by id"),
+        ((*F, "d1", "d2", "--target", "f1"), None, "--calibrate FILE"),
+        ((*F, "--calibrate", "others.jsonl", "--threshold", "1"), None, "not both"),
+        ((*F, "--calibrate", "-"), '["d1", "d2"]', "It says so of none"),
+        ((*F, "--calibrate", "-"), '["d1", "d2", true]', "needs similar and dissimilar pairs"),
+        ((*F, "--calibrate", "others.jsonl", "--target-frr", "0.1"), None, "target_far"),
+        ((*F, "d1", "d2", "--roc", "roc.png"), None, "--pairs"),
+        ((*F, "--pairs", "pairs.csv", "--roc", "roc.xyz"), None, "roc.xyz cannot be drawn"),
+        ((*F, "--pairs", "pairs.csv", "--save", "no/where.oahu"), None, "There is no folder"),
+        ((*F, "d1", "d2", "--band", "-1"), None, "'band'"),
+    ],
+)
+def test_what_is_wrong_is_said(folder: Path, arguments: tuple[str, ...], stdin: str | None, said: str) -> None:
+    result = compare(*arguments, stdin=stdin)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_metric_without_bound_asks_for_a_threshold(folder: Path) -> None:
+    result = compare(*F, "d1", "d2", model="euclidean.oahu")
+    assert result.exit_code == 1
+    assert "euclidean.oahu" in result.stderr
+    assert "--threshold" in result.stderr
+
+
+def test_info_describes_a_comparator(folder: Path, tmp_path: Path) -> None:
+    Comparator(metric(), threshold=0.4).save(tmp_path / "kept.oahu")
+    result = runner.invoke(app, ["info", str(tmp_path / "kept.oahu")])
+    assert result.exit_code == 0
+    for word in ("Comparator", "EnsembleMetric", "threshold", "0.4"):
+        assert word in result.stdout
