@@ -2,9 +2,9 @@
 
     make bench-search        (or: python benchmarks/search.py [--quick] [--items images.npy])
 
-Two threads, float32. Everything is measured in turns, medians are shown. The embeddings are OAHU's, six experts of 50
-dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as Fashion-MNIST),
-or of made-up ones, ten clusters on a plane of 40 dimensions, if there is none.
+Two threads, float32. Everything is measured in turns, medians are shown. The embeddings are OAHU's, six experts
+of 50 dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as
+Fashion-MNIST), or of made-up ones, ten clusters on a plane of 40 dimensions, if there is none.
 """
 
 from __future__ import annotations

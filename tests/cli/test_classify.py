@@ -20,7 +20,7 @@ runner = CliRunner()
 DIGITS, LABELS = load_digits(return_X_y=True)
 ITEMS, QUERIES = DIGITS[:200] / 16, DIGITS[200:260] / 16
 CLASSES, TRUTH = LABELS[:200], LABELS[200:260]
-WORDS = np.array("zero one two three four five six seven eight nine".split())
+WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
 def write(path: Path, X: Any, y: Any = None, prefix: str = "") -> None:

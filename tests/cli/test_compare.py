@@ -76,7 +76,7 @@ def test_two_ids_are_compared_as_the_library_does(folder: Path, tmp_path: Path, 
         np.savez(path, X=ITEMS)
     elif kind == "csv":
         header = ",".join(f"pixel{place}" for place in range(64))
-        np.savetxt(path, ITEMS, delimiter=",", header=header, comments="", fmt="%r")
+        np.savetxt(path, ITEMS, delimiter=",", header=header, comments="", fmt="%.17g")
     else:
         import pyarrow
         import pyarrow.parquet
@@ -289,11 +289,15 @@ F = ("--features", "items.npz")
         ((*F, "--calibrate", "others.jsonl", "--threshold", "1"), None, "not both"),
         ((*F, "--calibrate", "-"), '["d1", "d2"]', "It says so of none"),
         ((*F, "--calibrate", "-"), '["d1", "d2", true]', "needs similar and dissimilar pairs"),
-        ((*F, "--calibrate", "others.jsonl", "--target-frr", "0.1"), None, "target_far"),
+        ((*F, "--calibrate", "others.jsonl", "--target-frr", "0.1"), None, "--target-frr goes together with"),
+        ((*F, "--calibrate", "others.jsonl", "--target", "f1", "--target-far", "0.1"), None, "one target"),
+        ((*F, "--calibrate", "others.jsonl", "--target-far", "2"), None, "in [0, 1]"),
+        ((*F, "--pairs", "-", "--calibrate", "-"), "", "cannot both be standard input"),
+        ((*F, "--pairs", "-", "--roc", "roc.png"), '["d1", "d2", true]', "standard input: A receiver operating"),
         ((*F, "d1", "d2", "--roc", "roc.png"), None, "--pairs"),
         ((*F, "--pairs", "pairs.csv", "--roc", "roc.xyz"), None, "roc.xyz cannot be drawn"),
         ((*F, "--pairs", "pairs.csv", "--save", "no/where.oahu"), None, "There is no folder"),
-        ((*F, "d1", "d2", "--band", "-1"), None, "'band'"),
+        ((*F, "d1", "d2", "--band", "-1"), None, "error: The 'band' parameter"),
     ],
 )
 def test_what_is_wrong_is_said(folder: Path, arguments: tuple[str, ...], stdin: str | None, said: str) -> None:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from oahu import BilinearMetric, EuclideanMetric, Evidence, Match, Result, Results, Retriever
 from oahu.tasks import results as results_module
+from oahu.tasks.results import Key
 
 RNG = np.random.default_rng(5)
 ITEMS = RNG.integers(-9, 10, (8, 3)).astype(float)
 QUERIES = RNG.integers(-9, 10, (5, 3)).astype(float)
-KEYS = [f"item {n}" for n in range(len(ITEMS))]
+KEYS: list[Key] = [f"item {n}" for n in range(len(ITEMS))]
 UNLIKE = BilinearMetric(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [3.0, 0.0, 1.0]]), normalize=False, version=4)
 
 
@@ -24,7 +25,7 @@ def euclidean() -> Retriever:
     return Retriever(EuclideanMetric(3, "float64", version=7)).add(KEYS, ITEMS)
 
 
-def by_subtraction(query: NDArray[Any], key: str) -> float:
+def by_subtraction(query: NDArray[Any], key: Any) -> float:
     return float(np.sqrt(np.sum((query - ITEMS[KEYS.index(key)]) ** 2)))
 
 

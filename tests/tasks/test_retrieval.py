@@ -260,7 +260,7 @@ def test_evidence_comes_strongest_first() -> None:
 @pytest.mark.parametrize("name", [name for name in METRICS if METRICS[name].measure == "l2"])
 def test_the_distance_of_a_match_is_the_metrics(name: str) -> None:
     metric: Any = METRICS[name]
-    items = np.random.default_rng(0).normal(size=(20, 3))
+    items: Any = np.random.default_rng(0).normal(size=(20, 3))
     result = filled(metric, items).search(items[3] * 2, k=5)
     expected = [metric.distance(items[3] * 2, items[match.key]) for match in result]
     rel = 1e-12 if metric.dtype == np.float64 else 1e-5
@@ -269,7 +269,8 @@ def test_the_distance_of_a_match_is_the_metrics(name: str) -> None:
 
 @every_metric
 def test_the_similarity_of_a_match_is_the_metrics_score_from_the_query_to_the_item(name: str) -> None:
-    metric, items = METRICS[name], np.random.default_rng(0).normal(size=(20, 3))
+    metric = METRICS[name]
+    items: Any = np.random.default_rng(0).normal(size=(20, 3))
     result = filled(metric, items).search(items[3] * 2, k=5)
     expected = [metric.score(items[3] * 2, items[match.key]) for match in result]
     rel = 1e-12 if metric.dtype == np.float64 else 1e-5
@@ -296,7 +297,7 @@ def test_a_query_may_be_a_list_of_integers() -> None:
 
 
 def test_k_may_be_numpys() -> None:
-    retriever = filled(EuclideanMetric(3), np.eye(3))
+    retriever: Any = filled(EuclideanMetric(3), np.eye(3))
     assert retriever.search([0, 2, 0], k=np.int64(2)) == retriever.search([0, 2, 0], k=2)
 
 
@@ -382,7 +383,8 @@ def test_exclusions_come_in_many_forms(exclude: Any) -> None:
 
 
 def test_an_excluded_number_may_be_numpys() -> None:
-    assert filled(EuclideanMetric(3), np.eye(3)).search([0, 1, 0], exclude=np.int64(1)).keys == [0, 2]
+    retriever: Any = filled(EuclideanMetric(3), np.eye(3))
+    assert retriever.search([0, 1, 0], exclude=np.int64(1)).keys == [0, 2]
 
 
 def test_all_may_be_excluded() -> None:
@@ -398,7 +400,7 @@ def test_similar_to_an_item_is_a_search_for_it_without_itself(
 
 
 def test_similar_to_takes_numpys_keys() -> None:
-    retriever = filled(EuclideanMetric(3), np.eye(3))
+    retriever: Any = filled(EuclideanMetric(3), np.eye(3))
     assert retriever.similar_to(np.int64(2)) == retriever.similar_to(2)
 
 
@@ -594,7 +596,9 @@ def test_changes_return_the_retriever() -> None:
     )
 
 
-def test_a_change_that_is_interrupted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Retriever:
+    """One with items "a" and "c", to which "x" and "y" were not added in the end."""
+
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -603,10 +607,19 @@ def test_a_change_that_is_interrupted_leaves_nothing(monkeypatch: pytest.MonkeyP
         patch.setattr(retrieval, "_Catalogue", interrupt)  # the last thing that happens
         with pytest.raises(KeyboardInterrupt):
             retriever.add(["x", "y"], np.eye(3)[:2])
-    retriever.add(["d", "e"], 2 * np.eye(3)[1:])
+    return retriever
+
+
+def test_a_change_that_is_interrupted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    retriever = interrupted(monkeypatch)
+    assert (retriever.keys, len(retriever), "x" in retriever) == (["a", "c"], 2, False)
+    assert retriever.search(QUERY) == Retriever(EuclideanMetric(3)).add(["a", "c"], np.eye(3)[[0, 2]]).search(QUERY)
+
+
+def test_after_a_change_that_was_interrupted_everything_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    retriever = interrupted(monkeypatch).add(["d", "e"], 2 * np.eye(3)[1:])
     new = Retriever(EuclideanMetric(3)).add(["a", "c", "d", "e"], [*np.eye(3)[[0, 2]], *2 * np.eye(3)[1:]])
-    assert retriever.keys == new.keys
-    assert "x" not in retriever
+    assert (retriever.keys, len(retriever), "x" in retriever) == (new.keys, 4, False)
     assert retriever.search(QUERY) == new.search(QUERY)
 
 
@@ -648,7 +661,7 @@ def small() -> Retriever:
     return Retriever(EuclideanMetric(3)).add(["a", "b", 3], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
 
 
-Call = Callable[[Retriever], object]
+Call = Callable[[Any], object]
 NAN = [[0.0, np.nan, 0.0]]
 
 WRONG: dict[str, tuple[Call, str]] = {
@@ -677,7 +690,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     "search wrong features": (lambda r: r.search([1, 2]), "X has 2 features, but .* 3"),
     "search NaN": (lambda r: r.search(NAN[0]), "NaN"),
     "search for 0": (lambda r: r.search(QUERY, k=0), "'k' parameter of Retriever .* at least 1. Got 0"),
-    "search for 2.0": (lambda r: r.search(QUERY, k=2.0), "'k' parameter .* Got 2.0"),  # type: ignore[arg-type]
+    "search for 2.0": (lambda r: r.search(QUERY, k=2.0), "'k' parameter .* Got 2.0"),
     "search one of many": (lambda r: r.search_batch(QUERY), r"shape \(n, n_features\)"),
     "search for none": (lambda r: r.search_batch(np.empty((0, 3))), "at least one"),
     "search many for 0": (lambda r: r.search_batch(np.eye(3), k=0), "'k' parameter .* Got 0"),
@@ -686,7 +699,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     "similar to 0": (lambda r: r.similar_to("a", k=0), "'k' parameter .* Got 0"),
 }
 
-WRONG_TYPES: dict[str, tuple[Callable[[Any], object], str]] = {
+WRONG_TYPES: dict[str, tuple[Call, str]] = {
     "one string as keys": (lambda r: r.add("x", np.eye(3)[:1]), "sequence of strings or integers. Got 'x'"),
     "one number as keys": (lambda r: r.remove(3), "sequence of strings or integers. Got 3"),
     "floats as keys": (lambda r: r.add(["x", 1.5], np.eye(3)[:2]), "Got 1.5 at 1"),

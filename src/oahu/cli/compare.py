@@ -13,7 +13,6 @@ from rich.console import Console
 from oahu.cli.inputs import Items, Model, about, check_folder, check_picture
 from oahu.cli.output import cell, number, print_facts, print_json, table
 from oahu.cli.pairs import Asked, ask, read_pairs
-from oahu.constraints import Pairs
 from oahu.exceptions import InvalidInputError, NotFittedError
 from oahu.tasks import Comparator, Roc
 
@@ -44,17 +43,34 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
-    """What was found out about n pairs: three arrays of shape (n,)."""
+class _Compared:
+    """Pairs, and what was found out about them: three arrays of shape (n_pairs,)."""
 
+    asked: Asked
     answers: NDArray[np.str_]
     probabilities: NDArray[np.float64]
     scores: NDArray[np.float64]
 
     @classmethod
-    def of(cls, comparator: Comparator, pairs: Pairs) -> _Answers:
-        apart = comparator._apart(pairs)
-        return cls(comparator._answers(apart), comparator._probability(apart), comparator._score(apart))
+    def by(cls, comparator: Comparator, asked: Asked) -> _Compared:
+        """All of it, of one computation."""
+        apart = comparator._apart(asked.pairs)
+        return cls(asked, comparator._answers(apart), comparator._probability(apart), comparator._score(apart))
+
+    def quality(self) -> dict[str, Any] | None:
+        """How many of the answers are right, and how well the scores tell; None where no truth is known."""
+        known = self.asked.known
+        if not known.any():
+            return None
+        same, answers = self.asked.pairs.same[known], self.answers[known]
+        answered, right = answers != "unknown", (answers == "yes") == same
+        return {
+            "n_pairs": len(same),
+            "n_similar": int(same.sum()),
+            "unknown": float(np.mean(~answered)),
+            "accuracy": float(right[answered].mean()) if answered.any() else None,
+            **rates(Roc.of(self.scores[known], same) if 0 < same.sum() < len(same) else None),
+        }
 
 
 def run(console: Console, order: Order) -> None:
@@ -63,26 +79,23 @@ def run(console: Console, order: Order) -> None:
     model = Model.read(order.model)
     items = None if order.features is None else Items.read(order.features, model)
     comparator = _comparator(order, model)
+    comparator._check_parameters()
     calibration = None if order.calibrate is None else _calibrated(comparator, order, items, model)
     _check_threshold(comparator, model)
-    asked = _asked(order, items, model)
-    found = None
-    if asked is not None:
-        with about(order.features):
-            found = _Answers.of(comparator, asked.pairs)
-    quality = None if asked is None or found is None else _quality(asked, found)
+    compared = _compared(comparator, order, items, model)
+    quality = None if compared is None else compared.quality()
+    if order.roc is not None and compared is not None:
+        _draw(order, model, compared)
     if order.save is not None:
         comparator.save(order.save)
-    if order.roc is not None:
-        _draw(order.roc, model, asked, found, comparator)
-    report = {"calibration": calibration, "quality": quality}
     if order.json:
-        pairs = [] if asked is None or found is None else _as_json(asked, found)
+        pairs = [] if compared is None else _as_json(compared)
+        report = {"calibration": calibration, "quality": quality}
         print_json({"model": model.described(), **_settings(comparator), "pairs": pairs, **report})
-    else:
-        if asked is not None and found is not None:
-            _print(console, order, asked, found)
-        _print_facts(console, order, comparator, calibration, quality)
+        return
+    if compared is not None:
+        _print(console, order, compared)
+    print_facts(console, _facts(order, comparator, calibration, quality), below=compared is not None)
 
 
 def _check(order: Order) -> None:
@@ -102,6 +115,10 @@ def _check(order: Order) -> None:
     targets = [order.target, order.target_far, order.target_frr]
     if order.calibrate is None and any(target is not None for target in targets):
         raise InvalidInputError("A target needs pairs to reach it on (--calibrate FILE).")
+    if order.target is not None and order.target_far is not None:
+        raise InvalidInputError("There is one target: give --target or --target-far, not both.")
+    if order.target_frr is not None and order.target_far is None:
+        raise InvalidInputError("--target-frr goes together with --target-far.")
     if order.calibrate is not None and order.threshold is not None:
         raise InvalidInputError("Give a threshold or let --calibrate find it, not both.")
     if order.pairs == "-" == order.calibrate:
@@ -116,7 +133,8 @@ def _comparator(order: Order, model: Model) -> Comparator:
         return Comparator(model.metric, **given)
     held: Comparator = model.loaded
     anew = order.threshold is not None or order.calibrate is not None
-    if not anew and order.rule not in (None, held.rule):
+    chosen = held.threshold is not None or hasattr(held, "yes_below_")
+    if chosen and not anew and order.rule not in (None, held.rule):
         raise InvalidInputError(
             f"The threshold in {model.path} is for the rule {held.rule!r}. For {order.rule!r} give another one "
             "(--threshold), or pairs to find it (--calibrate)."
@@ -130,14 +148,12 @@ def _comparator(order: Order, model: Model) -> Comparator:
 def _calibrated(comparator: Comparator, order: Order, items: Items | None, model: Model) -> dict[str, Any]:
     """Calibrate it; how good it is on the pairs that it was calibrated on."""
     assert order.calibrate is not None
-    asked = read_pairs(order.calibrate, items, model)
-    pairs = asked.answered(order.calibrate)
-    target = order.target or ("accuracy" if order.target_far is None and order.target_frr is None else None)
+    asked = read_pairs(order.calibrate, items, model).answered(order.calibrate)
+    target = order.target or ("accuracy" if order.target_far is None else None)
+    targets: dict[str, Any] = {"target": target, "target_far": order.target_far, "target_frr": order.target_frr}
     with about(order.calibrate):
-        comparator.calibrate(pairs, target=target, target_far=order.target_far, target_frr=order.target_frr)
-    targets = {"target": target, "target_far": order.target_far, "target_frr": order.target_frr}
-    known = Asked([("", "")] * len(pairs), pairs, np.ones(len(pairs), bool))
-    return targets | (_quality(known, _Answers.of(comparator, pairs)) or {})
+        comparator.calibrate(asked.pairs, **targets)
+    return targets | (_Compared.by(comparator, asked).quality() or {})
 
 
 def _check_threshold(comparator: Comparator, model: Model) -> None:
@@ -150,29 +166,16 @@ def _check_threshold(comparator: Comparator, model: Model) -> None:
         ) from error
 
 
-def _asked(order: Order, items: Items | None, model: Model) -> Asked | None:
+def _compared(comparator: Comparator, order: Order, items: Items | None, model: Model) -> _Compared | None:
+    """What was found out about the pairs that were asked for, if any were."""
     if order.pairs is not None:
-        return read_pairs(order.pairs, items, model)
-    if order.ids:
-        assert items is not None
-        return ask(order.ids[0], order.ids[1], items)
-    return None
-
-
-def _quality(asked: Asked, found: _Answers) -> dict[str, Any] | None:
-    """How many of the answers are right, and how well the scores tell; None where nothing is known."""
-    if not asked.known.any():
+        asked = read_pairs(order.pairs, items, model)
+    elif order.ids and items is not None:
+        asked = ask(order.ids[0], order.ids[1], items)
+    else:
         return None
-    same, answers, scores = asked.pairs.same[asked.known], found.answers[asked.known], found.scores[asked.known]
-    answered = answers != "unknown"
-    right = (answers == "yes") == same
-    return {
-        "n_pairs": len(same),
-        "n_similar": int(same.sum()),
-        "unknown": float(np.mean(~answered)),
-        "accuracy": float(right[answered].mean()) if answered.any() else None,
-        **rates(Roc.of(scores, same) if 0 < same.sum() < len(same) else None),
-    }
+    with about(order.features):
+        return _Compared.by(comparator, asked)
 
 
 def rates(roc: Roc | None) -> dict[str, float | None]:
@@ -191,31 +194,31 @@ def _settings(comparator: Comparator) -> dict[str, Any]:
 # -- saying it -------------------------------------------------------------------------------------------
 
 
-def _as_json(asked: Asked, found: _Answers) -> list[dict[str, Any]]:
-    answers, chances, scores = found.answers.tolist(), found.probabilities.tolist(), found.scores.tolist()
-    truth = [same if known else None for same, known in zip(asked.pairs.same.tolist(), asked.known, strict=True)]
+def _as_json(compared: _Compared) -> list[dict[str, Any]]:
+    asked = compared.asked
+    truth = [same if known else None for same, known in zip(asked.pairs.same, asked.known, strict=True)]
+    found = zip(asked.names, compared.answers, compared.probabilities, compared.scores, truth, strict=True)
     return [
         {"first": first, "second": second, "answer": answer, "probability": chance, "score": score, "same": same}
-        for (first, second), answer, chance, score, same in zip(
-            asked.names, answers, chances, scores, truth, strict=True
-        )
+        for (first, second), answer, chance, score, same in found
     ]
 
 
-def _print(console: Console, order: Order, asked: Asked, found: _Answers) -> None:
+def _print(console: Console, order: Order, compared: _Compared) -> None:
     """A line for each pair, up to the limit."""
+    asked = compared.asked
     with_truth = bool(asked.known.any())
     shown = table("first", "second", "answer", ">P", ">score", *(["truth"] if with_truth else []))
     n = min(order.limit or len(asked), len(asked))
     for row in range(n):
-        answer, same = str(found.answers[row]), "yes" if asked.pairs.same[row] else "no"
+        answer, same = str(compared.answers[row]), "yes" if asked.pairs.same[row] else "no"
         wrong = asked.known[row] and answer not in (same, "unknown")
         style = "dim" if answer == "unknown" else "red" if wrong else ""
         cells = [
             *map(cell, asked.names[row]),
             cell(answer, style),
-            cell(number(found.probabilities[row])),
-            cell(number(found.scores[row], 4)),
+            cell(number(compared.probabilities[row])),
+            cell(number(compared.scores[row], 4)),
         ]
         shown.add_row(*cells, *([cell(same if asked.known[row] else None, style)] if with_truth else []))
     console.print(shown)
@@ -223,30 +226,25 @@ def _print(console: Console, order: Order, asked: Asked, found: _Answers) -> Non
         console.print(f"{n} of {len(asked):,} pairs are shown; --limit 0 shows all.", style="dim", highlight=False)
 
 
-def _print_facts(
-    console: Console,
-    order: Order,
-    comparator: Comparator,
-    calibration: dict[str, Any] | None,
-    quality: dict[str, Any] | None,
-) -> None:
+def _facts(
+    order: Order, comparator: Comparator, calibration: dict[str, Any] | None, quality: dict[str, Any] | None
+) -> dict[str, str | None]:
     """Where the threshold is, and how good the answers are."""
     facts: dict[str, str | None] = {"threshold": _where(comparator)}
     if calibration is not None:
-        facts["calibrated on"] = f"{calibration['n_pairs']:,} pairs, where {_in_words(calibration)}"
+        accuracy, error, unknown = (calibration[name] for name in ("accuracy", "eer", "unknown"))
+        words = f"{calibration['n_pairs']:,} pairs: accuracy {number(accuracy, 4)}, EER {number(error, 4)}"
+        facts["calibrated on"] = f"{words}, {unknown:.1%} unknown" if unknown else words
     if quality is not None:
         similar = quality["n_similar"]
         facts["known"] = f"{similar:,} similar and {quality['n_pairs'] - similar:,} dissimilar pairs"
         facts["unknown"] = f"{quality['unknown']:.1%} of them" if quality["unknown"] else None
         facts["accuracy"] = f"{number(quality['accuracy'], 4)} of the answers"
-        facts |= {
-            name.upper(): number(value, 4)
-            for name, value in quality.items()
-            if name in ("auc", "eer") or (name.startswith("tar") and value is not None)
-        }
+        curve = {name: value for name, value in quality.items() if name in ("auc", "eer") or "@" in name}
+        facts |= {name.upper(): number(value, 4) for name, value in curve.items() if value is not None}
     facts["saved"] = None if order.save is None else str(order.save)
     facts["ROC curve"] = None if order.roc is None else str(order.roc)
-    print_facts(console, facts, below=bool(order.ids) or order.pairs is not None)
+    return facts
 
 
 def _where(comparator: Comparator) -> str:
@@ -258,20 +256,17 @@ def _where(comparator: Comparator) -> str:
     return f"{yes:.4f} and {no:.4f}: yes for scores above {unit - yes:.4f}, no up to {unit - no:.4f}"
 
 
-def _in_words(calibration: dict[str, Any]) -> str:
-    words = [f"accuracy is {number(calibration['accuracy'], 4)}", f"EER {number(calibration['eer'], 4)}"]
-    return ", ".join(words + [f"{calibration['unknown']:.1%} unknown"] * bool(calibration["unknown"]))
-
-
-def _draw(path: Path, model: Model, asked: Asked | None, found: _Answers | None, comparator: Comparator) -> None:
+def _draw(order: Order, model: Model, compared: _Compared) -> None:
     """The ROC curve, and where on it the threshold is."""
     from oahu.plots import figure, roc_curve
 
-    assert asked is not None
-    assert found is not None
-    same = asked.answered("The file of pairs").same
-    scores, accepted = found.scores[asked.known], found.answers[asked.known] == "yes"
-    roc = Roc.of(scores, same)
+    assert order.roc is not None
+    assert order.pairs is not None
+    known = compared.asked.known
+    same = compared.asked.answered(order.pairs).pairs.same
+    with about("standard input" if order.pairs == "-" else order.pairs):
+        roc = Roc.of(compared.scores[known], same)
+    accepted = compared.answers[known] == "yes"
     drawn, (ax,) = figure(size=(4.8, 4.6))
     roc_curve(ax, roc.far, roc.tar, model.name, (float(accepted[~same].mean()), float(accepted[same].mean())))
-    drawn.savefig(path)
+    drawn.savefig(order.roc)

@@ -117,7 +117,7 @@ def _task(order: Order, items: Items, model: Model) -> _Task:
 def _pairs(order: Order, queries: Items, truth: NDArray[Any], model: Model) -> Pairs | None:
     """Those of the file, or drawn from the queries' labels."""
     if order.pairs is not None:
-        return read_pairs(order.pairs, queries, model).answered(order.pairs)
+        return read_pairs(order.pairs, queries, model).answered(order.pairs).pairs
     if not order.n_pairs:
         return None
     with about(queries.path, "--n-pairs 0 leaves pairs out."):

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
+        return _plain(vars(value))
     if isinstance(value, Mapping):
         return {str(name): _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -41,13 +41,14 @@ class Asked:
     def __len__(self) -> int:
         return len(self.names)
 
-    def answered(self, source: str) -> Pairs:
-        """The pairs whose answers are known; an error if there are none."""
+    def answered(self, source: str) -> Asked:
+        """The pairs whose answers are known; an error that names the ``source`` if there are none."""
         if not self.known.any():
             raise InvalidInputError(
                 f"{source} must say which pairs are alike: true or false, as 'same'. It says so of none."
             )
-        return self.pairs[self.known]
+        names = [name for name, known in zip(self.names, self.known, strict=True) if known]
+        return Asked(names, self.pairs[self.known], self.known[self.known])
 
 
 def ask(first: str, second: str, items: Items) -> Asked:
@@ -123,7 +124,8 @@ class _Answered:
         self.unanswered: set[int] = set()
         self._file = file
         self._number = 0
-        self._ends: tuple[bytes, bytes] | None = None  # of CSV: what the header lacks, and then every line
+        self._begun = False
+        self._lacking: tuple[bytes, bytes] | None = None  # in CSV: what the header lacks, and then every line
 
     def readline(self, size: int) -> bytes:
         line = self._file.readline(size)
@@ -131,12 +133,15 @@ class _Answered:
         text = line.strip().removeprefix(b"\xef\xbb\xbf")
         if not text:
             return line
-        if self._ends is None:
-            self._ends = _missing(text)
-            return self._json(line) if self._ends is None else line.rstrip(b"\r\n") + self._ends[0] + b"\n"
-        if self._ends[1]:
+        if not self._begun:
+            self._begun, self._lacking = True, _lacking(text)
+            if self._lacking is not None:
+                return line.rstrip(b"\r\n") + self._lacking[0] + b"\n"
+        if self._lacking is None:
+            return self._json(line)
+        if self._lacking[1]:
             self.unanswered.add(self._number)
-        return line.rstrip(b"\r\n") + self._ends[1] + b"\n"
+        return line.rstrip(b"\r\n") + self._lacking[1] + b"\n"
 
     def _json(self, line: bytes) -> bytes:
         try:
@@ -153,7 +158,7 @@ class _Answered:
         return json.dumps(value).encode() + b"\n"
 
 
-def _missing(first_line: bytes) -> tuple[bytes, bytes] | None:
+def _lacking(first_line: bytes) -> tuple[bytes, bytes] | None:
     """What the lines of a CSV file lack, by its header; None if it is JSON."""
     if first_line.startswith((b"{", b"[")):
         return None

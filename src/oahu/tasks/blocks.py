@@ -17,6 +17,7 @@ Rows = NDArray[np.float32]
 _WIDTH = 4096  # items in a block, once there are so many
 _MOST_SPARE = 2**18  # items
 _LONG = 128  # dimensions: longer vectors are multiplied by BLAS
+_TINY = 1e-40  # more than float32 loses of a square
 _CLAIMING = Lock()
 
 
@@ -41,7 +42,7 @@ class Blocks:
         step = STRIP if capacity <= TILE else TILE
         self.width = min(_WIDTH, max(1, -(-capacity // step)) * step)
         self.n_blocks = -(-capacity // self.width)
-        self.n_filled = 0
+        self.n_filled, self.longest = 0, 0.0
         n_passed = dimensions if shadow is None else shadow.n_passed
         self.blocks = np.zeros((self.n_blocks, n_passed, self.width), np.float32)
         self.halves = np.zeros((self.n_blocks, self.width), np.float32) if n_passed > _LONG else None
@@ -53,8 +54,13 @@ class Blocks:
         spare = min(len(vectors) // 2, _MOST_SPARE)
         made = cls(vectors.shape[1], len(vectors) + spare, Shadow.worth_having(vectors, euclidean), euclidean)
         made.n_filled = len(vectors)
-        made.write(vectors, 0)
+        made.longest = made.write(vectors, 0)
         return made
+
+    @classmethod
+    def with_room(cls, dimensions: int, room: int, like: Rows | None, euclidean: bool) -> Blocks:
+        """Blocks of nothing yet, with room for items like some."""
+        return cls(dimensions, room, None if like is None else Shadow.worth_having(like, euclidean), euclidean)
 
     def claim(self, count: int, behind: int) -> bool:
         """Take the room for so many behind that position, if they fit in and nobody else has taken it."""
@@ -64,8 +70,8 @@ class Blocks:
             self.n_filled += count * fits
         return fits
 
-    def write(self, vectors: Rows, begin: int) -> None:
-        """Put vectors where there is room for them."""
+    def write(self, vectors: Rows, begin: int) -> float:
+        """Put vectors where there is room for them; returns how long the longest is at most, as passed over."""
         end = begin + len(vectors)
         passed = self.as_passed(vectors)
         for block in range(begin // self.width, -(-end // self.width)):
@@ -76,6 +82,8 @@ class Blocks:
             self.whole[begin:end, :, 0] = vectors
         if self.halves is not None and self.euclidean:
             self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
+        longest = float(np.einsum("ij,ij->i", passed, passed).max(initial=0)) + _TINY
+        return float(np.sqrt(longest) * (1 + 1e-6 * passed.shape[1]))
 
     def as_passed(self, vectors: Rows) -> Rows:
         """What vectors are for the pass."""
@@ -84,10 +92,6 @@ class Blocks:
     def rows(self, begin: int, end: int) -> Rows:
         """Items as rows again, themselves."""
         return _rows(self.whole, begin, end)
-
-    def passed(self, begin: int, end: int) -> Rows:
-        """Items as rows again, as they are passed over."""
-        return _rows(self.blocks, begin, end)
 
 
 def _rows(blocks: Rows, begin: int, end: int) -> Rows:

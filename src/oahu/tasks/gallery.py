@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.exceptions import InvalidTypeError, OverflowedItemError
 from oahu.metrics import Metric
 from oahu.tasks.neighbors import ExactIndex, Index, search_all
+from oahu.tasks.shadow import Shadow
 
 __all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "counted_from", "likeness", "neighbour_scores"]
 
@@ -64,15 +65,38 @@ class Gallery:
         return cls(metric, joint, names, np.array(weights), indexes)
 
     def add(self, items: NDArray[Any]) -> Gallery:
-        """More items, which were checked: encoded block by block."""
-        encoded: list[list[NDArray[Any]]] = [[] for _ in self.indexes]
+        """More items, which were checked: encoded block by block, and indexed while they are near."""
+        indexes = self._with_room_for(items)
+        waiting: list[list[NDArray[Any]]] = [[] for _ in indexes]
         for start in range(0, len(items), _BLOCK):
             with counted_from(start):
                 parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
-            for collected, part in zip(encoded, parts, strict=True):
-                collected.append(part)
-        indexes = (index.add(np.concatenate(parts)) for index, parts in zip(self.indexes, encoded, strict=True))
-        return replace(self, indexes=tuple(indexes)) if len(items) else self
+            for at, part in enumerate(parts):
+                index = indexes[at]
+                if isinstance(index, ExactIndex):
+                    indexes[at] = index.add(part)
+                else:  # it changes itself, so all items must be known to be right first
+                    waiting[at].append(part)
+        indexes = [
+            index.add(np.concatenate(parts)) if parts else index
+            for index, parts in zip(indexes, waiting, strict=True)
+        ]
+        return replace(self, indexes=tuple(indexes))
+
+    def _with_room_for(self, items: NDArray[Any]) -> list[Index]:
+        """The indexes; exact ones with nothing in them are made for such items."""
+        exact = [index for index in self.indexes if isinstance(index, ExactIndex) and not index.n_added]
+        if len(items) <= _BLOCK or len(exact) < len(self.indexes):
+            return list(self.indexes)
+        samples: list[Any] = [None] * len(exact)
+        if any(Shadow.suits(index.dimensions) for index in exact):
+            some = np.linspace(0, len(items) - 1, _BLOCK).astype(int)
+            with suppress(OverflowedItemError):  # the block that it is in will say so
+                samples = self.metric.encode_checked(items[some], self.joint)
+        return [
+            ExactIndex.empty(index.dimensions, index.measure, len(items), like)
+            for index, like in zip(exact, samples, strict=True)
+        ]
 
     def remove(self, positions: NDArray[np.int64]) -> Gallery:
         """Without the items at these positions."""

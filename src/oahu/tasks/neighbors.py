@@ -69,11 +69,25 @@ class ExactIndex:
     _longest: float  # of what is passed over
 
     @classmethod
-    def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
-        """An index of nothing yet."""
+    def empty(
+        cls, dimensions: int, measure: Measure = "l2", room: int = 0, like: Floats | None = None
+    ) -> ExactIndex:
+        """An index of nothing yet.
+
+        Parameters
+        ----------
+        dimensions : int
+        measure : {"l2", "ip"}, default="l2"
+            Euclidean distance, or inner product.
+        room : int, default=0
+            How many items are going to be added: they then find their place without copies.
+        like : array-like of shape (n, dimensions), optional
+            Some of these, from all over: what to tell long vectors apart by.
+        """
         if measure not in ("l2", "ip"):
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
-        items = Blocks.holding(np.empty((0, dimensions), np.float32), measure == "l2")
+        sample = None if like is None else checked(like, dimensions, "vector")
+        items = Blocks.with_room(dimensions, room, sample, measure == "l2")
         return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
 
     @property
@@ -89,15 +103,13 @@ class ExactIndex:
         new, items = checked(vectors, self.dimensions, "vector"), self._items
         n_added = self.n_added + len(new)
         if items.claim(len(new), behind=self.n_added):
-            begin, longest = self.n_added, self._longest
-            items.write(new, begin)
+            longest = max(self._longest, items.write(new, self.n_added))
         else:
-            begin, longest = 0, 0.0
             items = Blocks.holding(np.concatenate([items.rows(0, self.n_added), new]), self._euclidean)
+            longest = items.longest
         hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
         hidden.ravel()[: self.n_added] = self._hidden.ravel()[: self.n_added]
         hidden.ravel()[self.n_added : n_added] = 0
-        longest = max(longest, float(lengths_of(items.passed(begin, n_added)).max(initial=0)))
         return ExactIndex(self.measure, n_added, items, hidden, longest)
 
     def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
@@ -148,11 +160,12 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
         )
     with np.errstate(over="ignore"):
         rows = np.require(vectors, np.float32, ["C", "A", "W", "E"])  # the one form that passes are compiled for
-    lengths = lengths_of(rows)
-    wrong = np.flatnonzero(~(lengths < _LARGEST))
+        squares = np.einsum("ij,ij->i", rows, rows)
+    wrong = np.flatnonzero(~(squares < _LARGEST**2))
     if len(wrong):
+        length = lengths_of(rows[wrong[:1]])[0]
         raise InvalidInputError(
-            f"The {what} in row {wrong[0]} has length {lengths[wrong[0]]:.3g}. Search needs lengths below "
+            f"The {what} in row {wrong[0]} has length {length:.3g}. Search needs lengths below "
             f"{_LARGEST:.0e}: scale the features to a usual range."
         )
     return rows

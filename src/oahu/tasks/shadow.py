@@ -44,10 +44,15 @@ class Shadow:
         """The coordinates of a shadow."""
         return int(self.basis.shape[1]) + 1
 
+    @staticmethod
+    def suits(dimensions: int) -> bool:
+        """Whether vectors of so many dimensions are long enough to have shadows."""
+        return dimensions > _LONG
+
     @classmethod
     def worth_having(cls, vectors: NDArray[np.float32], euclidean: bool) -> Shadow | None:
         """The shadow for items like these, or None if there are too few or it would rule too little out."""
-        if vectors.shape[1] <= _LONG or len(vectors) < _SAMPLE // 2:
+        if not cls.suits(vectors.shape[1]) or len(vectors) < _SAMPLE // 2:
             return None
         rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(int)
         sample = vectors[rows].astype(np.float64)
