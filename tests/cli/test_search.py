@@ -251,6 +251,15 @@ def test_a_sheet_of_items_without_labels_has_no_right_and_wrong(
     assert drawn[4] is None
 
 
+def test_of_a_long_key_a_sheet_shows_the_end(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
+    np.savez(
+        tmp_path / "long.npz", X=ITEMS[:2], ids=np.array([f"/archive/of/digits/{row}.png" for row in range(2)])
+    )
+    asked = ("--features", str(tmp_path / "long.npz"), "--query", "/archive/of/digits/0.png")
+    assert search(*asked, "--sheet", str(tmp_path / "sheet.png")).exit_code == 0
+    assert drawn[3] == ["…ive/of/digits/0.png"]
+
+
 def test_a_kept_index_can_be_drawn(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
     retriever().save(tmp_path / "index.oahu")
     sheet = str(tmp_path / "sheet.png")

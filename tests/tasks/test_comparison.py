@@ -164,6 +164,13 @@ def test_the_vote_is_exact_also_where_weights_sum_to_half(
     assert (found.answer, found.probability) == ("yes" if 2 * P >= 1 else "no", pytest.approx(float(P)))
 
 
+def test_weights_that_make_up_half_but_for_rounding_are_half() -> None:
+    weights = [1 / 12, 4 / 12, 1 / 12, 6 / 12]
+    assert weights[0] + weights[1] + weights[2] < 0.5
+    found = Comparator(by_angles(weights), threshold=0.5).compare(*turned([0.1, 0.2, 0.3, 1.5]))
+    assert found.answer == "yes"
+
+
 @settings(max_examples=100)
 @given(data=st.data(), n=st.integers(1, 5), threshold=st.floats(0.01, 0.7))
 def test_the_vote_is_the_papers_for_any_weights(data: st.DataObject, n: int, threshold: float) -> None:
@@ -367,6 +374,13 @@ def test_only_where_neither_rate_could_be_kept_the_answer_is_unknown(
     for d in {d for (d, _), answer in zip(judged, answers, strict=True) if answer == "unknown"}:
         assert float(share(judged, [other <= d for other, _ in judged], False)) > far
         assert float(share(judged, [other >= d for other, _ in judged], True)) > frr
+
+
+@given(judged=judged_pairs(), far=rates, frr=rates)
+def test_what_is_accepted_ends_before_what_is_rejected_begins(judged: Judged, far: float, frr: float) -> None:
+    pairs, same = on_a_line(judged)
+    comparator = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=far, target_frr=frr)
+    assert comparator.yes_below_ <= comparator.no_from_
 
 
 @given(judged=judged_pairs(), far=rates, frr=rates)

@@ -109,7 +109,15 @@ def test_what_was_not_removed_keeps_its_position() -> None:
 
 def test_adding_nothing_changes_nothing() -> None:
     gallery = gallery_of(EuclideanMetric(3))
-    assert gallery.add(ITEMS[:0]) is gallery
+    same(gallery.add(ITEMS[:0]).search(QUERIES, 5), gallery.search(QUERIES, 5))
+
+
+def test_what_fails_in_a_later_block_leaves_no_trace_of_the_earlier_ones() -> None:
+    gallery = Gallery.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(np.array([[5.0]]))
+    with pytest.raises(OverflowedItemError):
+        gallery.add(np.append(np.ones(4500), 1e30)[:, None])
+    found = gallery.add(np.array([[8.0]])).search([[0.0]], 3)
+    assert found.positions.tolist() == [[[0, 1, -1]]]
 
 
 def test_where_there_are_fewer_items_the_rest_is_missing() -> None:

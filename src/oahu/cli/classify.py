@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from oahu.cli.inputs import Items, Model, about, blocks, check_same_kind
-from oahu.cli.output import cell, number, print_facts, print_json, progress, table
+from oahu.cli.output import cell, number, print_facts, print_json, print_rest, progress, table
 from oahu.evaluation import error_rate, macro_f1
 from oahu.metrics import Metric
 from oahu.tasks import Classifier
@@ -151,10 +151,7 @@ def _print(console: Console, order: Order, answers: _Answers, items: Items, quer
         ]
         shown.add_row(*cells, *([] if truth is None else [cell(truth[row], style)]))
     console.print(shown)
-    if n < len(queries):
-        console.print(
-            f"{n} of {len(queries):,} queries are shown; --limit 0 shows all.", style="dim", highlight=False
-        )
+    print_rest(console, n, len(queries), "queries")
 
 
 def _print_quality(console: Console, quality: dict[str, Any] | None) -> None:

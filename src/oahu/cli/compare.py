@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from oahu.cli.inputs import Items, Model, about, check_folder, check_picture
-from oahu.cli.output import cell, number, print_facts, print_json, table
+from oahu.cli.output import cell, number, print_facts, print_json, print_rest, table
 from oahu.cli.pairs import Asked, ask, read_pairs
 from oahu.exceptions import InvalidInputError, NotFittedError
 from oahu.tasks import Comparator, Roc
@@ -222,8 +222,7 @@ def _print(console: Console, order: Order, compared: _Compared) -> None:
         ]
         shown.add_row(*cells, *([cell(same if asked.known[row] else None, style)] if with_truth else []))
     console.print(shown)
-    if n < len(asked):
-        console.print(f"{n} of {len(asked):,} pairs are shown; --limit 0 shows all.", style="dim", highlight=False)
+    print_rest(console, n, len(asked), "pairs")
 
 
 def _facts(

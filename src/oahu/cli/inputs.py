@@ -99,7 +99,8 @@ def check_same_kind(items: Items, queries: Items) -> None:
     """Refuse strings on one side and numbers on the other: no label would ever be right."""
     if items.labels is None or queries.labels is None:
         return
-    kinds = ["strings" if side.labels.dtype.kind == "U" else "integers" for side in (items, queries)]  # type: ignore[union-attr]
+    both = (items.labels, queries.labels)
+    kinds = ["strings" if labels.dtype.kind == "U" else "integers" for labels in both]
     if kinds[0] != kinds[1]:
         raise InvalidInputError(
             f"The labels of {items.path} are {kinds[0]}, and those of {queries.path} are {kinds[1]}: they must be "

@@ -19,7 +19,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["NOTHING", "Advance", "cell", "number", "print_facts", "print_json", "progress", "table"]
+__all__ = ["NOTHING", "Advance", "cell", "number", "print_facts", "print_json", "print_rest"]
+__all__ += ["progress", "table"]
 
 NOTHING = "-"
 
@@ -76,6 +77,12 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
         if below:
             console.print()
         console.print(grid)
+
+
+def print_rest(console: Console, n_shown: int, n: int, what: str) -> None:
+    """That there are more than are shown, if there are."""
+    if n_shown < n:
+        console.print(f"{n_shown} of {n:,} {what} are shown; --limit 0 shows all.", style="dim", highlight=False)
 
 
 class Advance(Protocol):

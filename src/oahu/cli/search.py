@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oahu.cli.inputs import Items, Model, about, blocks, check_folder, check_picture, check_same_kind
-from oahu.cli.output import cell, number, print_facts, print_json, progress, table
+from oahu.cli.output import cell, number, print_facts, print_json, print_rest, progress, table
 from oahu.constraints import Features, read_labels
 from oahu.constraints.streams import as_id
 from oahu.exceptions import InvalidInputError
@@ -26,6 +26,7 @@ __all__ = ["Order", "run"]
 
 _BLOCK = 1024  # queries at a time
 _TALLEST = 100  # queries in a sheet
+_LETTERS = 20  # of a key in a sheet
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,16 @@ def run(console: Console, errors: Console, order: Order) -> None:
     if order.save is not None:
         catalogue.retriever.save(order.save)
     if order.json:
+        said = [_as_json(*both, catalogue.items) for both in zip(asked, results, strict=True)]
         head = {"model": model.described(), "n_items": len(catalogue.retriever), "k": order.k}
-        print_json(
-            {**head, "queries": [_as_json(*both, catalogue.items) for both in zip(asked, results, strict=True)]}
-        )
+        print_json({**head, "queries": said})
         return
     if asked:
         console.print(_table(asked, results, catalogue.items))
-    if n_shown < n_asked:
-        words = f"{n_shown} of {n_asked:,} queries are shown; --limit 0 shows all."
-        console.print(words, style="dim", highlight=False)
-    facts = {"sheet": order.sheet, "index": order.save}
-    print_facts(console, {name: None if path is None else str(path) for name, path in facts.items()})
+    print_rest(console, n_shown, n_asked, "queries")
+    written = {"sheet": order.sheet, "index": order.save}
+    facts = {name: str(path) for name, path in written.items() if path is not None}
+    print_facts(console, facts, below=bool(asked))
 
 
 # -- what is searched, and for what ----------------------------------------------------------------------
@@ -261,8 +260,10 @@ def _draw(
 
 
 def _caption(key: Key, label: Any, match: Match | None = None) -> str:
-    """An item's key, its label if it is known, and below how far it is."""
-    name = str(key) if label is None else f"{key} · {label}"
+    """An item's key, its label if it is known, and below how far it is. Of a long key, such as a path, the end."""
+    text = str(key)
+    text = text if len(text) <= _LETTERS else f"…{text[1 - _LETTERS :]}"
+    name = text if label is None else f"{text} · {label}"
     if match is None:
         return name
     return f"{name}\n{number(match.similarity if match.distance is None else match.distance)}"
