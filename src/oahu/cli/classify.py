@@ -93,13 +93,12 @@ def _answers(errors: Console, classifier: Classifier, metric: Metric, queries: I
     votes, nearest, familiarity = [], [], []
     with progress(errors, len(queries), "queries") as advance, about(queries.path):
         for rows in blocks(len(queries), _BLOCK):
-            found = classifier.kneighbors(queries.table[rows])
-            votes.append(classifier._votes(found))
-            nearest.append(found.positions[most, :, 0])
-            familiarity.append(classifier._familiar(found))
+            answer = classifier.votes(queries.table[rows])
+            votes.append(answer.shares)
+            nearest.append(answer.neighbours.positions[most, :, 0])
+            familiarity.append(answer.familiarity)
             advance(rows.stop - rows.start)
     shares, familiar = np.concatenate(votes), np.concatenate(familiarity)
-    shares /= shares.sum(axis=1, keepdims=True)
     known = np.ones(len(familiar), bool)
     if classifier.unknown_below is not None:
         known = familiar >= classifier.unknown_below

@@ -54,8 +54,7 @@ class _Compared:
     @classmethod
     def by(cls, comparator: Comparator, asked: Asked) -> _Compared:
         """All of it, of one computation."""
-        apart = comparator._apart(asked.pairs)
-        return cls(asked, comparator._answers(apart), comparator._probability(apart), comparator._score(apart))
+        return cls(asked, *comparator.compare_all(asked.pairs))
 
     def quality(self) -> dict[str, Any] | None:
         """How many of the answers are right, and how well the scores tell; None where no truth is known."""
@@ -158,7 +157,7 @@ def _calibrated(comparator: Comparator, order: Order, items: Items | None, model
 
 def _check_threshold(comparator: Comparator, model: Model) -> None:
     try:
-        comparator._thresholds()
+        _ = comparator.thresholds
     except NotFittedError as error:
         raise InvalidInputError(
             f"What the {type(comparator.metric).__name__} in {model.path} measures has no bound, so there is no "
@@ -187,7 +186,7 @@ def rates(roc: Roc | None) -> dict[str, float | None]:
 
 
 def _settings(comparator: Comparator) -> dict[str, Any]:
-    yes, no = comparator._thresholds()
+    yes, no = comparator.thresholds
     return {"rule": str(comparator.rule), "band": comparator.band, "yes_below": yes, "no_from": no}
 
 
@@ -248,7 +247,7 @@ def _facts(
 
 def _where(comparator: Comparator) -> str:
     """The thresholds, in distances and in the scores that the table shows."""
-    yes, no = comparator._thresholds()
+    yes, no = comparator.thresholds
     unit = 0.0 if comparator.metric.diameter is None else 1.0
     if yes == no:
         return f"{yes:.4f}: yes for scores above {unit - yes:.4f}"

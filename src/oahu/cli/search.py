@@ -142,7 +142,7 @@ def _held(order: Order, model: Model, retriever: Retriever) -> _Catalogue:
             raise InvalidInputError(
                 f"{model.path} is an index with items and settings of its own: leave {option} out."
             )
-    keys, table = retriever._state.present()
+    keys, table = retriever.contents()
     labels = None if order.labels is None else read_labels(order.labels)
     if labels is not None and len(labels) != len(keys):
         raise InvalidInputError(

@@ -80,15 +80,11 @@ class Metric(ABC):
             raise InvalidInputError(
                 f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
             )
-        if hasattr(left, "tocsr") or hasattr(right, "tocsr"):
-            from scipy import sparse
-
-            both = sparse.vstack([sparse.csr_array(left), sparse.csr_array(right)]).tocsr()
-            order = np.arange(2 * left.shape[0]).reshape(2, -1).T.ravel()
-            scores = self.scores_to_first(both[order], 2)[0]
-        else:
-            both = np.stack([np.asarray(left), np.asarray(right)], axis=1)
-            scores = self.scores_to_first(both.reshape(-1, both.shape[2]), 2)[0]
+        try:
+            scores = self.scores_to_first(_side_by_side(left, right), 2)[0]
+        except OverflowedItemError as error:
+            row = error.row // 2
+            raise OverflowedItemError(error.about(f"item {row}"), row) from error
         return float(scores[0]) if one else scores
 
     def scores(self, X: Any, Y: Any) -> NDArray[np.float64]:
@@ -219,6 +215,16 @@ class Whole:
     def encode(self, X: ArrayLike) -> Floats:
         """The items' vectors: (n_items, n_features) to (n_items, dimensions)."""
         return self.metric.encode(X)[0]
+
+
+def _side_by_side(left: Any, right: Any) -> Any:
+    """The rows of two arrays by turns: (n, d) each to (2 n, d), CSR if one of them is sparse."""
+    if hasattr(left, "tocsr") or hasattr(right, "tocsr"):
+        from scipy import sparse
+
+        both = sparse.vstack([sparse.csr_array(left), sparse.csr_array(right)]).tocsr()
+        return both[np.arange(2 * left.shape[0]).reshape(2, -1).T.ravel()]
+    return np.stack([left, right], axis=1).reshape(2 * len(left), -1)
 
 
 def on_unit_sphere(vectors: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,27 @@ from oahu.metrics import EuclideanMetric, Metric
 from oahu.parameters import check_choice, check_integer, check_real
 from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, counted_from, likeness, neighbour_scores
 
-__all__ = ["Classifier"]
+__all__ = ["Classifier", "Votes"]
 
 _BLOCK = 4096  # queries answered at a time
+
+
+class Votes(NamedTuple):
+    """What answers about n items rest on.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n, n_classes)
+        Each class's share of the votes.
+    familiarity : ndarray of shape (n,)
+        How alike each item is to the nearest ones.
+    neighbours : Found
+        The nearest items in every space: ``positions`` and ``distances`` of shape (n_spaces, n, k).
+    """
+
+    shares: NDArray[np.float64]
+    familiarity: NDArray[np.float64]
+    neighbours: Found
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,7 +54,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     metric : Metric, optional
-        Any metric: ``learner.metric()``, or a loaded one. None is the plain Euclidean distance.
+        Any metric: ``learner.metric()``, or a loaded one. None is the plain Euclidean distance. Another one, and
+        another ``vote``, takes effect with the next `fit`.
     k : int, default=5
         Neighbours in each space.
     vote : {"experts", "joint"}, default="experts"
@@ -107,18 +126,17 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each item, or ``unknown``."""
-        answers = []
-        for found in self._searched(X):
-            answer = self.classes_[np.argmax(self._votes(found), axis=1)]
-            if self.unknown_below is not None:
-                answer = _with_unknown(self.unknown, answer, self._familiar(found) < self.unknown_below)
-            answers.append(answer)
-        return np.concatenate(answers)
+        return np.concatenate([self._named(votes) for votes in self._voted(X)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Each class's share of the votes for each item: (n_items, n_classes)."""
-        votes = np.concatenate([self._votes(found) for found in self._searched(X)])
-        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+        return np.concatenate([votes.shares for votes in self._voted(X)])
+
+    def votes(self, X: ArrayLike) -> Votes:
+        """All that an answer rests on, of one search: the classes' shares, familiarity, and the neighbours."""
+        shares, familiarity, neighbours = zip(*self._voted(X), strict=True)
+        found = Found(*(np.concatenate(parts, axis=1) for parts in zip(*neighbours, strict=True)))
+        return Votes(np.concatenate(shares), np.concatenate(familiarity), found)
 
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
         """How alike each item is to the nearest one in every space, averaged by the spaces' weights.
@@ -149,7 +167,20 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 found = self._gallery.search(items[start : start + _BLOCK], k)
             yield found
 
-    def _votes(self, found: Found) -> NDArray[np.float64]:
+    def _voted(self, X: ArrayLike) -> Iterator[Votes]:
+        """The votes on some of the items at a time."""
+        for found in self._searched(X):
+            sums = self._sums(found)
+            yield Votes(sums / sums.sum(axis=1, keepdims=True), self._familiar(found), found)
+
+    def _named(self, votes: Votes) -> NDArray[Any]:
+        """The labels that votes are for."""
+        answers: NDArray[Any] = self.classes_[np.argmax(votes.shares, axis=1)]
+        if self.unknown_below is None:
+            return answers
+        return _with_unknown(self.unknown, answers, votes.familiarity < self.unknown_below)
+
+    def _sums(self, found: Found) -> NDArray[np.float64]:
         """S(c_i) of Section 3.6: the sum of the scores of the neighbours of each class, (n_queries, n_classes)."""
         scores = neighbour_scores(found.distances, self._gallery.weights)
         n_queries = found.positions.shape[1]

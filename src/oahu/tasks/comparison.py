@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +19,14 @@ from oahu.parameters import check_choice, check_real
 from oahu.tasks.gallery import as_metric
 from oahu.tasks.roc import Roc, Target
 
-__all__ = ["Answer", "Comparator", "Comparison", "Rule"]
+__all__ = ["Answer", "Comparator", "Comparison", "Comparisons", "Rule"]
 
 Answer = Literal["yes", "no", "unknown"]
 Rule = Literal["vote", "mean"]
 
 _RULES: Final = get_args(Rule)
 _PAPERS_THRESHOLD: Final = 0.55
+_BLOCK: Final = 4096  # pairs measured at a time
 _HALF: Final = 0.5 - 1e-9  # weights that sum to 1/2 may be off by their rounding
 _SAVED: Final = ("threshold", "rule", "band")
 
@@ -46,6 +47,14 @@ class Comparison:
     answer: Answer
     probability: float
     score: float
+
+
+class Comparisons(NamedTuple):
+    """What was found out about n pairs: arrays of shape (n,). See `Comparison`."""
+
+    answers: NDArray[np.str_]
+    probabilities: NDArray[np.float64]
+    scores: NDArray[np.float64]
 
 
 @storable
@@ -69,7 +78,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         "vote" is the paper's. "mean" compares the weighted mean of the spaces with T, and often ranks a little
         better. The same for a metric of one space.
     band : float, default=0
-        Answer "unknown" to pairs that are within this much of T.
+        Answer "unknown" to pairs that are within this much of T, or of what `calibrate` found.
     preprocessor : array-like of shape (n_items, n_features), optional
         The table that pairs of row numbers point into.
 
@@ -113,17 +122,21 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(
                 f"compare takes two vectors of one length. Got shapes {shapes} instead: predict takes many."
             )
-        apart = self._apart(np.stack(pair)[None])
-        (answer,), (probability,) = self._answers(apart).tolist(), self._probability(apart).tolist()
-        return Comparison(answer, probability, float(self._score(apart)[0]))
+        found = self.compare_all(np.stack(pair)[None])
+        return Comparison(*(part.tolist()[0] for part in found))
 
-    def predict(self, pairs: Any) -> NDArray[np.str_]:
-        """ "yes", "no" or "unknown" for each of n pairs.
+    def compare_all(self, pairs: Any) -> Comparisons:
+        """What is found out about each of n pairs.
 
         Parameters
         ----------
         pairs : Pairs, or array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         """
+        apart = self._apart(pairs)
+        return Comparisons(self._answers(apart), self._probability(apart), self._score(apart))
+
+    def predict(self, pairs: Any) -> NDArray[np.str_]:
+        """The answer for each of n pairs: "yes", "no" or "unknown"."""
         return self._answers(self._apart(pairs))
 
     def probability(self, pairs: Any) -> NDArray[np.float64]:
@@ -232,6 +245,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         """How far apart pairs are in every space, as the threshold sees it: (n_spaces, n)."""
         self._check_parameters()
         checked = self._pairs(pairs)
+        if not checked.by_value and not checked.is_sparse and len(self.metric.spaces) > 1:
+            return self._apart_by_rows(checked) / (self.metric.diameter or 1.0)
         parts = []
         dtype = self.metric.dtype
         for start, block in checked.sparse_blocks(dtype) if checked.is_sparse else checked.blocks(dtype):
@@ -243,6 +258,27 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
                 self._refuse(start, left, right)
                 raise
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
+
+    def _apart_by_rows(self, pairs: Pairs) -> NDArray[np.float64]:
+        """How far apart pairs of rows are in every space: a row is encoded once, however many pairs it is in."""
+        rows, ends = np.unique(pairs.indices, return_inverse=True)
+        try:
+            encoded = self.metric.encode(pairs.table[rows])
+        except OverflowedItemError as error:
+            pair = int(np.flatnonzero((pairs.indices == rows[error.row]).any(axis=1))[0])
+            raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
+        except InvalidInputError:
+            for start, block in pairs.blocks(self.metric.dtype):
+                pairs.check_finite(start, block)  # says which pair it is
+            raise
+        left, right = ends.reshape(-1, 2).T
+        apart = np.empty((len(encoded), len(left)))
+        for start in range(0, len(left), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            for space, vectors in enumerate(encoded):
+                gaps = (vectors[left[some]] - vectors[right[some]]).astype(np.float64)
+                apart[space, some] = np.sqrt(np.square(gaps).sum(axis=1))
+        return apart
 
     def _refuse(self, start: int, left: Any, right: Any) -> None:
         """`OverflowedItemError` for the first pair, counted from ``start``, that the metric cannot measure."""
@@ -296,8 +332,12 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         unit = 0.0 if self.metric.diameter is None else 1.0
         return np.asarray(unit - self._typical(apart))
 
-    def _thresholds(self) -> tuple[float, float]:
-        """Below which distance the answer is yes, and from which on it is no."""
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """Below which distance the answer is yes, and from which on it is no; those between are unknown.
+
+        As calibrated, given or the paper's, and wider apart by the band.
+        """
         if hasattr(self, "yes_below_"):
             yes, no = self.yes_below_, self.no_from_
         elif self.threshold is not None:
@@ -312,14 +352,14 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return yes - self.band, no + self.band
 
     def _answers(self, apart: NDArray[np.float64]) -> NDArray[np.str_]:
-        yes_below, no_from = self._thresholds()
+        yes_below, no_from = self.thresholds
         typical = self._typical(apart)
         return np.where(typical < yes_below, "yes", np.where(typical >= no_from, "no", "unknown"))
 
     def _probability(self, apart: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(x1, x2) of Eq. (sim_com), at the middle of the thresholds."""
         weights = np.array([space.weight for space in self.metric.spaces])
-        yes_below, no_from = self._thresholds()
+        yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2
         return np.asarray(weights @ (apart < middle))
 

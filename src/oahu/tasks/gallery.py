@@ -71,12 +71,12 @@ class Gallery:
         for start in range(0, len(items), _BLOCK):
             with counted_from(start):
                 parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
-            for at, part in enumerate(parts):
-                index = indexes[at]
-                if isinstance(index, ExactIndex):
-                    indexes[at] = index.add(part)
-                else:  # it changes itself, so all items must be known to be right first
-                    waiting[at].append(part)
+                for at, part in enumerate(parts):
+                    index = indexes[at]
+                    if isinstance(index, ExactIndex):
+                        indexes[at] = index.add(part)
+                    else:  # it changes itself, so all items must be known to be right first
+                        waiting[at].append(part)
         indexes = [
             index.add(np.concatenate(parts)) if parts else index
             for index, parts in zip(indexes, waiting, strict=True)

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.exceptions import InvalidInputError
+from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.tasks.blocks import Blocks
 from oahu.tasks.scan import STRIP
 from oahu.tasks.search import Hits, Search, lengths_of, run
@@ -163,10 +163,11 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
         squares = np.einsum("ij,ij->i", rows, rows)
     wrong = np.flatnonzero(~(squares < _LARGEST**2))
     if len(wrong):
-        length = lengths_of(rows[wrong[:1]])[0]
-        raise InvalidInputError(
-            f"The {what} in row {wrong[0]} has length {length:.3g}. Search needs lengths below "
-            f"{_LARGEST:.0e}: scale the features to a usual range."
+        row, length = int(wrong[0]), lengths_of(rows[wrong[:1]])[0]
+        raise OverflowedItemError(
+            f"Item {row} is too long a {what} for search: it has length {length:.3g}, and {_LARGEST:.0e} is too "
+            "much. Scale the features to a usual range.",
+            row,
         )
     return rows
 

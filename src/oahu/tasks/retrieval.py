@@ -135,10 +135,26 @@ class Retriever:
         return self._state.gallery.metric
 
     @property
+    def vote(self) -> Vote:
+        """How an ensemble is asked: "experts" or "joint"."""
+        return self._vote
+
+    @property
+    def combine(self) -> Combine:
+        """What an item scores that several experts found: "max" or "sum"."""
+        return self._combine
+
+    @property
     def keys(self) -> list[Key]:
         """The keys of all items, in the order in which they were added."""
         with self._writing:
             return self._state.present()[0]
+
+    def contents(self) -> tuple[list[Key], NDArray[Any]]:
+        """The keys and the features of all items, in the order in which they were added."""
+        with self._writing:
+            keys, items = self._state.present()
+        return keys, items.copy()
 
     def __len__(self) -> int:
         return self._state.n_present
