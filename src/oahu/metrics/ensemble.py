@@ -16,7 +16,7 @@ __all__ = ["EnsembleMetric", "Expert"]
 
 Floats = NDArray[np.floating]
 
-_BLOCK = 1024  # items encoded at a time: what lies between two layers stays near
+_BLOCK = 2048  # items encoded at a time: what lies between two layers stays near
 
 
 @storable
@@ -97,43 +97,48 @@ class EnsembleMetric(DistanceMetric):
 
     def embed_checked(self, items: NDArray[Any]) -> Floats:
         """`embed` for items that are known to be finite and to have the right features."""
-        return self._embed_up_to(items, len(self.embedding_weights) - 1)
+        return np.ascontiguousarray(self._columns(items).transpose(0, 2, 1))
 
-    def _embed_up_to(self, items: NDArray[Any], deepest: int) -> Floats:
-        """The unit vectors of the experts E_0 ... E_deepest, block by block."""
-        size, dtype = self.embedding_weights[0].shape[0], self.embedding_weights[0].dtype
-        embedded: Floats = np.empty((deepest + 1, len(items), size), dtype)
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        return np.ascontiguousarray(self._joint(items))
+
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        # Transposed arrays: an index has items as columns too.
+        return [self._joint(items)] if joint else [level.T for level in self._columns(items)]
+
+    def _joint(self, items: NDArray[Any]) -> Floats:
+        """All experts' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions)."""
+        columns = self._columns(items)
+        columns *= np.sqrt(self.metric_weights).astype(columns.dtype)[:, None, None]
+        return columns.reshape(-1, len(items)).T
+
+    def _columns(self, items: NDArray[Any], n_levels: int | None = None) -> Floats:
+        """The unit vectors of all experts, or of the first, as columns: (n_levels, embedding_size, n_items)."""
+        size, dtype = self.embedding_weights[0].shape[0], self.dtype
+        columns: Floats = np.empty((n_levels or len(self.embedding_weights), size, len(items)), dtype)
         for start in range(0, len(items), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+            block = slice(start, start + _BLOCK)
             with np.errstate(over="ignore", invalid="ignore"):
-                usual = self._embed_block(items[rows].astype(dtype, copy=False), embedded[:, rows])
+                usual = self._embed_block(items[block].astype(dtype, copy=False), columns, start)
             if not usual:
-                self._refuse(~np.isfinite(embedded[:, rows]).all(axis=(0, 2)), start)
-        return embedded
+                self._refuse(~np.isfinite(columns[:, :, block]).all(axis=(0, 1)), start)
+        return columns
 
-    def _embed_block(self, inputs: Floats, embedded: Floats) -> bool:
-        """f^(l) for l = 0 ... L, the paper's Eq. (metric_embedding), each on the unit sphere; whether all are."""
+    def _embed_block(self, inputs: Floats, columns: Floats, start: int) -> bool:
+        """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
         from oahu.metrics.layers import rectify, to_unit_sphere  # numba takes its time to import
 
         hidden, usual = inputs, True
-        for level, units in enumerate(embedded):
+        for level, place in enumerate(columns):
             if level:
                 hidden = hidden @ self.hidden_weights[level - 1].T
                 rectify(hidden, self.hidden_biases[level - 1])
             outputs = hidden @ self.embedding_weights[level].T
-            if not to_unit_sphere(outputs, self.embedding_biases[level], units):
-                units[:] = on_unit_sphere(outputs + self.embedding_biases[level])
+            biases = self.embedding_biases[level]
+            if not to_unit_sphere(outputs, biases, place, start):
+                place[:, start : start + len(inputs)] = on_unit_sphere(outputs + biases).T
                 usual = False
         return usual
-
-    def transform_checked(self, items: NDArray[Any]) -> Floats:
-        """`transform` for items that are known to be finite and to have the right features."""
-        embedded = self.embed_checked(items)
-        embedded *= np.sqrt(self.metric_weights).astype(embedded.dtype)[:, None, None]
-        return np.ascontiguousarray(embedded.transpose(1, 0, 2)).reshape(embedded.shape[1], -1)
-
-    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        return [self.transform_checked(items)] if joint else list(self.embed_checked(items))
 
     def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
         gaps = (self.embed_checked(left) - self.embed_checked(right)).astype(np.float64)
@@ -178,7 +183,7 @@ class Expert:
     def encode(self, X: ArrayLike) -> Floats:
         """This expert's unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
         items = self.metric._check(X)
-        return np.ascontiguousarray(self.metric._embed_up_to(items, self.level)[self.level])
+        return np.ascontiguousarray(self.metric._columns(items, self.level + 1)[self.level].T)
 
 
 def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:

@@ -93,7 +93,7 @@ class ApproximateIndex:
         return cls(dimensions, measure, graph)
 
     def add(self, vectors: Floats) -> ApproximateIndex:
-        new = checked(vectors, self.dimensions, "vector")
+        new = np.ascontiguousarray(checked(vectors, self.dimensions, "vector"))
         with self._turn:
             positions = np.arange(self.n_added, self.n_added + len(new))
             self._graph.add(positions, new, threads=numba.get_num_threads())
@@ -107,7 +107,7 @@ class ApproximateIndex:
         return self
 
     def search(self, queries: Floats, k: int) -> Hits:
-        asked = checked(queries, self.dimensions, "query")
+        asked = np.ascontiguousarray(checked(queries, self.dimensions, "query"))
         check_count(k)
         hits = Hits(np.full((len(asked), k), -1, np.int64), np.full((len(asked), k), np.inf))
         with self._turn:

@@ -7,7 +7,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.tasks.scan import STRIP, TILE
+from oahu.tasks.scan import STRIP, TILE, put, squares_of
 from oahu.tasks.shadow import Shadow
 
 __all__ = ["Blocks"]
@@ -42,25 +42,19 @@ class Blocks:
         step = STRIP if capacity <= TILE else TILE
         self.width = min(_WIDTH, max(1, -(-capacity // step)) * step)
         self.n_blocks = -(-capacity // self.width)
-        self.n_filled, self.longest = 0, 0.0
+        self.n_filled = 0
         n_passed = dimensions if shadow is None else shadow.n_passed
         self.blocks = np.zeros((self.n_blocks, n_passed, self.width), np.float32)
         self.halves = np.zeros((self.n_blocks, self.width), np.float32) if n_passed > _LONG else None
         self.whole = self.blocks if shadow is None else np.empty((capacity, dimensions, 1), np.float32)
 
     @classmethod
-    def holding(cls, vectors: Rows, euclidean: bool) -> Blocks:
-        """Blocks with these vectors, and with room for half as many more: adding one by one costs little."""
-        spare = min(len(vectors) // 2, _MOST_SPARE)
-        made = cls(vectors.shape[1], len(vectors) + spare, Shadow.worth_having(vectors, euclidean), euclidean)
-        made.n_filled = len(vectors)
-        made.longest = made.write(vectors, 0)
+    def with_room(cls, dimensions: int, count: int, like: Rows, euclidean: bool) -> Blocks:
+        """Blocks for so many items like some, who are about to be written, and for half as many more."""
+        spare = min(count // 2, _MOST_SPARE)
+        made = cls(dimensions, count + spare, Shadow.worth_having(like, euclidean), euclidean)
+        made.n_filled = count
         return made
-
-    @classmethod
-    def with_room(cls, dimensions: int, room: int, like: Rows | None, euclidean: bool) -> Blocks:
-        """Blocks of nothing yet, with room for items like some."""
-        return cls(dimensions, room, None if like is None else Shadow.worth_having(like, euclidean), euclidean)
 
     def claim(self, count: int, behind: int) -> bool:
         """Take the room for so many behind that position, if they fit in and nobody else has taken it."""
@@ -74,16 +68,25 @@ class Blocks:
         """Put vectors where there is room for them; returns how long the longest is at most, as passed over."""
         end = begin + len(vectors)
         passed = self.as_passed(vectors)
-        for block in range(begin // self.width, -(-end // self.width)):
-            first, last = max(block * self.width, begin), min((block + 1) * self.width, end)
-            columns = slice(first - block * self.width, last - block * self.width)
-            self.blocks[block, :, columns] = passed[first - begin : last - begin].T
+        if passed.flags.c_contiguous:
+            put(passed, self.blocks, begin)
+            squares = np.einsum("ij,ij->i", passed, passed)
+        else:
+            self._put_columns(passed.T, begin)
+            squares = squares_of(passed.T)
         if self.shadow is not None:
             self.whole[begin:end, :, 0] = vectors
         if self.halves is not None and self.euclidean:
             self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
-        longest = float(np.einsum("ij,ij->i", passed, passed).max(initial=0)) + _TINY
+        longest = float(squares.max(initial=0)) + _TINY
         return float(np.sqrt(longest) * (1 + 1e-6 * passed.shape[1]))
+
+    def _put_columns(self, columns: Rows, begin: int) -> None:
+        end = begin + columns.shape[1]
+        for block in range(begin // self.width, -(-end // self.width)):
+            first, last = max(block * self.width, begin), min((block + 1) * self.width, end)
+            here = slice(first - block * self.width, last - block * self.width)
+            self.blocks[block, :, here] = columns[:, first - begin : last - begin]
 
     def as_passed(self, vectors: Rows) -> Rows:
         """What vectors are for the pass."""

@@ -14,6 +14,7 @@ from oahu.exceptions import InvalidTypeError, OverflowedItemError
 from oahu.metrics import Metric
 from oahu.tasks.neighbors import ExactIndex, Index, search_all
 from oahu.tasks.shadow import Shadow
+from oahu.tasks.threads import by_turns
 
 __all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "counted_from", "likeness", "neighbour_scores"]
 
@@ -66,37 +67,34 @@ class Gallery:
 
     def add(self, items: NDArray[Any]) -> Gallery:
         """More items, which were checked: encoded block by block, and indexed while they are near."""
-        indexes = self._with_room_for(items)
-        waiting: list[list[NDArray[Any]]] = [[] for _ in indexes]
-        for start in range(0, len(items), _BLOCK):
-            with counted_from(start):
-                parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
-                for at, part in enumerate(parts):
-                    index = indexes[at]
-                    if isinstance(index, ExactIndex):
-                        indexes[at] = index.add(part)
-                    else:  # it changes itself, so all items must be known to be right first
-                        waiting[at].append(part)
-        indexes = [
-            index.add(np.concatenate(parts)) if parts else index
-            for index, parts in zip(indexes, waiting, strict=True)
-        ]
+        if not len(items):
+            return self
+        exact = [index for index in self.indexes if isinstance(index, ExactIndex)]
+        if len(exact) == len(self.indexes):
+            return replace(self, indexes=self._added(exact, items))
+        with counted_from(0):  # a graph changes itself, so all items must be known to be right first
+            parts = self.metric.encode_checked(items, self.joint)
+        indexes = (index.add(part) for index, part in zip(self.indexes, parts, strict=True))
         return replace(self, indexes=tuple(indexes))
 
-    def _with_room_for(self, items: NDArray[Any]) -> list[Index]:
-        """The indexes; exact ones with nothing in them are made for such items."""
-        exact = [index for index in self.indexes if isinstance(index, ExactIndex) and not index.n_added]
-        if len(items) <= _BLOCK or len(exact) < len(self.indexes):
-            return list(self.indexes)
-        samples: list[Any] = [None] * len(exact)
-        if any(Shadow.suits(index.dimensions) for index in exact):
-            some = np.linspace(0, len(items) - 1, _BLOCK).astype(int)
-            with suppress(OverflowedItemError):  # the block that it is in will say so
-                samples = self.metric.encode_checked(items[some], self.joint)
-        return [
-            ExactIndex.empty(index.dimensions, index.measure, len(items), like)
-            for index, like in zip(exact, samples, strict=True)
-        ]
+    def _added(self, indexes: list[ExactIndex], items: NDArray[Any]) -> tuple[ExactIndex, ...]:
+        """The indexes with more items. Every thread takes blocks of them from the product to their place."""
+        some = np.linspace(0, len(items) - 1, min(len(items), _BLOCK)).astype(int)
+        like: list[Any] = [np.zeros((0, index.dimensions)) for index in indexes]
+        if any(Shadow.suits(index.dimensions) for index in indexes):
+            with suppress(OverflowedItemError):  # the block that it is in will say which it is
+                like = self.metric.encode_checked(items[some], self.joint)
+        adding = [index.adding(len(items), sample) for index, sample in zip(indexes, like, strict=True)]
+
+        def encode(block: int) -> None:
+            start = block * _BLOCK
+            with counted_from(start):
+                parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
+                for place, part in zip(adding, parts, strict=True):
+                    place.put(start, part)
+
+        by_turns(encode, -(-len(items) // _BLOCK))
+        return tuple(place.done() for place in adding)
 
     def remove(self, positions: NDArray[np.int64]) -> Gallery:
         """Without the items at these positions."""

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.tasks.blocks import Blocks
-from oahu.tasks.scan import STRIP
+from oahu.tasks.scan import STRIP, squares_of
 from oahu.tasks.search import Hits, Search, lengths_of, run
 
-__all__ = ["ExactIndex", "Hits", "Index", "Measure", "search_all"]
+__all__ = ["Adding", "ExactIndex", "Hits", "Index", "Measure", "search_all"]
 
 Floats = NDArray[np.floating]
 Rows = NDArray[np.float32]
@@ -69,26 +69,11 @@ class ExactIndex:
     _longest: float  # of what is passed over
 
     @classmethod
-    def empty(
-        cls, dimensions: int, measure: Measure = "l2", room: int = 0, like: Floats | None = None
-    ) -> ExactIndex:
-        """An index of nothing yet.
-
-        Parameters
-        ----------
-        dimensions : int
-        measure : {"l2", "ip"}, default="l2"
-            Euclidean distance, or inner product.
-        room : int, default=0
-            How many items are going to be added: they then find their place without copies.
-        like : array-like of shape (n, dimensions), optional
-            Some of these, from all over: what to tell long vectors apart by.
-        """
+    def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
+        """An index of nothing yet; the measure is "l2", Euclidean distance, or "ip", inner product."""
         if measure not in ("l2", "ip"):
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
-        sample = None if like is None else checked(like, dimensions, "vector")
-        items = Blocks.with_room(dimensions, room, sample, measure == "l2")
-        return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
+        return cls(measure, 0, Blocks(dimensions, 0, None, measure == "l2"), np.empty((0, STRIP), np.float32), 0.0)
 
     @property
     def dimensions(self) -> int:
@@ -100,17 +85,20 @@ class ExactIndex:
         return self.measure == "l2"
 
     def add(self, vectors: Floats) -> ExactIndex:
-        new, items = checked(vectors, self.dimensions, "vector"), self._items
-        n_added = self.n_added + len(new)
-        if items.claim(len(new), behind=self.n_added):
-            longest = max(self._longest, items.write(new, self.n_added))
-        else:
-            items = Blocks.holding(np.concatenate([items.rows(0, self.n_added), new]), self._euclidean)
-            longest = items.longest
-        hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
-        hidden.ravel()[: self.n_added] = self._hidden.ravel()[: self.n_added]
-        hidden.ravel()[self.n_added : n_added] = 0
-        return ExactIndex(self.measure, n_added, items, hidden, longest)
+        new = checked(vectors, self.dimensions, "vector")
+        adding = self.adding(len(new), new)
+        adding.put(0, new)
+        return adding.done()
+
+    def adding(self, count: int, like: Floats) -> Adding:
+        """Make room for so many items ``like`` some of them, to be put there part by part."""
+        items = self._items
+        if items.claim(count, behind=self.n_added):
+            return Adding(self, items, count, self._longest)
+        held = items.rows(0, self.n_added)
+        sample = np.concatenate([held, checked(like, self.dimensions, "vector")])
+        items = Blocks.with_room(self.dimensions, self.n_added + count, sample, self._euclidean)
+        return Adding(self, items, count, items.write(held, 0))
 
     def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
         check_positions(positions, self.n_added)
@@ -127,6 +115,32 @@ class ExactIndex:
         return search_all([self], [queries], k)[0]
 
 
+class Adding:
+    """Items on their way into an index, which is `done` when all parts of them have been put there.
+
+    Parts may be put there by several threads.
+    """
+
+    def __init__(self, index: ExactIndex, items: Blocks, count: int, longest: float) -> None:
+        self._index, self._items, self._count, self._longest = index, items, count, [longest]
+
+    def put(self, first: int, vectors: Floats) -> None:
+        """Put vectors there as the items from ``first`` on, counted among those that are added."""
+        new = checked(vectors, self._index.dimensions, "vector")
+        self._longest.append(self._items.write(new, self._index.n_added + first))
+
+    def done(self) -> ExactIndex:
+        """The index with these items."""
+        before, items = self._index, self._items
+        n_added = before.n_added + self._count
+        hidden = before._hidden.copy()
+        if hidden.shape != (items.n_blocks, items.width):
+            hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
+            hidden.ravel()[: before.n_added] = before._hidden.ravel()[: before.n_added]
+        hidden.ravel()[before.n_added : n_added] = 0
+        return ExactIndex(before.measure, n_added, items, hidden, max(self._longest))
+
+
 def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
     """Search several indexes, each for what the same queries are there.
 
@@ -135,7 +149,10 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
     exact = [index for index in indexes if isinstance(index, ExactIndex)]
     if len(exact) < len(indexes):
         return [index.search(asked, k) for index, asked in zip(indexes, queries, strict=True)]
-    asked = [checked(vectors, index.dimensions, "query") for index, vectors in zip(exact, queries, strict=True)]
+    asked = [
+        np.ascontiguousarray(checked(vectors, index.dimensions, "query"))
+        for index, vectors in zip(exact, queries, strict=True)
+    ]
     check_count(k)
     n_queries = len(asked[0]) if asked else 0
     if not n_queries or not k:
@@ -159,8 +176,8 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
             f"Search needs a row of {dimensions} numbers for each {what}. Got shape {np.shape(vectors)} instead."
         )
     with np.errstate(over="ignore"):
-        rows = np.require(vectors, np.float32, ["C", "A", "W", "E"])  # the one form that passes are compiled for
-        squares = np.einsum("ij,ij->i", rows, rows)
+        rows = in_form(vectors)
+        squares = np.einsum("ij,ij->i", rows, rows) if rows.flags.c_contiguous else squares_of(rows.T)
     wrong = np.flatnonzero(~(squares < _LARGEST**2))
     if len(wrong):
         row, length = int(wrong[0]), lengths_of(rows[wrong[:1]])[0]
@@ -170,6 +187,14 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
             row,
         )
     return rows
+
+
+def in_form(vectors: Floats) -> Rows:
+    """Vectors in float32, and as passes are compiled for: row by row, or column by column if given so."""
+    array = np.asarray(vectors)
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        return np.require(array.T, np.float32, ["C", "A", "W", "E"]).T
+    return np.require(array, np.float32, ["C", "A", "W", "E"])
 
 
 def check_positions(positions: NDArray[np.int64], n_added: int) -> None:

@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from oahu.jit import kernel
 
-__all__ = ["GROUP", "STRIP", "TILE", "collect", "keep_smallest", "measure", "pass_over", "pass_together", "settle"]
+__all__ = [
+    "GROUP",
+    "STRIP",
+    "TILE",
+    "collect",
+    "keep_smallest",
+    "measure",
+    "pass_over",
+    "pass_together",
+    "put",
+    "settle",
+    "squares_of",
+]
 
 #: Blocks are a multiple of this wide: so many keys are looked at together.
 STRIP = 64
@@ -27,7 +39,34 @@ TILE = 512
 #: So many queries share what is read of the items.
 GROUP = 4
 
+_TOGETHER = 16  # rows of a cache line's columns
 _STRETCH = 1024  # columns of a pass for one query: their keys and a row of four features stay in the first cache
+
+
+@kernel
+def squares_of(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The squares of the columns' lengths."""
+    squares = np.zeros(columns.shape[1], np.float32)
+    for j in range(columns.shape[0]):
+        row = columns[j]
+        for i in range(len(squares)):
+            squares[i] += row[i] * row[i]
+    return squares
+
+
+@kernel
+def put(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
+    """Write rows as the columns from ``begin`` on; some at a time, so that what is written lies together."""
+    n_features, width = blocks.shape[1], blocks.shape[2]
+    start = 0
+    while start < len(vectors):
+        block, column = (begin + start) // width, (begin + start) % width
+        count = min(_TOGETHER, len(vectors) - start, width - column)
+        for j in range(n_features):
+            row = blocks[block, j, column : column + count]
+            for i in range(count):
+                row[i] = vectors[start + i, j]
+        start += count
 
 
 @kernel

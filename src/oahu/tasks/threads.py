@@ -6,13 +6,17 @@ As many as numba's: ``NUMBA_NUM_THREADS`` and ``numba.set_num_threads`` say how 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock
+from typing import Any
 
 import numba
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_once", "in_parts"]
+__all__ = ["at_once", "by_turns", "in_parts"]
 
 
 def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
@@ -24,6 +28,24 @@ def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -
         return min(n_rows, n_groups * part // n_parts * multiple_of)
 
     at_once(lambda part: work(slice(edge(part), edge(part + 1))), n_parts)
+
+
+def by_turns(work: Callable[[int], None], n_parts: int) -> None:
+    """Do the parts of a work that multiplies matrices, each thread every n-th of them and its own products.
+
+    BLAS would use threads of its own, who wait for each other after every product: on a busy machine, for long.
+    """
+    n_threads = min(numba.get_num_threads(), n_parts)
+
+    def turn(thread: int) -> None:
+        for part in range(thread, n_parts, n_threads):
+            work(part)
+
+    if n_threads == 1:
+        turn(0)
+        return
+    with _products_in_one_thread():
+        at_once(turn, n_threads)
 
 
 def at_once(work: Callable[[int], None], n_parts: int) -> None:
@@ -46,3 +68,33 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has no threads but its own
+
+
+class _ProductsInOneThread:
+    """Lets BLAS use one thread while anyone is inside. The limit is the process's, so those inside are counted."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside = Lock(), 0
+        self._limit: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._n_inside:
+                self._limit = _blas().limit(limits=1)
+            self._n_inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_inside -= 1
+                if not self._n_inside:
+                    self._limit.restore_original_limits()
+
+
+_products_in_one_thread = _ProductsInOneThread()
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
