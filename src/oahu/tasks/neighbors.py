@@ -166,6 +166,8 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
         )
         for start in range(0, n_queries, _QUERIES)
     ]
+    if len(parts) == 1:
+        return parts[0]
     return [Hits(*map(np.concatenate, zip(*hits, strict=True))) for hits in zip(*parts, strict=True)]
 
 
@@ -178,9 +180,9 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
     with np.errstate(over="ignore"):
         rows = in_form(vectors)
         squares = np.einsum("ij,ij->i", rows, rows) if rows.flags.c_contiguous else squares_of(rows.T)
-    wrong = np.flatnonzero(~(squares < _LARGEST**2))
-    if len(wrong):
-        row, length = int(wrong[0]), lengths_of(rows[wrong[:1]])[0]
+    if len(squares) and not squares.max() < _LARGEST**2:  # nor if it is NaN
+        row = int(np.argmax(~(squares < _LARGEST**2)))
+        (length,) = lengths_of(rows[row : row + 1])
         raise OverflowedItemError(
             f"Item {row} is too long a {what} for search: it has length {length:.3g}, and {_LARGEST:.0e} is too "
             "much. Scale the features to a usual range.",
@@ -192,6 +194,8 @@ def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
 def in_form(vectors: Floats) -> Rows:
     """Vectors in float32, and as passes are compiled for: row by row, or column by column if given so."""
     array = np.asarray(vectors)
+    if array.dtype == np.float32 and array.flags.carray:
+        return array
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         return np.require(array.T, np.float32, ["C", "A", "W", "E"]).T
     return np.require(array, np.float32, ["C", "A", "W", "E"])

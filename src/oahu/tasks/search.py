@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numba
@@ -84,8 +85,12 @@ class Search:
         self.items, self.hidden, self.longest, self.euclidean = items, hidden, longest, euclidean
         self.queries, self.k = queries, k
         self.passing = items.as_passed(queries)  # what the queries are for the pass
-        self.lengths = lengths_of(self.passing)
         self.n_best = k + (_SLACK if items.shadow is None else _SLACK_OF_SHADOWS)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.float64]:
+        """Of the queries, as they are for the pass."""
+        return lengths_of(self.passing)
 
     def run(self) -> Hits:
         """The k nearest items of every query."""
@@ -106,8 +111,9 @@ class Search:
             len(positions),
         )
         hits = Hits(positions[:, : self.k].copy(), apart[:, : self.k].copy())
-        unsure = ~(hits.distances[:, -1] < floor) & np.isfinite(floor)
-        if unsure.any():
+        certain = (hits.distances[:, -1] < floor) | np.isinf(floor)
+        if not certain.all():
+            unsure = ~certain
             self._look_again(np.flatnonzero(unsure), hits.distances[unsure, -1], hits)
         return self._rooted(hits)
 
@@ -236,6 +242,8 @@ class Search:
         of_sum, of_shadow = self._off
         if not self.euclidean:
             return np.asarray(keys - (of_sum + 2 * of_shadow) * self.lengths * self.longest - _TINY)
+        if not of_shadow:
+            return np.asarray((keys - _TINY) * (1 - of_sum))
         reach = np.sqrt(np.maximum(keys - _TINY, 0) * (1 - of_sum))
         reach -= of_shadow * (self.lengths + np.minimum(self.longest, self.lengths + reach))
         return np.asarray(np.square(np.maximum(reach, 0)))

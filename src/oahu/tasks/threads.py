@@ -21,6 +21,9 @@ __all__ = ["at_once", "by_turns", "in_parts"]
 
 def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
     """Do work on rows, each thread on its part of them; all parts but the last are a multiple of some number."""
+    if n_rows <= multiple_of:
+        work(slice(0, n_rows))
+        return
     n_groups = -(-n_rows // multiple_of)
     n_parts = min(numba.get_num_threads(), n_groups)
 
