@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -109,6 +110,11 @@ class Metric(ABC):
     @abstractmethod
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
         """`encode` for items that are known to be finite and to have the right features."""
+
+    def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
+        """`encode_checked`, not joint, into the columns from ``first`` on of an array for every space."""
+        for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
+            place[:, first : first + len(vectors)] = vectors.T
 
     def apart(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
         """How far apart items are in every space, two (n, n_features) arrays to (n_spaces, n).

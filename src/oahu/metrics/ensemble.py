@@ -116,27 +116,39 @@ class EnsembleMetric(DistanceMetric):
         """The unit vectors of all experts, or of the first, as columns: (n_levels, embedding_size, n_items)."""
         size, dtype = self.embedding_weights[0].shape[0], self.dtype
         columns: Floats = np.empty((n_levels or len(self.embedding_weights), size, len(items)), dtype)
-        for start in range(0, len(items), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            with np.errstate(over="ignore", invalid="ignore"):
-                usual = self._embed_block(items[block].astype(dtype, copy=False), columns, start)
-            if not usual:
-                self._refuse(~np.isfinite(columns[:, :, block]).all(axis=(0, 1)), start)
+        self._embed_into(items, columns, 0)
         return columns
 
-    def _embed_block(self, inputs: Floats, columns: Floats, start: int) -> bool:
+    def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
+        if all(place.flags.c_contiguous and place.dtype == self.dtype for place in places):
+            self._embed_into(items, places, first)
+        else:
+            super().encode_columns(items, places, first)
+
+    def _embed_into(self, items: NDArray[Any], places: Sequence[Floats] | Floats, first: int) -> None:
+        """The unit vectors of as many experts as there are places, into the columns from ``first`` on."""
+        for start in range(0, len(items), _BLOCK):
+            inputs = items[start : start + _BLOCK].astype(self.dtype, copy=False)
+            with np.errstate(over="ignore", invalid="ignore"):
+                usual = self._embed_block(inputs, places, first + start)
+            if not usual:
+                block = slice(first + start, first + start + len(inputs))
+                finite = [np.isfinite(place[:, block]).all(axis=0) for place in places]
+                self._refuse(~np.logical_and.reduce(finite), start)
+
+    def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
         """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
         from oahu.metrics.layers import rectify, to_unit_sphere  # numba takes its time to import
 
         hidden, usual = inputs, True
-        for level, place in enumerate(columns):
+        for level, place in enumerate(places):
             if level:
                 hidden = hidden @ self.hidden_weights[level - 1].T
                 rectify(hidden, self.hidden_biases[level - 1])
             outputs = hidden @ self.embedding_weights[level].T
             biases = self.embedding_biases[level]
-            if not to_unit_sphere(outputs, biases, place, start):
-                place[:, start : start + len(inputs)] = on_unit_sphere(outputs + biases).T
+            if not to_unit_sphere(outputs, biases, place, first):
+                place[:, first : first + len(inputs)] = on_unit_sphere(outputs + biases).T
                 usual = False
         return usual
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidTypeError, OverflowedItemError
 from oahu.metrics import Metric
-from oahu.tasks.neighbors import ExactIndex, Index, search_all
+from oahu.tasks.neighbors import Adding, ExactIndex, Index, search_all
 from oahu.tasks.shadow import Shadow
 from oahu.tasks.threads import by_turns
 
@@ -89,12 +89,21 @@ class Gallery:
         def encode(block: int) -> None:
             start = block * _BLOCK
             with counted_from(start):
-                parts = self.metric.encode_checked(items[start : start + _BLOCK], self.joint)
-                for place, part in zip(adding, parts, strict=True):
-                    place.put(start, part)
+                self._put(items[start : start + _BLOCK], adding, start)
 
         by_turns(encode, -(-len(items) // _BLOCK))
         return tuple(place.done() for place in adding)
+
+    def _put(self, items: NDArray[Any], adding: list[Adding], start: int) -> None:
+        """Encode some items and put them in their places; unit vectors are written there straight away."""
+        on_sphere = self.metric.diameter == 2 and not self.joint
+        found = [place.columns(start, len(items)) for place in adding if on_sphere]
+        places = [place for place in found if place is not None]
+        if len(places) == len(adding):
+            self.metric.encode_columns(items, [columns for columns, _ in places], places[0][1])
+            return
+        for place, part in zip(adding, self.metric.encode_checked(items, self.joint), strict=True):
+            place.put(start, part)
 
     def remove(self, positions: NDArray[np.int64]) -> Gallery:
         """Without the items at these positions."""

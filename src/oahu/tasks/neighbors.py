@@ -129,6 +129,17 @@ class Adding:
         new = checked(vectors, self._index.dimensions, "vector")
         self._longest.append(self._items.write(new, self._index.n_added + first))
 
+    def columns(self, first: int, count: int) -> tuple[Rows, int] | None:
+        """Where some of the items are to be written: an array of columns, and the first of them there.
+
+        None if they are to be `put` there. Who writes answers for them: finite, and no longer than 1.
+        """
+        width, begin = self._items.width, self._index.n_added + first
+        if self._items.shadow is not None or self._items.halves is not None or begin % width + count > width:
+            return None
+        self._longest.append(1.001)
+        return self._items.blocks[begin // width], begin % width
+
     def done(self) -> ExactIndex:
         """The index with these items."""
         before, items = self._index, self._items
