@@ -212,3 +212,33 @@ def test_anything_else_is_no_metric(other: Any) -> None:
         InvalidTypeError, match=r"must be a metric, such as learner\.metric\(\)\. Got a \w+ instead\.$"
     ):
         as_metric(other, object())
+
+
+# -- many items ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts", [[1], [4095], [4096], [4097], [9000], [5000, 3], [10, 4096, 5000], [4100, 4092, 1]]
+)
+@pytest.mark.parametrize("name", ["ensemble", "cosine", "Euclidean", "bilinear"])
+@both_votes
+def test_items_are_where_they_belong_however_they_come(name: str, vote: Vote, parts: list[int]) -> None:
+    """Blocks are written by several threads, and unit vectors straight into their places."""
+    metric, rng = METRICS[name], np.random.default_rng(1)
+    items = rng.normal(size=(sum(parts), 3)).astype(np.float32)
+    gallery = Gallery.empty(metric, vote)
+    for some in np.split(items, np.cumsum(parts)[:-1]):
+        gallery = gallery.add(some)
+    asked = items[rng.integers(len(items), size=20)] + rng.normal(size=(20, 3)) / 100
+    found = gallery.search(asked, 3)
+    joint = vote == "joint"
+    spaces = zip(metric.encode_queries(asked, joint), metric.encode(items, joint), strict=True)
+    for space, (queries, vectors) in enumerate(spaces):
+        left, right = queries.astype(np.float64), vectors.astype(np.float64)
+        products = left @ right.T
+        squares = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1) - 2 * products
+        apart = -products if metric.measure == "ip" else np.sqrt(np.maximum(squares, 0))
+        nearest = np.sort(apart, axis=1)[:, :3]
+        np.testing.assert_allclose(found.distances[space, :, : nearest.shape[1]], nearest, atol=2e-4)
+        there = np.take_along_axis(apart, found.positions[space, :, : nearest.shape[1]], axis=1)
+        np.testing.assert_allclose(there, nearest, atol=2e-4)

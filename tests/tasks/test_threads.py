@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from oahu.tasks.neighbors import ExactIndex
-from oahu.tasks.threads import at_once, in_parts
+from oahu.tasks.threads import at_once, by_turns, in_parts
 
 ROWS, MULTIPLES = st.integers(0, 200), st.integers(1, 9)
 
@@ -162,3 +163,53 @@ def test_a_child_process_can_search(n_queries: int) -> None:
         return bool((index.search(vectors[:n_queries], 5).positions == expected.positions).all())
 
     assert succeeds_in_a_child(work)
+
+
+def threads_of_blas() -> set[int]:
+    return {library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()}
+
+
+@pytest.mark.parametrize("n_parts", [0, 1, 2, 7])
+def test_every_part_has_its_turn_once(n_parts: int) -> None:
+    done: list[int] = []
+    by_turns(done.append, n_parts)
+    assert sorted(done) == list(range(n_parts))
+
+
+def test_blas_has_one_thread_while_parts_take_turns_and_its_own_number_again_afterwards() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        seen: list[set[int]] = []
+        by_turns(lambda part: seen.append(threads_of_blas()), 4)
+        assert seen == [{1}] * 4
+        assert threads_of_blas() == {2}
+
+
+def test_blas_has_its_threads_again_after_a_part_that_failed() -> None:
+    def fail(part: int) -> None:
+        raise KeyError(part)
+
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(KeyError):
+            by_turns(fail, 4)
+        assert threads_of_blas() == {2}
+
+
+def test_blas_has_its_threads_again_after_several_at_once() -> None:
+    begun, leave = threading.Barrier(3), threading.Event()
+
+    def work(part: int) -> None:
+        if part == 0:
+            begun.wait()
+            leave.wait()
+
+    before = threads_of_blas()
+    slow = [threading.Thread(target=by_turns, args=(work, 2)) for _ in range(2)]
+    for thread in slow:
+        thread.start()
+    begun.wait()
+    by_turns(lambda part: None, 2)  # comes and goes meanwhile
+    within = threads_of_blas()
+    leave.set()
+    for thread in slow:
+        thread.join()
+    assert (within, threads_of_blas()) == ({1}, before)

@@ -18,10 +18,12 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["at_once", "by_turns", "in_parts"]
 
+_LIMITING = Lock()
+
 
 def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
     """Do work on rows, each thread on its part of them; all parts but the last are a multiple of some number."""
-    if n_rows <= multiple_of:
+    if 0 < n_rows <= multiple_of:
         work(slice(0, n_rows))
         return
     n_groups = -(-n_rows // multiple_of)
@@ -73,29 +75,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has no threads but its own
 
 
-class _ProductsInOneThread:
-    """Lets BLAS use one thread while anyone is inside. The limit is the process's, so those inside are counted."""
-
-    def __init__(self) -> None:
-        self._lock, self._n_inside = Lock(), 0
-        self._limit: Any = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if not self._n_inside:
-                self._limit = _blas().limit(limits=1)
-            self._n_inside += 1
-        try:
+@contextmanager
+def _products_in_one_thread() -> Iterator[None]:
+    """Let BLAS use one thread for a while. The limit is the process's: who comes while it holds leaves it alone."""
+    if not _LIMITING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=1):
             yield
-        finally:
-            with self._lock:
-                self._n_inside -= 1
-                if not self._n_inside:
-                    self._limit.restore_original_limits()
-
-
-_products_in_one_thread = _ProductsInOneThread()
+    finally:
+        _LIMITING.release()
 
 
 @cache
