@@ -188,3 +188,9 @@ def test_what_is_wrong_is_said(folder: Path, arguments: tuple[str, ...], said: s
     assert result.exit_code == 1
     assert said in result.stderr
     assert result.stdout == ""
+
+
+def test_items_are_not_asked_for_among_themselves(folder: Path) -> None:
+    result = evaluate("--items", "items.npz", "--queries", "./items.npz")
+    assert result.exit_code == 1
+    assert "every query would find itself" in " ".join(result.stderr.split())

@@ -135,7 +135,6 @@ def test_an_item_is_not_its_own_like(folder: Path) -> None:
         ((), {}),
         (("--vote", "joint"), {"vote": "joint"}),
         (("--combine", "sum"), {"combine": "sum"}),
-        (("--approximate",), {"approximate": True}),
     ],
 )
 def test_settings_are_the_librarys(folder: Path, options: tuple[str, ...], settings: dict[str, Any]) -> None:
@@ -145,6 +144,15 @@ def test_settings_are_the_librarys(folder: Path, options: tuple[str, ...], setti
     assert len(said["queries"]) == 32
     for one, result in zip(said["queries"], expected, strict=True):
         check_equal(one, result)
+
+
+def test_an_approximate_search_finds_nearly_all(folder: Path) -> None:
+    said = found(*F, "--queries", "queries.npz", "--approximate")
+    both = [
+        len({match["key"] for match in one["matches"]} & set(result.keys))
+        for one, result in zip(said["queries"], retriever().search_batch(QUERIES), strict=True)
+    ]
+    assert np.mean(both) >= 9  # of 10; two graphs of the same items are not the same
 
 
 def test_blocks_make_no_difference(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

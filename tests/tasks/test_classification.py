@@ -693,3 +693,10 @@ def test_a_call_that_fails_leaves_a_new_classifier_new(failing: str) -> None:
     with pytest.raises(InvalidInputError):
         FAILING[failing](classifier)
     assert vars(classifier) == vars(Classifier(EuclideanMetric(D)))
+
+
+def test_unknown_among_whole_numbers_is_scored_as_not_right() -> None:
+    classifier = Classifier(EuclideanMetric(1), k=1, unknown_below=-1.0).fit([[0.0], [10.0]], [1, 2])
+    assert classifier.predict([[0.5], [5.0]]).tolist() == [1, "unknown"]
+    assert classifier.score([[0.5], [5.0], [9.5], [9.5]], [1, 1, 2, 1]) == 0.5
+    assert classifier.score([[0.5], [5.0]], [1, 1], sample_weight=[3.0, 1.0]) == 0.75

@@ -21,7 +21,16 @@ from oahu import (
     OverflowedItemError,
 )
 from oahu.metrics import Metric
-from oahu.tasks.gallery import Found, Gallery, Vote, as_metric, counted_from, likeness, neighbour_scores
+from oahu.tasks.gallery import (
+    Found,
+    Gallery,
+    Vote,
+    as_metric,
+    counted_from,
+    in_order,
+    likeness,
+    neighbour_scores,
+)
 
 Floats = NDArray[np.floating]
 
@@ -242,3 +251,30 @@ def test_items_are_where_they_belong_however_they_come(name: str, vote: Vote, pa
         np.testing.assert_allclose(found.distances[space, :, : nearest.shape[1]], nearest, atol=2e-4)
         there = np.take_along_axis(apart, found.positions[space, :, : nearest.shape[1]], axis=1)
         np.testing.assert_allclose(there, nearest, atol=2e-4)
+
+
+def test_of_several_items_that_are_refused_the_first_is_named() -> None:
+    metric = MahalanobisMetric(np.full((1, 3), 1e10, np.float32))
+    items = np.ones((13_000, 3), np.float32)
+    items[[5_000, 9_000, 12_500]] = 1e35
+    with pytest.raises(OverflowedItemError, match="Item 5000") as refused:
+        Gallery.empty(metric).add(items)
+    assert refused.value.row == 5_000
+
+
+@pytest.mark.parametrize("name", ["ensemble", "Mahalanobis"])
+def test_duplicates_are_equally_far_however_they_came(name: str) -> None:
+    """Products of one row and of many have other last bits."""
+    same_item, others = RNG.normal(size=(1, 3)), RNG.normal(size=(50, 3))
+    gallery = Gallery.empty(METRICS[name]).add(np.concatenate([others, same_item])).add(same_item).add(same_item)
+    for asked in (same_item, np.repeat(same_item, 30, axis=0)):
+        found = gallery.search(asked, 3)
+        assert (found.positions == [50, 51, 52]).all()
+        assert np.ptp(found.distances) == 0
+
+
+def test_neighbours_that_rounding_tells_apart_keep_their_order() -> None:
+    found = Found(np.array([[[9, 4, 7, -1]]]), np.array([[[0.1, 0.2, 0.2 + 1e-7, np.inf]]]))
+    sorted_out = in_order(found, np.full((1, 1, 1), 1e-6))
+    assert sorted_out.positions.tolist() == [[[9, 4, 7, -1]]]
+    assert sorted_out.distances.tolist() == [[[0.1, 0.2, 0.2, np.inf]]]

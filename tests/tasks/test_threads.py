@@ -213,3 +213,9 @@ def test_blas_has_its_threads_again_after_several_at_once() -> None:
     for thread in slow:
         thread.join()
     assert (within, threads_of_blas()) == ({1}, before)
+
+
+def test_parts_within_parts_do_not_wait_for_each_other() -> None:
+    done: list[tuple[int, int, int]] = []
+    at_once(lambda a: at_once(lambda b: at_once(lambda c: done.append((a, b, c)), 3), 3), 3)
+    assert sorted(done) == [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]

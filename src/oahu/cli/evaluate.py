@@ -77,6 +77,11 @@ class _Measured:
 def run(console: Console, errors: Console, order: Order) -> None:
     """Measure the model, Euclidean distance and cosine, and say how they did."""
     check_picture(order.plot)
+    if order.items is not None and order.queries is not None and order.items.resolve() == order.queries.resolve():
+        raise InvalidInputError(
+            f"--items and --queries are both {order.items}: every query would find itself. Give items that the "
+            "metric is not to find in the other file."
+        )
     if order.items is None or order.queries is None:
         raise InvalidInputError(
             "evaluate needs both: --items FILE, what neighbours are looked for in, and --queries FILE, items that "

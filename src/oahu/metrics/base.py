@@ -45,6 +45,9 @@ class Metric(ABC):
     #: The largest distance there can be in any of its spaces, if there is one.
     diameter: ClassVar[float | None] = None
 
+    #: Whether items are multiplied on the way into its spaces, so that their last bits depend on their company.
+    multiplies: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def n_features(self) -> int:

@@ -57,6 +57,7 @@ class EnsembleMetric(DistanceMetric):
     version: int
 
     diameter = 2.0
+    multiplies = True
 
     @classmethod
     def frozen(

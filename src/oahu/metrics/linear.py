@@ -41,6 +41,8 @@ class MahalanobisMetric(DistanceMetric):
     factor: Floats = field(repr=False)
     version: int = 0
 
+    multiplies = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", _floats(self.factor, "factor"))
         if self.factor.ndim != 2 or 0 in self.factor.shape:

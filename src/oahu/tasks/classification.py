@@ -138,6 +138,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = Found(*(np.concatenate(parts, axis=1) for parts in zip(*neighbours, strict=True)))
         return Votes(np.concatenate(shares), np.concatenate(familiarity), found)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of items whose class is right; one that is unknown is not."""
+        labels = _as_labels(y)
+        right = np.array(
+            [answer == label for answer, label in zip(self.predict(X).tolist(), labels.tolist(), strict=True)]
+        )
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
+
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
         """How alike each item is to the nearest one in every space, averaged by the spaces' weights.
 

@@ -72,8 +72,9 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     metric : Metric
         Any metric: ``learner.metric()``, or a loaded one.
     threshold : float, optional
-        T. None is the paper's 0.55 for metrics whose distances are at most 2, and has to be calibrated for
-        others. It is worth calibrating for all: which T is best depends on the metric.
+        T, until `calibrate` finds another. None is the paper's 0.55 for metrics whose distances are at most 2,
+        and has to be calibrated for others. It is worth calibrating for all: which T is best depends on the
+        metric.
     rule : {"vote", "mean"}, default="vote"
         "vote" is the paper's. "mean" compares the weighted mean of the spaces with T, and often ranks a little
         better. The same for a metric of one space.

@@ -24,6 +24,7 @@ Vote = Literal["experts", "joint"]
 VOTES: Final = get_args(Vote)
 
 _BLOCK = 4096  # items encoded at a time
+_ROUNDING = 1e-6  # of a vector's length: what the order of a float32 sum makes of it
 
 
 class Found(NamedTuple):
@@ -85,13 +86,19 @@ class Gallery:
             with suppress(OverflowedItemError):  # the block that it is in will say which it is
                 like = self.metric.encode_checked(items[some], self.joint)
         adding = [index.adding(len(items), sample) for index, sample in zip(indexes, like, strict=True)]
+        refused: list[OverflowedItemError] = []
 
         def encode(block: int) -> None:
             start = block * _BLOCK
-            with counted_from(start):
-                self._put(items[start : start + _BLOCK], adding, start)
+            try:
+                with counted_from(start):
+                    self._put(items[start : start + _BLOCK], adding, start)
+            except OverflowedItemError as error:
+                refused.append(error)
 
         by_turns(encode, -(-len(items) // _BLOCK))
+        if refused:
+            raise min(refused, key=lambda error: error.row)
         return tuple(place.done() for place in adding)
 
     def _put(self, items: NDArray[Any], adding: list[Adding], start: int) -> None:
@@ -113,7 +120,31 @@ class Gallery:
         """The k nearest items of every query in every space."""
         encoded = self.metric.encode_queries(queries, self.joint)
         hits = search_all(self.indexes, encoded, k)
-        return Found(np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits]))
+        found = Found(np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits]))
+        if not self.metric.multiplies:
+            return found
+        lengths = [np.sqrt(np.square(part.astype(np.float64)).sum(axis=1)) for part in encoded]
+        return in_order(found, _ROUNDING * np.stack(lengths)[:, :, None])
+
+
+def in_order(found: Found, rounding: NDArray[np.float64]) -> Found:
+    """Neighbours that are equally far up to rounding, in the order in which they were added, and equally far.
+
+    The same item may be encoded to other last bits in a call with more items: a product is summed in another order.
+
+    >>> found = Found(np.array([[[7, 3, 5]]]), np.array([[[0.0, 1e-8, 0.2]]]))
+    >>> in_order(found, np.full((1, 1, 1), 1e-6))
+    Found(positions=array([[[3, 7, 5]]]), distances=array([[[0. , 0. , 0.2]]]))
+    """
+    distances, k = found.distances, found.positions.shape[2]
+    new = np.ones(distances.shape, bool)  # not as far as the one before
+    with np.errstate(invalid="ignore"):  # of infinite ones, where there are fewer
+        new[:, :, 1:] = np.diff(distances, axis=2) > rounding
+    there = np.isfinite(distances)
+    order = np.lexsort((found.positions, np.cumsum(new, axis=2), ~there), axis=2)
+    first = np.maximum.accumulate(np.where(new, np.arange(k), 0), axis=2)
+    nearest = np.where(there, np.take_along_axis(distances, first, axis=2), np.inf)
+    return Found(np.take_along_axis(found.positions, order, axis=2), nearest)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ out is what brute force in float64 over the same float32 vectors gives, ties by 
 are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and by BLAS where not.
 
 Beside the items, a search needs at most 16 MiB and the answers, however many items and queries there are. Only a
-query to which very many items are about as near as the k-th needs more: a number for each of them.
+query to which very many items are about as near as the k-th needs more: a number for each of them. With k
+beyond a hundred, a query needs a number for every item.
 """
 
 from __future__ import annotations

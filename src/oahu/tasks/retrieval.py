@@ -175,6 +175,7 @@ class Retriever:
         keys : sequence of n strings or integers
             Names for the items, none of them there yet.
         X : array-like of shape (n, n_features)
+            Kept in the type that the retriever's first metric computes in, float32 if nothing else was asked for.
         """
         with self._writing:
             names, items = self._checked(keys, X)

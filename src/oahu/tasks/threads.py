@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, current_thread
 from typing import Any
 
 import numba
@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["at_once", "by_turns", "in_parts"]
 
 _LIMITING = Lock()
+_NAME = "oahu-parts"
 
 
 def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
@@ -54,7 +55,11 @@ def by_turns(work: Callable[[int], None], n_parts: int) -> None:
 
 
 def at_once(work: Callable[[int], None], n_parts: int) -> None:
-    """Do the parts of a work at the same time, the first of them here."""
+    """Do the parts of a work at the same time, the first of them here; all of them if this is such a thread."""
+    if current_thread().name.startswith(_NAME):  # it would wait for those that wait for it
+        for part in range(n_parts):
+            work(part)
+        return
     others = [_pool().submit(work, part) for part in range(1, n_parts)]
     try:
         if n_parts:
@@ -68,7 +73,7 @@ def at_once(work: Callable[[int], None], n_parts: int) -> None:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="oahu")
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_NAME)
 
 
 if hasattr(os, "register_at_fork"):
