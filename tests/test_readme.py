@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import oahu
+from oahu.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -58,7 +60,7 @@ def test_the_tasks_example_finds_digits_that_are_alike(capsys: pytest.CaptureFix
     assert names["retriever"].metric.version == 5_100
 
 
-@pytest.mark.parametrize(("page", "count"), [("streams.md", 2), ("guides/tasks.md", 7)])
+@pytest.mark.parametrize(("page", "count"), [("streams.md", 2), ("guides/tasks.md", 8)])
 def test_a_page_runs_from_top_to_bottom(
     page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +72,10 @@ def test_a_page_runs_from_top_to_bottom(
         exec(compile(example, page, "exec"), names)
 
 
-def test_the_tasks_page_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tasks_page_says_what_comes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for example in blocks(ROOT / "docs" / "guides" / "tasks.md", "python"):
         exec(compile(example, "tasks.md", "exec"), names)
@@ -78,6 +83,18 @@ def test_the_tasks_page_says_what_comes_out(capsys: pytest.CaptureFixture[str]) 
     assert names["comparator"].auc(names["tested"]) > 0.9
     assert names["recall"][8] > names["recall"][1] > 0.9
     assert capsys.readouterr().out.endswith("5000 -> 6000\n")
+
+
+def test_the_commands_on_the_tasks_page_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "guides" / "tasks.md"
+    examples, (shell,) = blocks(page, "python"), blocks(page, "bash")
+    names: dict[str, Any] = {}
+    for example in (examples[0], examples[-1]):
+        exec(compile(example, "tasks.md", "exec"), names)
+    for line in shell.splitlines():
+        assert CliRunner().invoke(app, line.split()[1:], catch_exceptions=False).exit_code == 0
+    assert (tmp_path / "like-12.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
