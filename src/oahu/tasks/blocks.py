@@ -92,13 +92,8 @@ class Blocks:
         """What vectors are for the pass."""
         return vectors if self.shadow is None else self.shadow.cast(vectors)
 
-    def rows(self, begin: int, end: int) -> Rows:
-        """Items as rows again, themselves."""
-        return _rows(self.whole, begin, end)
-
-
-def _rows(blocks: Rows, begin: int, end: int) -> Rows:
-    width = blocks.shape[2]
-    first, last = begin // width, -(-end // width)
-    rows = blocks[first:last].transpose(0, 2, 1).reshape(-1, blocks.shape[1])
-    return np.ascontiguousarray(rows[begin - first * width : end - first * width])
+    def first_rows(self, count: int) -> Rows:
+        """The first items, themselves, as rows again."""
+        n_blocks = -(-count // self.whole.shape[2])
+        rows = self.whole[:n_blocks].transpose(0, 2, 1).reshape(-1, self.whole.shape[1])
+        return np.ascontiguousarray(rows[:count])

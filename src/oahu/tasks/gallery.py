@@ -16,7 +16,17 @@ from oahu.tasks.neighbors import Adding, ExactIndex, Index, search_all
 from oahu.tasks.shadow import Shadow
 from oahu.tasks.threads import by_turns
 
-__all__ = ["VOTES", "Found", "Gallery", "Vote", "as_metric", "counted_from", "likeness", "neighbour_scores"]
+__all__ = [
+    "VOTES",
+    "Found",
+    "Gallery",
+    "Vote",
+    "as_metric",
+    "counted_from",
+    "in_order",
+    "likeness",
+    "neighbour_scores",
+]
 
 Vote = Literal["experts", "joint"]
 
@@ -73,8 +83,8 @@ class Gallery:
         exact = [index for index in self.indexes if isinstance(index, ExactIndex)]
         if len(exact) == len(self.indexes):
             return replace(self, indexes=self._added(exact, items))
-        with counted_from(0):  # a graph changes itself, so all items must be known to be right first
-            parts = self.metric.encode_checked(items, self.joint)
+        # A graph changes itself, so all items must be known to be right first.
+        parts = self.metric.encode_checked(items, self.joint)
         indexes = (index.add(part) for index, part in zip(self.indexes, parts, strict=True))
         return replace(self, indexes=tuple(indexes))
 

@@ -88,7 +88,7 @@ class ExactIndex:
     def add(self, vectors: Floats) -> ExactIndex:
         new = checked(vectors, self.dimensions, "vector")
         adding = self.adding(len(new), new)
-        adding.put(0, new)
+        adding.write(0, new)
         return adding.done()
 
     def adding(self, count: int, like: Floats) -> Adding:
@@ -96,8 +96,8 @@ class ExactIndex:
         items = self._items
         if items.claim(count, behind=self.n_added):
             return Adding(self, items, count, self._longest)
-        held = items.rows(0, self.n_added)
-        sample = np.concatenate([held, checked(like, self.dimensions, "vector")])
+        held = items.first_rows(self.n_added)
+        sample = np.concatenate([held, np.asarray(like, np.float32)])
         items = Blocks.with_room(self.dimensions, self.n_added + count, sample, self._euclidean)
         return Adding(self, items, count, items.write(held, 0))
 
@@ -127,8 +127,11 @@ class Adding:
 
     def put(self, first: int, vectors: Floats) -> None:
         """Put vectors there as the items from ``first`` on, counted among those that are added."""
-        new = checked(vectors, self._index.dimensions, "vector")
-        self._longest.append(self._items.write(new, self._index.n_added + first))
+        self.write(first, checked(vectors, self._index.dimensions, "vector"))
+
+    def write(self, first: int, vectors: Rows) -> None:
+        """`put` vectors there that were checked."""
+        self._longest.append(self._items.write(vectors, self._index.n_added + first))
 
     def columns(self, first: int, count: int) -> tuple[Rows, int] | None:
         """Where some of the items are to be written: an array of columns, and the first of them there.
