@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from oahu.exceptions import (
         ContradictionError,
+        DatasetError,
         InvalidInputError,
         InvalidTypeError,
         ModelFileError,
@@ -73,6 +74,7 @@ __all__ = [
     "ContradictionError",
     "Cosine",
     "CosineMetric",
+    "DatasetError",
     "EnsembleMetric",
     "Euclidean",
     "EuclideanMetric",

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
     "ContradictionError",
+    "DatasetError",
     "InvalidInputError",
     "InvalidTypeError",
     "ModelFileError",
@@ -42,6 +43,10 @@ class NoDistanceError(OAHUError, AttributeError):
 
 class ModelFileError(OAHUError):
     """A model file cannot be read: truncated, damaged, foreign, or from a newer oahu."""
+
+
+class DatasetError(OAHUError):
+    """A data set is not here and cannot be had, or a file of it is damaged."""
 
 
 class _RowError(OAHUError):

@@ -7,7 +7,8 @@ figure of its own. Nothing needs a screen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt, prod
+from math import ceil, isqrt, prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["accuracy_over_time", "as_images", "contact_sheet", "embeddings"]
-__all__ += ["figure", "roc_curve", "weights_over_time"]
+__all__ += ["end_labels", "figure", "pair_sheet", "roc_curve", "save", "weights_over_time"]
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +52,58 @@ def figure(
     if title:
         drawn.suptitle(title, color=_INK, fontsize=13, fontweight="bold")
     return drawn, axes
+
+
+def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
+    """Write a figure as ``stem``.png and ``stem``.svg: the same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    with rc_context({"svg.hashsalt": stem.name}):
+        drawn.savefig(png, facecolor="white")
+        drawn.savefig(svg, facecolor="white", metadata={"Date": None})
+    return png, svg
+
+
+def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles: Sequence[dict[str, Any]]) -> None:
+    """Name lines at the right end of their axes, moved apart where they end close together.
+
+    Parameters
+    ----------
+    heights : sequence of float
+        Where each line ends, in data.
+    names : sequence of str
+    styles : sequence of dict
+        What each line was drawn with: ``color``, ``linestyle``, ``marker``; its label has a sample of it.
+    """
+    n = len(_one_each(names, len(heights), "names"))
+    _one_each(styles, n, "styles")
+    bottom, top = ax.get_ylim()
+    step = 13.0 / 72 / (ax.figure.get_figheight() * ax.get_position().height)
+    wanted = (np.asarray(heights, dtype=float) - bottom) / ((top - bottom) or 1.0)
+    across = {"transform": ax.transAxes, "clip_on": False}
+    for place, i in zip(_apart(np.sort(wanted), step), np.argsort(wanted, kind="stable"), strict=True):
+        thin = {"color": styles[i].get("color", _MUTED), "linewidth": 0.7, "alpha": 0.7}
+        ax.plot([1.0, 1.03], [wanted[i], place], gid="leader", **thin, **across)
+        ax.plot([1.03, 1.08], [place, place], gid="sample", **(styles[i] | {"markevery": [1]}), **across)
+        text = ax.text(1.1, place, "", transform=ax.transAxes, va="center", fontsize=8.5, color=_INK)
+        text.set(text=names[i], parse_math=False)
+
+
+def _apart(wanted: Floats, step: float) -> Floats:
+    """Places in [0, 1], in order, at least ``step`` apart, and as near to those wanted as can be (least squares)."""
+    blocks: list[tuple[float, int]] = []  # the mean of what is wanted, less the steps before it, and how many
+    for i, place in enumerate(wanted):
+        mean, n = float(place) - i * step, 1
+        while blocks and blocks[-1][0] > mean:
+            before, m = blocks.pop()
+            mean, n = (before * m + mean * n) / (m + n), m + n
+        blocks.append((mean, n))
+    room = 1.0 - step * (len(wanted) - 1)
+    low, high = min(0.0, room / 2), max(room, room / 2)  # too many for the room stick out equally on both sides
+    bases = np.clip([mean for mean, _ in blocks], low, high)
+    return np.repeat(bases, [n for _, n in blocks]) + step * np.arange(len(wanted))
 
 
 def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
@@ -269,6 +322,47 @@ def contact_sheet(
     return _sheet(rows, with_key=right is not None)
 
 
+def pair_sheet(
+    pairs: Sequence[tuple[ArrayLike, ArrayLike]],
+    captions: Sequence[str],
+    right: Sequence[bool | None],
+    columns: int = 4,
+) -> Figure:
+    """Pairs of images side by side, several to a row, each framed by whether it was judged right.
+
+    Images, captions and frames are those of `contact_sheet`.
+    """
+    n = len(pairs)
+    _need(n > 0, "There must be at least one pair. Got none.")
+    _one_each(captions, n, "captions")
+    for i, mark in enumerate(_one_each(right, n, "right")):
+        _need(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {mark!r} instead.")
+    images = [[_image(image, f"pairs[{i}][{side}]") for side, image in enumerate(pair)] for i, pair in enumerate(pairs)]
+    across = min(columns, n)
+    tall = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for two in images for image in two]), 0.5, 2))
+    depth = tall + _LINE * (1 + max(text.count("\n") for text in captions)) + 1.5 * _GAP
+    wide = 2 * _CELL + 2.5 * _GAP
+    drawn = _blank(_GAP + wide * across, _GAP + depth * ceil(n / across) + 2 * _LINE)
+    ax = drawn.add_axes((0, 0, 1, 1), xlim=(0, drawn.get_figwidth()), ylim=(drawn.get_figheight(), 0))
+    ax.set_axis_off()
+    letters = int(2 * _CELL / _LETTER)
+    for i, (one, other) in enumerate(images):
+        x, y = _GAP + wide * (i % across), _GAP + depth * (i // across)
+        for side, image in enumerate((one, other)):
+            _picture(ax, image, (x + _CELL * (side + 0.5), y + tall / 2), (_CELL, tall), _FRAMES[right[i]])
+        lines = [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in captions[i].split("\n")]
+        style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 7.5, "parse_math": False, "color": _INK}
+        ax.text(x + _CELL, y + tall + 0.07, "\n".join(lines), **style)
+    _frame_key(drawn, ax)
+    return drawn
+
+
+def _frame_key(drawn: Figure, ax: Axes) -> None:
+    keys = [ax.plot([], [], color=_FRAMES[mark][0], linestyle=_FRAMES[mark][1])[0] for mark in (True, False)]
+    place: dict[str, Any] = {"loc": "lower right", "ncols": 2, "handlelength": 3, "frameon": False}
+    drawn.legend(keys, ["right", "wrong"], fontsize=7.5, labelcolor=_INK, **place)
+
+
 def _image(data: ArrayLike, what: str) -> Floats:
     image = as_array(data, what)
     fits = image.ndim in (2, 3) and 0 not in image.shape and image.shape[2:] in ((), (3,))
@@ -303,9 +397,7 @@ def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
             lines = [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in text.split("\n")]
             ax.text(x, y + height + 0.07, "\n".join(lines), color=_INK, va="top", **style)
     if with_key:
-        keys = [ax.plot([], [], color=_FRAMES[mark][0], linestyle=_FRAMES[mark][1])[0] for mark in (True, False)]
-        place: dict[str, Any] = {"loc": "lower right", "ncols": 2, "handlelength": 3, "frameon": False}
-        drawn.legend(keys, ["right", "wrong"], fontsize=7.5, labelcolor=_INK, **place)
+        _frame_key(drawn, ax)
     return drawn
 
 

@@ -353,6 +353,93 @@ def test_a_search_without_shadows_finds_the_same(measure: Measure, n_queries: in
     assert_same(with_shadows.search(queries, 9), without.search(queries, 9))
 
 
+# -- long vectors whose shadows rule out little for some queries ------------------------------------------
+
+#: Every search by shadows goes on by products.
+BY_PRODUCTS = {"search_TRIED": 1, "search_MEASURED": 10**9}
+D = 160
+
+
+def offset_items(n: int, mean: float, seed: int = 0) -> Array:
+    """Items that have shadows, with a common mean."""
+    rng = np.random.default_rng(seed)
+    direction = rng.normal(size=D)
+    return (_decaying(rng, n, D) + mean * direction / np.linalg.norm(direction)).astype(np.float32)
+
+
+def unlike_items(n: int, seed: int = 1) -> Array:
+    """Queries, as of a bilinear metric, that tell items apart by what shadows leave out."""
+    return (np.random.default_rng(seed).normal(size=(n, D)) * 0.93 ** -np.arange(D)).astype(np.float32)
+
+
+@given(problem=problems(most_dimensions=40), way=WAYS, tried=st.integers(1, 4), dear=st.sampled_from([0, 10**9]))
+@settings(max_examples=150)
+def test_every_way_of_choosing_between_shadows_and_products_gives_what_brute_force_gives(
+    problem: dict[str, Any], way: dict[str, Any], tried: int, dear: int
+) -> None:
+    with settings_of(**SHADOWS, **way, search_TRIED=tried, search_MEASURED=dear):
+        hits = answer(problem)
+    assert_answered(problem, hits)
+
+
+@both_measures
+@pytest.mark.parametrize("k", [5, 140])
+@pytest.mark.parametrize("n_queries", [1, 3, 4, 100])
+@pytest.mark.parametrize("mean", [0.0, 10.0, 1e4])
+@pytest.mark.parametrize("kind", ["like items", "unlike items"])
+def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: int, mean: float, kind: str) -> None:
+    """Some of them added when the directions were chosen, and far off; some twice; some removed."""
+    first = offset_items(2300, mean)
+    vectors = np.concatenate([first, -3 * first[:40], first[:300], 50 * unlike_items(20, 2)])
+    queries = first[:n_queries] + np.float32(0.01) if kind == "like items" else unlike_items(n_queries)
+    index = ExactIndex.empty(D, measure).add(first)
+    assert index._items.shadow is not None or (mean and measure == "ip")
+    removed = np.arange(0, len(vectors), 7)
+    later = index.add(vectors[len(first) :])
+    assert later._items is index._items
+    assert_nearest(later.remove(removed).search(queries, k), vectors, queries, measure, removed)
+    assert_nearest(index.search(queries, k), first, queries, measure)
+
+
+@both_measures
+@pytest.mark.parametrize("n_queries", [2, 100])
+def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: Measure, n_queries: int) -> None:
+    """More often than candidates are kept; all sums of whole numbers are exact, so that ties are ties."""
+    rng = np.random.default_rng(0)
+    sizes = np.maximum(1, 60 * 0.9 ** np.arange(D))
+    vectors = np.repeat(np.rint(rng.normal(size=(60, D)) * sizes), 40, axis=0).astype(np.float32)
+    queries = rng.integers(-9, 10, size=(n_queries, D)).astype(np.float32)
+    with settings_of(shadow_WORTH=1.0, **BY_PRODUCTS):
+        hits = ExactIndex.empty(D, measure).add(vectors).search(queries, 50)
+    np.testing.assert_array_equal(hits.positions, brute_force(vectors, queries, 50, measure).positions)
+
+
+def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: Counter[str]) -> None:
+    vectors, queries = offset_items(2300, 0), unlike_items(200)
+    index = ExactIndex.empty(D, "ip").add(vectors)
+    assert index._items.shadow is not None
+    assert_nearest(index.search(queries, 5), vectors, queries, "ip")
+    assert entered["_multiply"] == 2  # those that were tried, and the rest
+    assert entered["_keys"] == 0
+
+
+@both_measures
+def test_queries_for_which_shadows_rule_out_much_are_not_multiplied(
+    measure: Measure, entered: Counter[str]
+) -> None:
+    assert look("decaying", 2300, D, 200, 5, measure)._items.shadow is not None
+    assert entered["pass_together"] > 0 == entered["_multiply"]
+
+
+def test_where_products_cannot_tell_either_the_rest_is_passed_over_by_shadows(entered: Counter[str]) -> None:
+    vectors = np.concatenate([offset_items(2300, 1e4), offset_items(200, 1e4, 3)])
+    queries = vectors[2300:]
+    index = ExactIndex.empty(D, "l2").add(vectors[:2300])
+    with settings_of(search_MEASURED=10**9, search_SLACK_OF_SHADOWS=0):
+        assert_nearest(index.search(queries, 5), vectors[:2300], queries, "l2")
+    assert entered["_multiply"] == 1
+
+
 # -- what is there, and what is not ----------------------------------------------------------------------
 
 

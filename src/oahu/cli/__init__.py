@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -278,6 +279,109 @@ def evaluate(
     )
     with _telling():
         run(_console, _errors, order)
+
+
+_datasets = typer.Typer(help="List data sets to measure with, and get them.", invoke_without_command=True)
+app.add_typer(_datasets, name="datasets")
+
+
+@_datasets.callback()
+def datasets(context: typer.Context, as_json: options.Json = False) -> None:
+    from oahu.cli.datasets import show
+
+    if context.invoked_subcommand is None:
+        with _telling():
+            show(_console, as_json)
+
+
+@_datasets.command("get")
+def get_datasets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="As `oahu datasets` lists them.")],
+) -> None:
+    """Download data sets from their official addresses; an interrupted download goes on where it stopped."""
+    from oahu.cli.datasets import get
+
+    with _telling():
+        get(_console, _errors, names)
+
+
+@app.command()
+def bench(
+    protocol: Annotated[
+        options.Protocol, typer.Argument(help="What to measure; paper: everything that the paper does.")
+    ],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help=f"As `oahu datasets` lists them, or your own file ({options.KINDS}). May be repeated."),
+    ] = None,
+    labels: options.Labels = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Learners, module:Name, or model files.", show_default="the paper's"),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Independent runs (folds).", show_default="10")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Cells measured at once; 0: one for each core.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where results and report go; if cells are there, it goes on.")] = Path(
+        "bench-output"
+    ),
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation first.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small, on the bundled digits: under a minute.")] = False,
+    constraints: Annotated[
+        int | None,
+        typer.Option(min=2, help="Constraints to learn, half of them seeds.", show_default="the paper's"),
+    ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(help="Of the inputs; with --tune, A,B,... to choose from.", show_default="the set's"),
+    ] = None,
+    pca: Annotated[int | None, typer.Option(min=1, help="Keep only so many principal components.")] = None,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a class.")] = 5,
+    queries: Annotated[
+        int | None, typer.Option(min=1, help="Test items that are asked, drawn from all.", show_default="all")
+    ] = None,
+    people: Annotated[
+        options.People, typer.Option(help="Whether people in a tested fold may be learned from (verification).")
+    ] = options.People.shared,
+    seed: Annotated[int, typer.Option(min=0, help="Of splits, constraints and learners.")] = 0,
+    folds: Annotated[int, typer.Option(min=2, help="Of the cross-validation.")] = 10,
+    tune_items: Annotated[
+        int, typer.Option(min=20, help="Development items that tuning looks at, at most.")
+    ] = 10_000,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter of a learner.")
+    ] = None,
+) -> None:
+    """Measure learners against each other, as the paper does, and write a report."""
+    from oahu.cli.bench import Order, run
+
+    given = {"seed": seed, "pca": pca, "k": k, "queries": queries, "people": people.value}
+    if constraints is not None:
+        given |= {"n_constraints": constraints, "n_seeds": constraints // 2}
+    scalings = tuple((scaling or "").split(",")) if scaling else ()
+    if scalings and not tune:
+        given["scaling"] = scaling
+    order = Order(
+        protocol=protocol.value,
+        datasets=tuple(dataset or ()),
+        labels=labels,
+        methods=tuple(methods.split(",")) if methods else (),
+        runs=runs,
+        jobs=jobs or os.cpu_count() or 1,
+        out=out,
+        tune=tune,
+        quick=quick,
+        folds=folds,
+        tune_items=tune_items,
+        scalings=scalings if tune else (),
+        parameters=tuple(parameters or ()),
+        settings=given,
+    )
+    with _telling():
+        complete = run(_console, _errors, order)
+    if not complete:
+        raise typer.Exit(1)
 
 
 @app.command()

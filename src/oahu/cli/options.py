@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["KINDS", "Combine", "Features", "Json", "Labels", "Model", "QueryLabels", "Rule", "Target"]
+__all__ = ["KINDS", "Combine", "Features", "Json", "Labels", "Model", "People", "Protocol"]
+__all__ += ["QueryLabels", "Rule", "Target"]
 __all__ += ["Vote", "Voting"]
 
 
@@ -25,6 +26,21 @@ class Combine(StrEnum):
 class Rule(StrEnum):
     vote = "vote"
     mean = "mean"
+
+
+class Protocol(StrEnum):
+    classification = "classification"
+    constraints = "constraints"
+    verification = "verification"
+    retrieval = "retrieval"
+    sensitivity = "sensitivity"
+    regret = "regret"
+    paper = "paper"
+
+
+class People(StrEnum):
+    shared = "shared"
+    disjoint = "disjoint"
 
 
 class Target(StrEnum):

@@ -23,7 +23,7 @@ from oahu.exceptions import InvalidInputError
 from oahu.learners.base import Learner
 from oahu.training import Position, Trainer, arriving, in_batches
 
-__all__ = ["Order", "run"]
+__all__ = ["Order", "parameter", "run"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _standard_input() -> Any:
 
 def _begin(order: Order) -> tuple[Learner[Any], Position]:
     """A new learner, or the one in the file and how far it got."""
-    given = dict(map(_parameter, order.parameters))
+    given = dict(map(parameter, order.parameters))
     if not order.model.exists():
         name = order.learner or "OAHU"
         if name not in learners.LEARNERS:
@@ -131,7 +131,7 @@ def _begin(order: Order) -> tuple[Learner[Any], Position]:
     return learner, Position() if order.new_lines or position is None else position
 
 
-def _parameter(text: str) -> tuple[str, Any]:
+def parameter(text: str) -> tuple[str, Any]:
     """``name=value``, the value as JSON if it is any, or else as it stands."""
     name, equals, value = text.partition("=")
     if not equals:

@@ -31,8 +31,8 @@ class Blocks:
     whole : ndarray of the same kind
         The items themselves: the blocks, or rows as blocks of width 1.
     halves : ndarray of shape (n_blocks, width), or None
-        Half the squared length of every item, or 0 for inner products: only where vectors are so long that the
-        pass multiplies them.
+        Half the squared length of every item, or 0 for inner products: only where vectors are so long that a
+        pass may multiply them.
     n_filled : int
         How many there are, or are about to be.
     """
@@ -45,8 +45,10 @@ class Blocks:
         self.n_filled = 0
         n_passed = dimensions if shadow is None else shadow.n_passed
         self.blocks = np.zeros((self.n_blocks, n_passed, self.width), np.float32)
-        self.halves = np.zeros((self.n_blocks, self.width), np.float32) if n_passed > _LONG else None
-        self.whole = self.blocks if shadow is None else np.empty((capacity, dimensions, 1), np.float32)
+        long = n_passed > _LONG or shadow is not None
+        self.halves = np.zeros((self.n_blocks, self.width), np.float32) if long else None
+        room = self.n_blocks * self.width  # zeros where there is no item: products of anything else might warn
+        self.whole = self.blocks if shadow is None else np.zeros((room, dimensions, 1), np.float32)
 
     @classmethod
     def with_room(cls, dimensions: int, count: int, like: Rows, euclidean: bool) -> Blocks:
@@ -58,9 +60,8 @@ class Blocks:
 
     def claim(self, count: int, behind: int) -> bool:
         """Take the room for so many behind that position, if they fit in and nobody else has taken it."""
-        capacity = self.n_blocks * self.width if self.shadow is None else len(self.whole)
         with _CLAIMING:
-            fits = behind == self.n_filled and behind + count <= capacity
+            fits = behind == self.n_filled and behind + count <= self.n_blocks * self.width
             self.n_filled += count * fits
         return fits
 
@@ -91,6 +92,12 @@ class Blocks:
     def as_passed(self, vectors: Rows) -> Rows:
         """What vectors are for the pass."""
         return vectors if self.shadow is None else self.shadow.cast(vectors)
+
+    def columns(self, block: int) -> Rows:
+        """The items of a block, themselves: an item is a column."""
+        if self.shadow is None:
+            return np.asarray(self.blocks[block])
+        return self.whole[block * self.width : (block + 1) * self.width, :, 0].T
 
     def first_rows(self, count: int) -> Rows:
         """The first items, themselves, as rows again."""

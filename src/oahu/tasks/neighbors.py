@@ -3,7 +3,8 @@
 The pass has a known bound on its rounding. Its best few are measured again in float64; where the bound does not
 rule out that a better one was missed, or one that ties, all that might be are collected and measured. So what comes
 out is what brute force in float64 over the same float32 vectors gives, ties by who was added first. Long vectors
-are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and by BLAS where not.
+are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and by BLAS where not; if there
+are many queries, the first of them tell.
 
 Beside the items, a search needs at most 16 MiB and the answers, however many items and queries there are. Only a
 query to which very many items are about as near as the k-th needs more: a number for each of them. With k

@@ -17,6 +17,8 @@ from oahu.tasks.threads import at_once, in_parts
 __all__ = ["Hits", "Search", "lengths_of", "run"]
 
 Rows = NDArray[np.float32]
+Some = slice | NDArray[np.intp]  # queries
+Candidates = tuple[NDArray[np.int64], NDArray[np.float64]]  # and how near any other item is at least
 
 _FEW = 3  # so many queries are answered one by one: a pass reads the items as fast as memory gives them
 _SLACK = 6  # candidates beyond k: enough for all but near ties
@@ -25,6 +27,10 @@ _WIDEST = 128  # more candidates are not kept in a pass: keeping them in order w
 _FOUND = 1024  # room for what is collected for a query
 _ROOM = 2**19  # and for all queries at a time
 _MULTIPLIED = 512  # queries that are multiplied with a block at a time: 8 MiB of products
+_TRIED = 64  # queries that tell whether shadows leave little to others like them
+_PASSED = 10  # numbers that are multiplied in the time that two passes take for a number of a shadow
+_MEASURED = 64  # and in the time that measuring takes for a number of an item
+_ALL = slice(None)
 _U = 2.0**-24  # how far float32 rounds
 _TINY = 1e-40  # and what it may lose where it is coarsest
 
@@ -51,7 +57,7 @@ def run(searches: Sequence[Search]) -> list[Hits]:
     return [search.run() for search in searches]
 
 
-def _one_by_one(searches: Sequence[Search]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _one_by_one(searches: Sequence[Search]) -> list[Candidates]:
     """Candidates by a pass over the items for each query. Every thread takes a part of the items of each space."""
     n_parts = min(numba.get_num_threads(), max(1, *(len(search.hidden) for search in searches)))
     kept = [_nothing_yet((len(search.queries), n_parts, search.n_best)) for search in searches]
@@ -94,32 +100,75 @@ class Search:
 
     def run(self) -> Hits:
         """The k nearest items of every query."""
+        if self.n_best <= _WIDEST and self.items.shadow is None:
+            return self.settled(*(self._together() if self.items.halves is None else self._by_products()))
+        hits = self._nothing_found()
         if self.n_best <= _WIDEST:
-            return self.settled(*(self._by_products() if self.items.halves is not None else self._together()))
-        hits = Hits(
-            np.full((len(self.queries), self.k), -1, np.int64), np.full((len(self.queries), self.k), np.inf)
-        )
+            return self._finished(self._by_the_better_way(hits), hits)
         bounds = np.array([self._upper_bound(query) for query in range(len(self.queries))])
         self._look_again(np.arange(len(self.queries)), bounds, hits)
         return self._rooted(hits)
 
     def settled(self, positions: NDArray[np.int64], floor: NDArray[np.float64]) -> Hits:
         """The nearest of some candidates, or of all items where another one, at the floor, may be as near."""
-        apart = np.empty(positions.shape)
+        hits = self._nothing_found()
+        return self._finished(self._settle(_ALL, (positions, floor), hits), hits)
+
+    def _by_the_better_way(self, hits: Hits) -> NDArray[np.intp]:
+        """Settle queries by shadows, or by products with the items themselves; returns those that are unsure.
+
+        The first queries tell which: by shadows, and where these leave so much of them that products would be done
+        sooner, by products too. Queries need not be like items, so that items cannot tell.
+        """
+        unsure = self._settle(slice(_TRIED), self._together(slice(_TRIED)), hits)
+        way = self._together
+        if len(unsure) > _TRIED // 2 and self._leaves_much(unsure, hits):
+            by_shadows = len(unsure)
+            unsure = self._settle(unsure, self._by_products(unsure), hits)
+            way = self._by_products if 2 * len(unsure) < by_shadows else way
+        if len(self.queries) <= _TRIED:
+            return unsure
+        rest = slice(_TRIED, None)
+        return np.concatenate([unsure, self._settle(rest, way(rest), hits)])
+
+    def _leaves_much(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
+        """Whether products with all items take less time than passes over shadows and measuring what is left."""
+        _, counts = self._collected(unsure, self._highest_key(hits.distances[unsure, -1], self.lengths[unsure]), 1)
+        n_features, n_passed = self.queries.shape[1], self.passing.shape[1]
+        left = counts.sum() / _TRIED
+        return bool(self.hidden.size * (n_features - _PASSED * n_passed) < _MEASURED * n_features * left)
+
+    def _settle(self, some: Some, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
+        """Put down the nearest of some queries' candidates, unless nearer ones are there already.
+
+        Returns the queries to which another item, at the floor, may be as near.
+        """
+        positions, floor = candidates
+        queries, apart = self.queries[some], np.empty(positions.shape)
         in_parts(
-            lambda rows: settle(self.items.whole, self.queries[rows], self.euclidean, positions[rows], apart[rows]),
+            lambda rows: settle(self.items.whole, queries[rows], self.euclidean, positions[rows], apart[rows]),
             len(positions),
         )
-        hits = Hits(positions[:, : self.k].copy(), apart[:, : self.k].copy())
-        certain = (hits.distances[:, -1] < floor) | np.isinf(floor)
-        if not certain.all():
-            unsure = ~certain
-            self._look_again(np.flatnonzero(unsure), hits.distances[unsure, -1], hits)
+        rows, worst = np.arange(len(self.queries))[some], apart[:, self.k - 1]
+        nearer = worst <= hits.distances[rows, -1]
+        hits.positions[rows[nearer]] = positions[nearer, : self.k]
+        hits.distances[rows[nearer]] = apart[nearer, : self.k]
+        return rows[~((worst < floor) | np.isinf(floor))]
+
+    def _finished(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
+        """Hits, when those that are unsure have been looked at again."""
+        if len(unsure):
+            self._look_again(unsure, hits.distances[unsure, -1], hits)
         return self._rooted(hits)
 
-    def _together(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _nothing_found(self) -> Hits:
+        shape = len(self.queries), self.k
+        return Hits(np.full(shape, -1, np.int64), np.full(shape, np.inf))
+
+    def _together(self, some: Some = _ALL) -> Candidates:
         """Candidates by passes for groups of queries. Every thread takes a part of the queries."""
-        queries = _in_groups(self.passing)
+        passing = self.passing[some]
+        queries = _in_groups(passing)
         keys, positions = _nothing_yet((len(queries), self.n_best))
         in_parts(
             lambda rows: pass_together(
@@ -128,26 +177,31 @@ class Search:
             len(queries),
             multiple_of=GROUP,
         )
-        return positions[: len(self.queries)], self.nearest_with(keys[: len(self.queries), -1])
+        return positions[: len(passing)], self.nearest_with(keys[: len(passing), -1], some)
 
-    def _by_products(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Candidates by products of some hundred queries with each block."""
-        assert self.items.halves is not None
-        keys, positions = _nothing_yet((len(self.queries), self.n_best))
-        bias = self.items.halves[: len(self.hidden)] + self.hidden
-        for start in range(0, len(self.queries), _MULTIPLIED):
-            some = slice(start, start + _MULTIPLIED)
-            self._multiply(self.passing[some], bias, keys[some], positions[some])
-        off = (self.queries.shape[1] + 8) * _U * self.longest * (self.lengths + self.longest / 2)
+    def _by_products(self, some: Some = _ALL) -> Candidates:
+        """Candidates by products of some hundred queries with each block of the items themselves."""
+        queries = self.queries[some]
+        keys, positions = _nothing_yet((len(queries), self.n_best))
+        for start in range(0, len(queries), _MULTIPLIED):
+            part = slice(start, start + _MULTIPLIED)
+            self._multiply(queries[part], keys[part], positions[part])
+        lengths = lengths_of(queries)
+        longest = self.longest  # with a shadow: of the items without the centre
+        if self.items.shadow is not None:
+            longest += float(np.linalg.norm(self.items.shadow.centre))
+        off = (queries.shape[1] + 8) * _U * longest * (lengths + longest / 2 * self.euclidean)
         floor = keys[:, -1] - off - _TINY
-        return positions, 2 * floor + np.square(self.lengths) if self.euclidean else floor
+        return positions, 2 * floor + np.square(lengths) if self.euclidean else floor
 
-    def _multiply(self, queries: Rows, bias: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:
+    def _multiply(self, queries: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:
+        assert self.items.halves is not None
         products = np.empty((len(queries), self.items.width), np.float32)
-        for block in range(len(bias)):
-            np.matmul(queries, self.items.blocks[block], out=products)
+        for block, hidden in enumerate(self.hidden):
+            np.matmul(queries, self.items.columns(block), out=products)
+            bias = self.items.halves[block] + hidden
 
-            def keep(rows: slice, first: int = block * self.items.width, bias: Rows = bias[block]) -> None:
+            def keep(rows: slice, first: int = block * self.items.width, bias: Rows = bias) -> None:
                 keep_smallest(products[rows], bias, first, keys[rows], positions[rows])
 
             in_parts(keep, len(queries))
@@ -237,15 +291,16 @@ class Search:
         n_summed, n_features = self.passing.shape[1], self.queries.shape[1]
         return (n_summed + 8) * _U, 0.0 if self.items.shadow is None else 4 * _U + 4e-8 * n_features**0.5
 
-    def nearest_with(self, keys: Any) -> NDArray[np.float64]:
-        """How near an item is at least that got such a key."""
+    def nearest_with(self, keys: Any, some: Some = _ALL) -> NDArray[np.float64]:
+        """How near an item is at least that got such a key for each of some queries."""
         of_sum, of_shadow = self._off
+        lengths = self.lengths[some]
         if not self.euclidean:
-            return np.asarray(keys - (of_sum + 2 * of_shadow) * self.lengths * self.longest - _TINY)
+            return np.asarray(keys - (of_sum + 2 * of_shadow) * lengths * self.longest - _TINY)
         if not of_shadow:
             return np.asarray((keys - _TINY) * (1 - of_sum))
         reach = np.sqrt(np.maximum(keys - _TINY, 0) * (1 - of_sum))
-        reach -= of_shadow * (self.lengths + np.minimum(self.longest, self.lengths + reach))
+        reach -= of_shadow * (lengths + np.minimum(self.longest, lengths + reach))
         return np.asarray(np.square(np.maximum(reach, 0)))
 
     def _highest_key(self, apart: Any, lengths: Any) -> Any:

@@ -1,0 +1,241 @@
+"""`oahu bench`: the paper's evaluation, and the same on any data."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from oahu.cli.output import NOTHING, cell, number, table
+from oahu.cli.train import parameter
+from oahu.evaluation import datasets, report
+from oahu.evaluation.bench import PAPER, Listener, Plan, bench
+from oahu.evaluation.datasets import Dataset
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
+from oahu.evaluation.records import Cell, Outcome, Record
+from oahu.evaluation.statistics import Summary
+from oahu.exceptions import InvalidInputError
+
+__all__ = ["Order", "run"]
+
+_QUICK: dict[str, Any] = {"n_constraints": 1_000, "n_seeds": 500}
+_QUICK_PLAN: dict[str, Any] = {"runs": 2, "folds": 2, "tune_items": 300}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for on the command line."""
+
+    protocol: str
+    datasets: tuple[str, ...] = ()
+    labels: Path | None = None
+    methods: tuple[str, ...] = ()
+    runs: int | None = None
+    jobs: int = 1
+    out: Path = Path("bench-output")
+    tune: bool = False
+    quick: bool = False
+    folds: int = 10
+    tune_items: int = 10_000
+    scalings: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run(console: Console, errors: Console, order: Order) -> bool:
+    """Measure, and write the report; False if a cell failed."""
+    methods = _methods(order)
+    plans = _plans(errors, order)
+    table = _LiveTable(errors, order.jobs)
+    command = f"oahu {shlex.join(sys.argv[1:])}"
+    try:
+        with table:
+            record = bench(plans, methods, order.out, order.jobs, table, command)
+    except KeyboardInterrupt:
+        errors.print(f"\nStopped. The same command goes on from there: {len(table.outcomes):,} cells are kept.")
+        raise
+    written = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
+    _show(console, record, written)
+    return not record.failures
+
+
+def _methods(order: Order) -> list[Method]:
+    """The rows, with parameters set by ``METHOD.NAME=VALUE``."""
+    methods = as_methods(order.methods or None)
+    for text in order.parameters:
+        owner, _, setting = text.partition(".")
+        found = [method for method in methods if method.name.lower() == owner.lower()]
+        if not found or found[0].learner is None:
+            names = ", ".join(method.name for method in methods)
+            raise InvalidInputError(
+                f"A parameter is set by METHOD.NAME=VALUE, METHOD one of {names}. Got {text!r} instead."
+            )
+        name, value = parameter(setting)
+        try:
+            found[0].learner.set_params(**{name: value})
+        except ValueError as error:
+            raise InvalidInputError(f"{text}: {error}") from error
+    return methods
+
+
+def _plans(errors: Console, order: Order) -> list[Plan]:
+    wanted = {order.protocol: order.datasets} if order.protocol != "paper" else dict(PAPER)
+    if order.protocol == "paper" and order.datasets:
+        wanted = {name: tuple(set(order.datasets) & set(sets)) for name, sets in PAPER.items()}
+    if order.quick:
+        wanted = dict.fromkeys(wanted, order.datasets or ("digits",))
+    if order.protocol != "paper" and not order.datasets and not order.quick:
+        wanted = {order.protocol: PAPER[order.protocol]}
+    loaded: dict[str, Dataset] = {}
+    for name in dict.fromkeys(name for names in wanted.values() for name in names):
+        data = _load(errors, name, order)
+        if data is not None:
+            loaded[name] = data
+    plans = [
+        _plan(order, protocol, loaded[name], tune)
+        for protocol, names in wanted.items()
+        for name in names
+        if name in loaded
+        for tune in _tunings(order, protocol)
+    ]
+    if not plans:
+        raise InvalidInputError("None of the data sets is here. `oahu datasets` says how to get them.")
+    return plans
+
+
+def _tunings(order: Order, protocol: str) -> tuple[bool, ...]:
+    """Untuned, tuned, or both: the paper's evaluation with --tune has both."""
+    if not order.tune or not PROTOCOLS[protocol].tunable:
+        return (False,)
+    return (False, True) if order.protocol == "paper" else (True,)
+
+
+def _load(errors: Console, name: str, order: Order) -> Dataset | None:
+    """A data set; None if it is one of several and not here."""
+    with errors.status(f"Reading {name} ..."):
+        if order.datasets or order.quick or datasets.source(name).here(datasets.data_home()):
+            return datasets.load(name, labels=order.labels) if order.labels else datasets.load(name)
+    errors.print(f"{name} is not here and is left out: see `oahu datasets`.", style="yellow", highlight=False)
+    return None
+
+
+def _plan(order: Order, protocol: str, dataset: Dataset, tune: bool) -> Plan:
+    known = PROTOCOLS[protocol].settings(dataset)
+    settings = {**(_QUICK if order.quick else {}), **order.settings}
+    settings = {name: value for name, value in settings.items() if name in known}
+    options: dict[str, Any] = {"folds": order.folds, "tune_items": order.tune_items, "runs": order.runs}
+    if order.quick:
+        options = _QUICK_PLAN | ({} if order.runs is None else {"runs": order.runs})
+    if order.scalings:
+        options["scalings"] = order.scalings
+    return Plan(protocol, dataset, tune=tune, settings=settings, **options)
+
+
+def _show(console: Console, record: Record, written: Mapping[str, Path]) -> None:
+    """Where the time went, what failed, and where everything is."""
+    spent: dict[str, float] = {}
+    for outcome in record.outcomes:
+        for what, seconds in outcome.seconds.items():
+            spent[what] = spent.get(what, 0.0) + seconds
+    total = sum(spent.values()) or 1.0
+    parts = ", ".join(
+        f"{what} {seconds / total:.0%}" for what, seconds in sorted(spent.items(), key=lambda x: -x[1])
+    )
+    console.print(f"\n{len(record.outcomes):,} cells in {_clock(record.seconds)}: {parts}.", highlight=False)
+    for failure in record.failures:
+        where = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}"
+        console.print(Text.assemble(("failed: ", "red"), f"{where}: {failure.error}"), soft_wrap=True)
+    for what, path in written.items():
+        console.print(f"{what:<8} {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+class _LiveTable(Listener):
+    """A row for each method, while it is measured; without a terminal, a line for each cell."""
+
+    def __init__(self, console: Console, jobs: int) -> None:
+        self.console, self.jobs = console, jobs
+        self.outcomes: list[Outcome] = []
+        self._cells: dict[str, Cell] = {}
+        self._done: dict[str, Outcome] = {}
+        self._title, self._began = "", time.monotonic()
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._drawn)
+
+    def __enter__(self) -> _LiveTable:
+        if self.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console.is_terminal:
+            self._live.stop()
+
+    def begins(self, title: str, cells: Sequence[Cell]) -> None:
+        self._title, self._cells, self._done = title, {one.id: one for one in cells}, {}
+        self._began = time.monotonic()
+        if not self.console.is_terminal:
+            self.console.print(f"{title}: {len(cells)} cells", highlight=False)
+
+    def seen(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self._done[outcome.cell.id] = outcome
+        if not self.console.is_terminal:
+            told = outcome.error or ", ".join(f"{k} {number(v)}" for k, v in outcome.scores.items())
+            where = f"{len(self._done)}/{len(self._cells)} {outcome.cell.method} {outcome.cell.run}"
+            self.console.print(f"{where}: {told}", highlight=False, markup=False, soft_wrap=True)
+
+    def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
+        shown = table("method", "scaling", "parameters")
+        for name, (scaling, params) in choices.items():
+            shown.add_row(cell(name), scaling, cell(_told(params)))
+        self.console.print(f"\nChosen for {plan.protocol} on {plan.dataset.name}:", highlight=False)
+        self.console.print(shown)
+
+    def _drawn(self) -> RenderableType:
+        if not self._cells:
+            return Text("")
+        score = PROTOCOLS[next(iter(self._cells.values())).protocol].score
+        shown = table("method", ">done", f">{score}", ">seconds a cell")
+        for method in dict.fromkeys(one.method for one in self._cells.values()):
+            total = sum(one.method == method for one in self._cells.values())
+            done = [one for one in self._done.values() if one.cell.method == method]
+            shown.add_row(cell(method), f"{len(done)}/{total}", *self._row(done, score))
+        left = f"{len(self._done)} of {len(self._cells)} cells, {self._left()} left"
+        return Group(Text(f"\n{self._title}", style="bold"), shown, Text(left, style="dim"))
+
+    def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:
+        values = [one.scores[score] for one in done if score in one.scores]
+        failed = sum(one.error is not None for one in done)
+        told = str(Summary.of(values)) if values else NOTHING
+        seconds = [sum(one.seconds.values()) for one in done if one.error is None]
+        return told + f" ({failed} failed)" * bool(failed), number(
+            sum(seconds) / len(seconds), 1
+        ) if seconds else NOTHING
+
+    def _left(self) -> str:
+        """A guess from what the cells of each method took; those not seen yet take the mean of all."""
+        spent: dict[str, list[float]] = {}
+        for one in self._done.values():
+            spent.setdefault(one.cell.method, []).append(sum(one.seconds.values()))
+        if not spent:
+            return "some time"
+        mean = sum(map(sum, spent.values())) / len(self._done)
+        rest = [one.method for key, one in self._cells.items() if key not in self._done]
+        each = {method: sum(times) / len(times) for method, times in spent.items()}
+        return _clock(sum(each.get(method, mean) for method in rest) / self.jobs)
+
+
+def _told(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in params.items()) or NOTHING
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} min" if minutes else f"{rest} s"

@@ -1,0 +1,34 @@
+"""The digits that come with scikit-learn: 8 x 8 images, values 0 to 16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.source import Source
+
+__all__ = ["SOURCE"]
+
+
+def _read(home: Path) -> Dataset:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    return Dataset("digits", X.astype(np.uint8), y.astype(np.int64), scaling="range", image_shape=(8, 8))
+
+
+SOURCE: Final = Source(
+    name="digits",
+    title="Handwritten digits of scikit-learn",
+    n_items=1_797,
+    n_features=64,
+    n_classes=10,
+    task="classification",
+    licence="CC BY 4.0",
+    homepage="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
+    forms=((),),
+    read=_read,
+)

@@ -1,0 +1,83 @@
+"""EMNIST Balanced: 28 x 28 handwritten digits and letters, in the format of MNIST with rows and columns swapped."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.idx import read_labelled, train_and_test
+from oahu.evaluation.datasets.source import Remote, Source, damaged
+
+__all__ = ["SOURCE"]
+
+_N_CLASSES: Final = 47
+_ARCHIVE: Final = "emnist-balanced/gzip.zip"
+_FILES: Final = tuple(
+    f"emnist-balanced/emnist-balanced-{half}-{content}-ubyte.gz"
+    for half in ("train", "test")
+    for content in ("images-idx3", "labels-idx1")
+)
+
+
+def _read(home: Path) -> Dataset:
+    with ExitStack() as opened:
+        if all((home / file).is_file() for file in _FILES):
+            files: list[tuple[IO[bytes], object]] = [
+                (opened.enter_context((home / file).open("rb")), home / file) for file in _FILES
+            ]
+        else:
+            files = _in_archive(home / _ARCHIVE, opened)
+        try:
+            train = read_labelled(files[0], files[1], _N_CLASSES)
+            test = read_labelled(files[2], files[3], _N_CLASSES)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # also raised while reading
+            raise damaged(home / _ARCHIVE, f"a member of the archive is broken ({error})") from error
+    return train_and_test("emnist-balanced", _upright(train), _upright(test), files[2][1])
+
+
+def _in_archive(path: Path, opened: ExitStack) -> list[tuple[IO[bytes], object]]:
+    """The four files, still packed, in the archive of all of EMNIST."""
+    try:
+        archive = opened.enter_context(zipfile.ZipFile(path))
+        members = {name.rpartition("/")[2]: name for name in archive.namelist()}
+        wanted = [file.rpartition("/")[2] for file in _FILES]
+        lacking = [name for name in wanted if name not in members]
+        if lacking:
+            raise damaged(path, f"{', '.join(lacking)} is not in the archive")
+        return [(opened.enter_context(archive.open(members[name])), f"{path}, {name}") for name in wanted]
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise damaged(path, f"it is no whole .zip archive ({error})") from error
+
+
+def _upright(half: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    images, labels = half
+    return images.swapaxes(1, 2), labels
+
+
+SOURCE: Final = Source(
+    name="emnist-balanced",
+    title="EMNIST Balanced, handwritten digits and letters",
+    n_items=131_600,
+    n_features=784,
+    n_classes=_N_CLASSES,
+    task="classification",
+    licence="none stated (a work of NIST)",
+    homepage="https://www.nist.gov/itl/products-and-services/emnist-dataset",
+    forms=((_ARCHIVE,), _FILES),
+    files=(
+        Remote(
+            _ARCHIVE,
+            ("https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",),
+            "md5:58c8d27c78d21e728a6bc7b3cc06412e",
+        ),
+    ),
+    read=_read,
+    note="The archive holds all of EMNIST and has about 560 MB.",
+)

@@ -1,0 +1,563 @@
+"""Results as tables: neutral until they are written as markdown, LaTeX or HTML."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import isfinite, isnan
+from typing import Any, Final
+
+from oahu.evaluation import paper
+from oahu.evaluation.groups import PROTOCOLS, Group, Row, groups, in_order, setting
+from oahu.evaluation.records import Outcome, Record
+from oahu.evaluation.statistics import Better, Comparison, Summary, Tally
+
+__all__ = ["Entry", "Table", "classification", "constraints", "datasets", "everything", "failures", "number"]
+__all__ += ["p_value", "plus_minus", "regret", "retrieval", "sensitivity", "settings", "time", "verification"]
+__all__ += ["of_group", "win_tie_loss"]
+
+_NOTHING: Final = "–"
+_PARTS: Final = ("constraints", "learning", "evaluation")
+_PRINTED: Final = ("error_rate", "macro_f1", "utilization")
+_DECIDES: Final[dict[str, tuple[str, Better]]] = {
+    "classification": ("error_rate", "lower"),
+    "verification": ("auc", "higher"),
+    "retrieval": ("recall@1", "higher"),
+}
+_LATEX: Final = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"},
+    **{"±": r"$\pm$", "•": r"$\bullet$", "∘": r"$\circ$", "√": r"$\surd$", "τ": r"$\tau$", "·": r"$\cdot$"},
+    **{
+        "×": r"$\times$",
+        "–": "--",
+        "…": r"\dots{}",
+        "−": "$-$",
+        "≤": r"$\leq$",
+        "≥": r"$\geq$",
+        "[": "{[}",
+        "]": "{]}",
+    },
+}
+
+# -- a table ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one place of a table."""
+
+    text: str
+    bold: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return bool(re.match(r"[<−-]?\d", self.text)) or self.text == _NOTHING
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header, rows of as many entries, and what one should know to read them.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        A sentence each; failures and what was not run are among them.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns hold numbers only; they stand to the right."""
+        columns = zip(*self.rows, strict=True)
+        return tuple(all(entry.is_number for entry in column) for column in columns) or (False,) * len(self.header)
+
+    def to_markdown(self) -> str:
+        """A table as GitHub shows it, under a heading."""
+        rule = ["---:" if number else "---" for number in self.numeric]
+        lines = [[_markdown(name) for name in self.header], rule]
+        for row in self.rows:
+            lines.append([f"**{_markdown(entry.text)}**" if entry.bold else _markdown(entry.text) for entry in row])
+        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
+
+    def to_latex(self) -> str:
+        """A floating table for a document that uses the package booktabs."""
+        kinds = "".join("r" if number else "l" for number in self.numeric)
+        header = " & ".join(map(_latex, self.header))
+        rows = [" & ".join(_bold_latex(entry) for entry in row) + r" \\" for row in self.rows]
+        lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\smallskip{{\footnotesize {_latex(note)}\par}}" for note in self.notes]
+        return "\n".join([*lines, r"\end{table}", ""])
+
+    def to_html(self) -> str:
+        """A table that scrolls inside its own box, and its notes below."""
+        names = [f'<th scope="col"{_align(right)}>{escape(name)}</th>' for name, right in self._columns()]
+        rows = "".join(f"<tr>{''.join(self._cells(row))}</tr>\n" for row in self.rows)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}">\n<table>\n'
+            f"<caption>{escape(self.title)}</caption>\n<thead><tr>{''.join(names)}</tr></thead>\n"
+            f"<tbody>\n{rows}</tbody>\n</table>\n</div>\n" + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
+        )
+
+    def _columns(self) -> Iterable[tuple[str, bool]]:
+        return zip(self.header, self.numeric, strict=True)
+
+    def _cells(self, row: Sequence[Entry]) -> Iterable[str]:
+        for column, (entry, right) in enumerate(zip(row, self.numeric, strict=True)):
+            text = escape(entry.text)
+            text = f"<strong>{text}</strong>" if entry.bold else text
+            yield f'<th scope="row">{text}</th>' if column == 0 else f"<td{_align(right)}>{text}</td>"
+
+
+def _align(right: bool) -> str:
+    return ' class="number"' if right else ""
+
+
+def _markdown(text: str) -> str:
+    plain = escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", plain)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _bold_latex(entry: Entry) -> str:
+    return rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+
+
+def number(value: float, digits: int = 3) -> str:
+    return f"{value:,.{digits}f}" if isfinite(value) else _NOTHING
+
+
+def plus_minus(summary: Summary, digits: int = 3) -> str:
+    """Mean ± standard deviation; the mean alone if there is one run, a dash if there is none."""
+    if summary.n < 2:
+        return number(summary.mean, digits)
+    return f"{number(summary.mean, digits)} ± {number(summary.std, digits)}"
+
+
+def p_value(p: float) -> str:
+    if isnan(p):
+        return _NOTHING
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+# -- the tables of a protocol ----------------------------------------------------------------------------
+
+
+def of_group(group: Group, paired: bool = False) -> Table:
+    """The main table of a group."""
+    kinds: dict[str, Callable[[Group, bool], Table]] = {
+        "classification": classification,
+        "constraints": constraints,
+        "verification": verification,
+        "retrieval": retrieval,
+        "sensitivity": sensitivity,
+        "regret": regret,
+    }
+    return kinds[group.protocol](group, paired)
+
+
+def classification(group: Group, paired: bool = False) -> Table:
+    """Error rate, macro F1 and utilization, the paper's beside them."""
+    scores: list[_Score] = [("error_rate", "lower", True), ("macro_f1", "higher", False)]
+    scores.append(("utilization", "higher", False))
+    known = paper.CLASSIFICATION.get(group.dataset, {})
+    lines, absent = _lines(group, scores, paired, [name for name in known if name not in _methods(group)])
+    header = ["Method", "Error", "p", "F1", "U"]
+    if known:
+        header += ["Paper: error", "Paper: F1", "Paper: U"]
+    header += ["Scaling", "Parameters"]
+    rows = []
+    for row, (label, error, f1, used) in lines:
+        method = row.method if row else label.text
+        beside = (
+            [Entry(str(paper.printed(group.dataset, method, s) or _NOTHING)) for s in _PRINTED] if known else []
+        )
+        how = [Entry(_said(row, "scaling")), Entry(_params(row))] if row else [Entry(_NOTHING)] * 2
+        rows.append((label, error, Entry(_p(group, row, "error_rate", "lower", paired)), f1, used, *beside, *how))
+    notes = [*_test_notes(group, paired), "U is the share of constraints that changed the model."]
+    if known:
+        notes.append("The paper prints two decimals; its 0.00 is anything below 0.005.")
+    return Table(f"Classification: {group.title}", tuple(header), tuple(rows), (*notes, *absent))
+
+
+def verification(group: Group, paired: bool = False) -> Table:
+    """AUC, accuracy at the calibrated threshold and equal error rate over the folds."""
+    scores: list[_Score] = [("auc", "higher", True), ("accuracy", "higher", True), ("eer", "lower", True)]
+    scores.append(("utilization", "higher", False))
+    lines, absent = _lines(group, scores, paired)
+    header = ("Method", "AUC", "p", "Accuracy", "EER", "U", "Folds", "Scaling", "Parameters")
+    rows = []
+    for row, (label, auc, *others) in lines:
+        p = Entry(_p(group, row, "auc", "higher", paired))
+        how = (_said(row, "scaling"), _params(row)) if row else (_NOTHING, _NOTHING)
+        n = row.summary("auc").n if row else 0
+        rows.append((label, auc, p, *others, Entry(str(n)), *map(Entry, how)))
+    notes = [
+        *_test_notes(group, paired),
+        "Accuracy is that at a threshold calibrated on other pairs; p is that of AUC.",
+    ]
+    return Table(
+        f"Verification: {group.title}", header, tuple(rows), (*notes, paper.NOT_STATED["verification"], *absent)
+    )
+
+
+def auc_by_fold(group: Group) -> Table:
+    """AUC of each method in each fold."""
+    folds = sorted({outcome.cell.run for row in group.rows for outcome in row.outcomes})
+    rows = []
+    for row in group.rows:
+        found = {outcome.cell.run: outcome.scores.get("auc", float("nan")) for outcome in row.outcomes}
+        rows.append((Entry(row.label), *(Entry(number(found.get(fold, float("nan")))) for fold in folds)))
+    header = ("Method", *(f"Fold {fold + 1}" for fold in folds))
+    return Table(f"AUC per fold: {group.title}", header, tuple(rows))
+
+
+def retrieval(group: Group, paired: bool = False) -> Table:
+    """Recall@K for every K there is."""
+    found = {name for row in group.rows for outcome in row.outcomes for name in outcome.scores}
+    depths = sorted(int(name.removeprefix("recall@")) for name in found if re.fullmatch(r"recall@\d+", name))
+    scores: list[_Score] = [(f"recall@{k}", "higher", True) for k in depths]
+    lines, absent = _lines(group, [*scores, ("utilization", "higher", False)], paired)
+    header = ("Method", *(f"R@{k}" for k in depths), "U", "Scaling", "Parameters")
+    rows = []
+    for row, entries in lines:
+        how = (_said(row, "scaling"), _params(row)) if row else (_NOTHING, _NOTHING)
+        rows.append((*entries, *map(Entry, how)))
+    notes = [
+        *_test_notes(group, paired),
+        "R@K is the share of queries with an item of their own class among the first K.",
+    ]
+    return Table(f"Retrieval: {group.title}", header, tuple(rows), (*notes, paper.NOT_STATED["retrieval"], *absent))
+
+
+def constraints(group: Group, paired: bool = False) -> Table:
+    """Error rate against the number of constraints."""
+    places: list[float | None] = list(group.places) or [None]
+    best = [_best([row.summary("error_rate", place) for row in group.rows], "lower") for place in places]
+    rows = []
+    for i, row in enumerate(group.rows):
+        line = [Entry(row.label)]
+        for place, top in zip(places, best, strict=True):
+            compared = group.against(row, "error_rate", "lower", paired, place)
+            summary = row.summary("error_rate", place) if row.at(place) else Summary.of(())
+            line.append(_entry(summary, i in top, compared))
+        rows.append(tuple(line))
+    header = ("Method", *(_NOTHING if place is None else f"{place:,.0f}" for place in places))
+    notes = (
+        *_test_notes(group, paired),
+        paper.NOT_STATED["constraints"],
+        *_failure_notes(group),
+        *_absent(group.absent),
+    )
+    return Table(f"Error against constraints: {group.title}", header, tuple(rows), notes)
+
+
+def sensitivity(group: Group, paired: bool = False) -> Table:
+    """Accuracy and F1 for each value of a parameter."""
+    vary = dict(group.apart).get("vary", "value")
+    places = [(row, place) for row in group.rows for place in row.places]
+    errors = [row.summary("error_rate", place) for row, place in places]
+    f1s = [row.summary("macro_f1", place) for row, place in places]
+    accuracies = [Summary(1 - error.mean, error.std, error.n) for error in errors]
+    top, top_f1 = _best(accuracies, "higher"), _best(f1s, "higher")
+    rows = [
+        (
+            Entry(row.label),
+            Entry(f"{place:g}"),
+            _entry(accuracies[i], i in top),
+            _entry(f1s[i], i in top_f1),
+            Entry(str(accuracies[i].n)),
+        )
+        for i, (row, place) in enumerate(places)
+    ]
+    notes = (
+        "Accuracy is 1 − error.",
+        paper.NOT_STATED["sensitivity"],
+        *_failure_notes(group),
+        *_absent(group.absent),
+    )
+    return Table(f"Sensitivity: {group.title}", ("Method", vary, "Accuracy", "F1", "Runs"), tuple(rows), notes)
+
+
+def regret(group: Group, paired: bool = False) -> Table:
+    """What following the weights cost beyond the best single expert in hindsight."""
+    names = ("hedge_loss", "best_loss", "regret", "bound")
+    rows = []
+    for row in group.rows:
+        for outcome in row.outcomes:
+            values = [outcome.scores.get(name, float("nan")) for name in names]
+            best = number(outcome.scores.get("best_expert", float("nan")), 0)
+            rows.append(_regret_row(row.label, str(outcome.cell.run), best, values))
+        if len(row.outcomes) > 1:
+            rows.append(_regret_row(row.label, "mean", _NOTHING, [row.summary(name).mean for name in names]))
+    header = (
+        "Method",
+        "Run",
+        "Best expert",
+        "Loss of OAHU",
+        "Loss of the best",
+        "Regret",
+        "√(T ln N)",
+        "Regret / √(T ln N)",
+    )
+    notes = ("Regret is the loss of the weighted experts minus that of the expert that was best in hindsight.",)
+    notes += (paper.NOT_STATED["regret"], *_failure_notes(group), *_absent(group.absent))
+    return Table(f"Regret: {group.title}", header, tuple(rows), notes)
+
+
+def _regret_row(label: str, run: str, best: str, values: list[float]) -> tuple[Entry, ...]:
+    share = values[2] / values[3] if values[3] else float("nan")
+    return (*map(Entry, (label, run, best)), *(Entry(number(value, 1)) for value in values), Entry(number(share)))
+
+
+# -- tables over all data sets ---------------------------------------------------------------------------
+
+
+def win_tie_loss(record: Record, protocol: str, paired: bool = False) -> list[Table]:
+    """Where OAHU is better, equal or worse: one table for tuned and one for untuned results."""
+    score, better = _DECIDES[protocol]
+    made = []
+    for tuned in (True, False):
+        found = [group for group in groups(record, protocol) if group.tuned == tuned and group.ours]
+        if found:
+            made.append(_win_tie_loss(found, score, better, paired))
+    return made
+
+
+def _win_tie_loss(found: list[Group], score: str, better: Better, paired: bool) -> Table:
+    methods = in_order(dict.fromkeys(row.method for group in found for row in group.rows if row is not group.ours))
+    with_paper = any(group.dataset in paper.CLASSIFICATION for group in found) and score == "error_rate"
+    rows = []
+    for method in methods:
+        compared = []
+        for group in found:
+            row = group.row(method)
+            compared.append(None if row is None else group.against(row, score, better, paired))
+        words = [Entry(_verdict(each)) for each in compared]
+        tally = Entry(str(Tally.of(each for each in compared if each)), bold=True)
+        printed = (
+            (Entry("3/0/0" if method in paper.CLASSIFICATION["fashion-mnist"] else _NOTHING),) if with_paper else ()
+        )
+        rows.append((Entry(method), *words, tally, *printed))
+    protocol, how = found[0].protocol, "tuned" if found[0].tuned else "untuned"
+    names = [" · ".join([group.dataset, *(f"{k}: {v}" for k, v in group.apart)]) for group in found]
+    header = ("OAHU against", *names, "Win/tie/loss", *(("Paper",) if with_paper else ()))
+    notes = (
+        f"By {score.replace('_', ' ')}: win where OAHU is significantly better, loss where it is worse (0.05).",
+    )
+    return Table(f"Wins, ties and losses: {protocol}, {how}", header, tuple(rows), notes)
+
+
+def _verdict(compared: Comparison | None) -> str:
+    if compared is None:
+        return "not run"
+    if compared.verdict is None:
+        return "too few runs"
+    return f"{compared.verdict} {compared.mark}".strip()
+
+
+def time(record: Record, protocol: str) -> Table:
+    """Where the time went: seconds of a run, on average, and of all runs."""
+    rows = []
+    for group in groups(record, protocol):
+        for row in group.rows:
+            parts = [row.seconds(part) for part in _PARTS]
+            means = [Entry(number(Summary.of(part).mean, 2)) for part in parts]
+            total = sum(value for part in parts for value in part if isfinite(value))
+            line = [
+                Entry(group.title),
+                Entry(row.label),
+                Entry(str(len(row.outcomes))),
+                *means,
+                Entry(number(total, 1)),
+            ]
+            rows.append(tuple(line))
+    tuning = [o for o in record.outcomes if o.cell.stage == "tuning" and o.cell.protocol == protocol]
+    spent = sum(value for outcome in tuning for value in outcome.seconds.values() if isfinite(value))
+    notes = (f"Tuning took {spent:,.1f} s more, over {len(tuning):,} measurements.",) if tuning else ()
+    header = ("Data set", "Method", "Runs", "Constraints, s", "Learning, s", "Evaluation, s", "All runs, s")
+    return Table(f"Time: {protocol}", header, tuple(rows), ("The mean of a run, in seconds, part by part.", *notes))
+
+
+def settings(record: Record, protocol: str) -> Table:
+    """What each row was run with."""
+    names = ("n_constraints", "n_seeds", "scaling", "pca", "k", "queries", "seed")
+    rows = []
+    for group in groups(record, protocol):
+        for row in group.rows:
+            said = [Entry(_said(row, name)) for name in names]
+            n = f"{len(row.outcomes)}" + (f" ({len(row.failed)} failed)" if row.failed else "")
+            rows.append((Entry(group.title), Entry(row.label), Entry(n), *said, Entry(_params(row))))
+    header = (
+        "Data set",
+        "Method",
+        "Runs",
+        "Constraints",
+        "Of them drawn",
+        "Scaling",
+        "PCA",
+        "k",
+        "Queries",
+        "Seeds",
+    )
+    notes = ("Parameters not named are the defaults. A dash under Queries means all, under PCA none.",)
+    return Table(f"Settings: {protocol}", (*header, "Parameters set"), tuple(rows), notes)
+
+
+def datasets(record: Record) -> Table:
+    """What was measured on, beside what the paper says it used."""
+    rows = []
+    for name, facts in record.datasets.items():
+        ours = [Entry(setting(facts.get(what))) for what in ("n_items", "n_features", "n_classes")]
+        features, classes, items = paper.DATASETS.get(name, (None, None, None))
+        rows.append((Entry(name), *ours, *(Entry(setting(value)) for value in (items, features, classes))))
+    header = ("Data set", "Items", "Features", "Classes", "Paper: items", "Paper: features", "Paper: classes")
+    return Table("Data sets", header, tuple(rows))
+
+
+def failures(record: Record) -> Table:
+    """What has no scores, and why."""
+    rows = []
+    for outcome in record.failures:
+        cell = outcome.cell
+        words = (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage, str(outcome.error))
+        rows.append(tuple(map(Entry, words)))
+    return Table("Failures", ("Protocol", "Data set", "Method", "Run", "Stage", "Why"), tuple(rows))
+
+
+def everything(record: Record, paired: bool = False) -> list[Table]:
+    """All tables of a record, in the order of the report."""
+    made = []
+    for protocol in PROTOCOLS:
+        found = groups(record, protocol)
+        if found and protocol in _DECIDES:
+            made += win_tie_loss(record, protocol, paired)
+        for group in found:
+            made.append(of_group(group, paired))
+            made += [auc_by_fold(group)] if protocol == "verification" else []
+        made += [time(record, protocol), settings(record, protocol)] if found else []
+    made.append(datasets(record))
+    return [*made, failures(record)] if record.failures else made
+
+
+# -- parts -----------------------------------------------------------------------------------------------
+
+_Score = tuple[str, Better, bool]  # its name, which way is better, whether it is tested
+
+
+def _lines(
+    group: Group, scores: list[_Score], paired: bool, also: Iterable[str] = ()
+) -> tuple[list[tuple[Row | None, list[Entry]]], tuple[str, ...]]:
+    """A line for each row and each method that was not run, in order; and notes about what is not there."""
+    tops = [_best([row.summary(score) for row in group.rows], better) for score, better, _ in scores]
+    lines: list[tuple[Row | None, list[Entry]]] = []
+    for i, row in enumerate(group.rows):
+        entries = [Entry(row.label)]
+        for (score, better, tested), top in zip(scores, tops, strict=True):
+            compared = group.against(row, score, better, paired) if tested else None
+            entries.append(_entry(row.summary(score), i in top, compared))
+        if not row.outcomes:
+            entries[1] = Entry("failed")
+        lines.append((row, entries))
+    absent = in_order(dict.fromkeys([*group.absent, *also]))
+    for name in absent:
+        lines.append((None, [Entry(name), Entry("not run"), *[Entry(_NOTHING)] * (len(scores) - 1)]))
+    order = in_order(dict.fromkeys(row.method if row else line[0].text for row, line in lines))
+    lines.sort(key=lambda line: order.index(line[0].method if line[0] else line[1][0].text))
+    return lines, (*_failure_notes(group), *_absent(absent))
+
+
+def _entry(summary: Summary, bold: bool, compared: Comparison | None = None) -> Entry:
+    mark = f" {compared.mark}" if compared and compared.mark else ""
+    return Entry(plus_minus(summary) + mark, bold)
+
+
+def _best(summaries: list[Summary], better: Better) -> set[int]:
+    """Which are the best, as they are printed; nothing is, if there is but one."""
+    means = {i: round(summary.mean, 3) for i, summary in enumerate(summaries) if summary.n}
+    if len(means) < 2:
+        return set()
+    top = min(means.values()) if better == "lower" else max(means.values())
+    return {i for i, mean in means.items() if mean == top}
+
+
+def _p(group: Group, row: Row | None, score: str, better: Better, paired: bool) -> str:
+    compared = group.against(row, score, better, paired) if row else None
+    return p_value(compared.p) if compared else _NOTHING
+
+
+def _methods(group: Group) -> set[str]:
+    return {row.method for row in group.rows}
+
+
+def _said(row: Row, name: str) -> str:
+    """A setting of a row: one value, or those that its runs have."""
+    return _counted(outcome.cell.settings.get(name) for outcome in (*row.outcomes, *row.failed))
+
+
+def _params(row: Row | None) -> str:
+    if row is None:
+        return _NOTHING
+    found = [outcome.cell.settings.get("params") or {} for outcome in (*row.outcomes, *row.failed)]
+    names = dict.fromkeys(name for params in found for name in params)
+    words = [f"{name} {_counted(params.get(name) for params in found)}" for name in names]
+    return ", ".join(words) or "defaults"
+
+
+def _counted(values: Iterable[Any]) -> str:
+    """The one value there is, the range of numbers, or the commonest words with how often they occur."""
+    found = [value for value in values]
+    if found and len(set(map(str, found))) > 1 and all(isinstance(v, int | float) for v in found):
+        return f"{setting(min(found))} to {setting(max(found))}"
+    counts = Counter(map(setting, found))
+    if len(counts) < 2:
+        return next(iter(counts), _NOTHING)
+    words = [f"{word} ×{n}" for word, n in counts.most_common(3)]
+    return " ".join(words) + (" …" if len(counts) > 3 else "")
+
+
+def _test_notes(group: Group, paired: bool) -> list[str]:
+    if group.ours is None:
+        return ["OAHU has no results here: nothing is tested against it."]
+    test = "a paired Student's t-test" if paired else "Student's t-test"
+    ns = {len(row.at(place)) for row in group.rows if row.outcomes for place in row.places or [None]}
+    if ns == {1}:
+        return ["One run each: there is no spread and no test."]
+    bold = "Mean ± standard deviation of the runs; the best is bold."
+    return [bold, f"• OAHU is better, ∘ OAHU is worse, by {test} at 0.05."]
+
+
+def _failure_notes(group: Group) -> list[str]:
+    """What failed, the same reason said once."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for row in group.rows:
+        for outcome in row.failed:
+            runs.setdefault((row.label, _reason(outcome)), []).append(str(outcome.cell.run))
+    return [f"{label} failed in run {', '.join(which)}: {why}" for (label, why), which in runs.items()]
+
+
+def _reason(outcome: Outcome) -> str:
+    lines = str(outcome.error).strip().splitlines()
+    return lines[-1] if lines else "no reason was given"
+
+
+def _absent(methods: Sequence[str]) -> list[str]:
+    return [f"Not run here: {', '.join(methods)}."] if methods else []

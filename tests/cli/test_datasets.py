@@ -1,0 +1,164 @@
+"""`oahu datasets` says which sets there are, and gets them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import oahu.cli
+import oahu.cli.datasets
+from oahu.cli import app
+from oahu.evaluation.datasets import DATASETS, Dataset, Source, registry
+from oahu.evaluation.datasets.cache import Remote
+
+runner = CliRunner()
+CONTENT = bytes(range(256)) * 4000
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "sets"
+    monkeypatch.setenv("OAHU_DATA_HOME", str(folder))
+    monkeypatch.setattr(oahu.cli, "_console", Console(width=200))
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A set of one file, at a server."""
+    monkeypatch.setenv("no_proxy", "*")
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "items.gz").write_bytes(CONTENT)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path / "served")) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/items.gz"
+        remote = Remote("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
+        entry = Source(
+            name="small",
+            title="Small",
+            n_items=1,
+            n_features=1,
+            n_classes=1,
+            task="classification",
+            licence="MIT",
+            homepage="http://example.org/small",
+            forms=(("small/items.gz",),),
+            files=(remote,),
+            read=lambda home: Dataset("small", np.ones((1, 1)), np.zeros(1, int)),
+        )
+        monkeypatch.setitem(registry._SOURCES, "small", entry)
+        yield "small"
+        server.shutdown()
+        thread.join()
+
+
+def run(*arguments: str) -> Any:
+    return runner.invoke(app, ["datasets", *arguments], catch_exceptions=False)
+
+
+def row(output: str, name: str) -> str:
+    return next(line for line in output.splitlines() if line.split()[:1] == [name])
+
+
+def test_every_set_is_listed(home: Path) -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()[2 : 2 + len(DATASETS)]] == list(DATASETS)
+    assert str(home) in row(result.output, "folder")
+    assert not home.exists()  # listing makes no folder
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("fashion-mnist", ["70,000 x 784", "10", "classification", "MIT", "get"]),
+        ("cars196", ["16,185 x yours", "196", "retrieval", "put cars196-features.npz"]),
+        ("lfw-soft", ["12,949 x 40", "verification", "put lfw/lfw_facer40.npz"]),
+        ("digits", ["1,797 x 64", "CC BY 4.0", "yes"]),
+        ("any", ["-", "yours", "give a path"]),
+    ],
+)
+def test_a_row_says_size_terms_and_whether_it_is_here(home: Path, name: str, facts: list[str]) -> None:
+    shown = row(run().output, name)
+    assert all(fact in shown for fact in facts)
+    assert shown.rstrip().endswith(facts[-1])
+
+
+def test_what_is_here_is_told(home: Path) -> None:
+    home.mkdir()
+    np.savez(home / "cars196-features.npz", X=np.ones((1, 1)), y=[0])
+    assert row(run().output, "cars196").rstrip().endswith("yes")
+
+
+def test_the_list_as_json(home: Path) -> None:
+    listed = json.loads(run("--json").output)
+    assert listed["home"] == str(home)
+    assert [entry["name"] for entry in listed["datasets"]] == list(DATASETS)
+    first = listed["datasets"][0]
+    assert (first["n_items"], first["n_features"], first["n_classes"]) == (70_000, 784, 10)
+    assert (first["here"], first["can_be_downloaded"], len(first["lacking"])) == (False, True, 4)
+    states = {entry["name"]: (entry["here"], entry["can_be_downloaded"]) for entry in listed["datasets"]}
+    assert states["digits"] == (True, True)
+    assert states["cars196"] == (False, False)
+    assert states["any"] == (False, False)
+
+
+def test_get_brings_a_set_here(home: Path, small: str) -> None:
+    result = run("get", small, small, "digits")
+    assert result.exit_code == 0, result.stderr
+    told = [f"small is in {home}.", "digits comes with oahu: there is nothing to get."]
+    assert result.stdout.splitlines() == told
+    assert (home / "small" / "items.gz").read_bytes() == CONTENT
+
+
+def test_a_terminal_sees_a_bar(home: Path, small: str) -> None:
+    screen = io.StringIO()
+    errors = Console(file=screen, force_terminal=True, width=100)
+    oahu.cli.datasets.get(Console(file=io.StringIO()), errors, [small])
+    assert "items.gz" in screen.getvalue()
+    assert "MB" in screen.getvalue()
+
+
+def test_a_failure_says_which_file_to_put_where(home: Path, small: str, tmp_path: Path) -> None:
+    (tmp_path / "served" / "items.gz").unlink()
+    result = run("get", small)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: items.gz could not be downloaded (http://127.0.0.1")
+    assert f"put the file into {home / 'small'} yourself, from http://example.org/small" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_what_cannot_be_downloaded_is_said(home: Path) -> None:
+    result = run("get", "cars196")
+    assert result.exit_code == 1
+    assert f"error: The data set cars196 is not in {home}. It cannot be downloaded" in result.stderr
+
+
+def test_a_wrong_name_is_told_before_anything_is_done(home: Path, small: str) -> None:
+    result = run("get", small, "nosuch")
+    assert result.exit_code == 1
+    assert "There is no data set 'nosuch'" in result.stderr
+    assert not home.exists()
+
+
+def test_get_needs_a_name(home: Path) -> None:
+    assert run("get").exit_code == 2

@@ -1,0 +1,188 @@
+"""Fashion-MNIST and EMNIST are read from files in their official format, and from nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from oahu import DatasetError
+from oahu.evaluation.datasets import load
+from oahu.evaluation.datasets.idx import read_idx
+
+
+def idx(array: Any) -> bytes:
+    """An array as the format has it, written byte by byte."""
+    array = np.asarray(array)
+    content = bytes([0, 0, 8, array.ndim])
+    for length in array.shape:
+        content += int(length).to_bytes(4, "big")
+    return content + bytes(array.ravel().tolist())
+
+
+def halves(n_train: int = 12, n_test: int = 5, n_classes: int = 10, side: int = 4) -> list[Any]:
+    rng = np.random.default_rng(3)
+    sizes = (n_train, n_test)
+    made = [(rng.integers(256, size=(n, side, side + 1)), rng.integers(n_classes, size=n)) for n in sizes]
+    return [array for half in made for array in half]
+
+
+FASHION = [f"{half}-{kind}-ubyte.gz" for half in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+EMNIST = [
+    f"emnist-balanced-{half}-{kind}-ubyte.gz"
+    for half in ("train", "test")
+    for kind in ("images-idx3", "labels-idx1")
+]
+
+
+def write(home: Path, name: str, files: list[str], contents: list[bytes]) -> None:
+    (home / name).mkdir()
+    for file, content in zip(files, contents, strict=True):
+        (home / name / file).write_bytes(content)
+
+
+@pytest.fixture
+def fashion(tmp_path: Path) -> Path:
+    write(tmp_path, "fashion-mnist", FASHION, [gzip.compress(idx(array)) for array in halves()])
+    return tmp_path
+
+
+def test_fashion_mnist_is_what_was_written(fashion: Path) -> None:
+    train, train_labels, test, test_labels = halves()
+    read = load("fashion-mnist", fashion)
+    assert read.X.dtype == np.uint8
+    assert read.y.dtype == np.int64
+    assert read.X.tolist() == [image.ravel().tolist() for image in [*train, *test]]
+    assert read.y.tolist() == [*train_labels, *test_labels]
+    assert read.is_train is not None
+    assert read.is_train.tolist() == [True] * 12 + [False] * 5
+    assert (read.name, read.scaling, read.image_shape) == ("fashion-mnist", "range", (4, 5))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_emnist_is_turned_upright(tmp_path: Path, packed: bool) -> None:
+    written = halves(n_classes=47)
+    contents = [gzip.compress(idx(array)) for array in written]
+    if packed:
+        (tmp_path / "emnist-balanced").mkdir()
+        with zipfile.ZipFile(tmp_path / "emnist-balanced" / "gzip.zip", "w") as archive:
+            archive.writestr("gzip/emnist-letters-train-images-idx3-ubyte.gz", b"of another set")
+            for file, content in zip(EMNIST, contents, strict=True):
+                archive.writestr(f"gzip/{file}", content)
+    else:
+        write(tmp_path, "emnist-balanced", EMNIST, contents)
+    read = load("emnist-balanced", tmp_path)
+    assert read.image_shape == (5, 4)
+    for row, image in enumerate([*written[0], *written[2]]):
+        assert read.X[row].reshape(5, 4).tolist() == [[int(image[j][i]) for j in range(4)] for i in range(5)]
+    assert read.y.tolist() == [*written[1], *written[3]]
+
+
+@given(arrays(np.uint8, array_shapes(min_dims=1, max_dims=3, max_side=6)), st.integers(0, 9))
+def test_any_array_comes_back(array: Any, level: int) -> None:
+    packed = gzip.compress(idx(array), level)
+    assert np.array_equal(read_idx(io.BytesIO(packed), "file", array.ndim), array)
+
+
+@given(st.data())
+def test_no_part_of_a_file_passes_for_the_whole(data: st.DataObject) -> None:
+    packed = gzip.compress(idx(np.arange(60).reshape(3, 4, 5)))
+    cut = data.draw(st.integers(0, len(packed) - 1))
+    with pytest.raises(DatasetError, match=r"^some file cannot be read"):
+        read_idx(io.BytesIO(packed[:cut]), "some file", 3)
+
+
+@given(st.data())
+def test_a_changed_byte_is_an_error_or_changes_nothing(data: st.DataObject) -> None:
+    array = np.arange(60).reshape(3, 4, 5)
+    packed = bytearray(gzip.compress(idx(array)))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        read = read_idx(io.BytesIO(packed), "file", 3)
+    except DatasetError:
+        return
+    assert np.array_equal(read, array)  # the time or the name in the header of gzip
+
+
+IMAGES, LABELS = halves()[:2]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        (0, idx(IMAGES), "gzip data are broken"),
+        (0, gzip.compress(b""), "begins with 00000803, not "),
+        (0, gzip.compress(b"\0\0\x08\x03\0\0"), "header must have 16 bytes, and it has 6"),
+        (0, gzip.compress(idx(LABELS)), "begins with 00000803, not 00000801"),
+        (1, gzip.compress(idx(IMAGES)), "begins with 00000801, not 00000803"),
+        (0, gzip.compress(b"\0\0\x0d\x03" + idx(IMAGES)[4:]), "not 00000d03"),
+        (0, gzip.compress(idx(IMAGES)[:-1]), "announces 240 bytes for shape (12, 4, 5), and it has 239"),
+        (0, gzip.compress(idx(IMAGES) + b"\0"), "announces 240 bytes for shape (12, 4, 5), and it has more"),
+        (0, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "announces the shape (4294967295,"),
+        (0, gzip.compress(b"\0\0\x08\x03" + b"\0" * 12), "announces the shape (0, 0, 0)"),
+        (1, gzip.compress(idx(LABELS[:-1])), "it has 11 labels for 12 images"),
+        (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, and there is 10"),
+        (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), and those to train with (4, 5)"),
+    ],
+)
+def test_what_is_wrong_is_said_of_the_file(fashion: Path, file: int, content: bytes, problem: str) -> None:
+    path = fashion / "fashion-mnist" / FASHION[file]
+    path.write_bytes(content)
+    with pytest.raises(DatasetError) as caught:
+        load("fashion-mnist", fashion)
+    assert str(caught.value).startswith(f"{path} cannot be read: ")
+    assert problem in str(caught.value)
+    assert "delete it, and get it anew" in str(caught.value)
+
+
+def test_a_bomb_is_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    read: Callable[..., bytes] = gzip.GzipFile.read
+    monkeypatch.setattr(gzip.GzipFile, "read", lambda file, n=-1: asked.append(n) or read(file, n))
+    bomb = gzip.compress(idx(IMAGES) + bytes(50_000_000))
+    (fashion / "fashion-mnist" / FASHION[0]).write_bytes(bomb)
+    with pytest.raises(DatasetError, match="and it has more"):
+        load("fashion-mnist", fashion)
+    assert asked == [16, 240, 1]
+
+
+def archive_of(contents: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+WHOLE = archive_of(
+    {f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, halves(), strict=True)}
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "no whole .zip archive"),
+        (WHOLE[:-30], "no whole .zip archive"),
+        (archive_of({"gzip/emnist-balanced-mapping.txt": b"0 48"}), f"{EMNIST[0]}, {EMNIST[1]}, "),
+        (WHOLE.replace(b"\x1f\x8b", b"\x1f\x8c", 1), "broken"),
+        (WHOLE.replace(b"PK\x03\x04", b"PK\x03\x05", 1), "no whole .zip archive"),
+    ],
+)
+def test_a_damaged_archive_of_emnist_is_said(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "emnist-balanced" / "gzip.zip"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DatasetError) as caught:
+        load("emnist-balanced", tmp_path)
+    assert str(caught.value).startswith(str(path))
+    assert problem in str(caught.value)
