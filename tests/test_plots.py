@@ -435,3 +435,65 @@ def test_the_table_fills_the_range() -> None:
 def test_shapes_that_do_not_fit_are_refused(n_features: int, shape: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         plots.as_images(np.ones((3, n_features)), shape)
+
+
+def test_a_figure_is_written_twice_and_alike(tmp_path: Path) -> None:
+    written = []
+    for folder in ("one", "two"):
+        drawn, (ax,) = plots.figure(1)
+        plots.accuracy_over_time(ax, [0, 1], [0.5, 0.7])
+        written.append([path.read_bytes() for path in plots.save(drawn, tmp_path / folder / "a.b")])
+    assert written[0] == written[1]
+    assert {path.name for path in (tmp_path / "one").iterdir()} == {"a.b.png", "a.b.svg"}
+
+
+def label_places(heights: list[float]) -> NDArray[np.float64]:
+    _, (ax,) = plots.figure(1)
+    ax.set_ylim(0, 1)
+    plots.end_labels(ax, heights, [f"line {i}" for i in range(len(heights))], [{"color": "red"}] * len(heights))
+    places = {text.get_text(): text.get_position()[1] for text in ax.texts}
+    return np.array([places[f"line {i}"] for i in range(len(heights))])
+
+
+def test_labels_that_have_room_stay_at_their_lines() -> None:
+    np.testing.assert_allclose(label_places([0.1, 0.9, 0.5]), [0.1, 0.9, 0.5])
+
+
+def test_labels_move_apart_in_order_and_evenly() -> None:
+    places = label_places([0.5, 0.5, 0.5001])
+    assert np.all(np.diff(places) > 0.03)
+    assert places.mean() == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("height", [0.0, 1.0])
+def test_labels_stay_inside_their_axes(height: float) -> None:
+    places = label_places([height] * 5)
+    assert places.min() >= 0
+    assert places.max() <= 1 + 1e-12
+
+
+def test_pairs_are_drawn_side_by_side() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(rng.random((4, 4)), rng.random((4, 4))) for _ in range(5)]
+    drawn = plots.pair_sheet(pairs, ["a $x$", "b", "c", "d", "e" * 99], [True, False, None, True, True], columns=2)
+    (ax,) = drawn.axes
+    assert [image.get_array().tolist() for image in ax.images] == [
+        image.tolist() for pair in pairs for image in pair
+    ]
+    assert [line.get_color() for line in named(ax, "frame")][:4] == ["#0b8a5f"] * 2 + ["#d1323f"] * 2
+    assert ax.texts[0].get_text() == "a $x$"
+    assert ax.texts[4].get_text().endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "captions", "right", "message"),
+    [
+        ([], [], [], "at least one pair"),
+        ([(np.ones((2, 2)), np.ones((2, 2)))], [], [True], "captions must have 1 entries"),
+        ([(np.ones((2, 2)), np.ones((2, 2)))], ["a"], ["yes"], r"right\[0\] must be True, False or None"),
+        ([(np.ones((2, 2)), np.ones(2))], ["a"], [True], r"pairs\[0\]\[1\] must be an image"),
+    ],
+)
+def test_pairs_that_cannot_be_drawn_are_refused(pairs: Any, captions: Any, right: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        plots.pair_sheet(pairs, captions, right)

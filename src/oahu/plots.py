@@ -80,11 +80,11 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
     n = len(_one_each(names, len(heights), "names"))
     _one_each(styles, n, "styles")
     bottom, top = ax.get_ylim()
-    step = 13.0 / 72 / (ax.figure.get_figheight() * ax.get_position().height)
+    step = 13.0 / 72 * ax.figure.dpi / ax.get_window_extent().height
     wanted = (np.asarray(heights, dtype=float) - bottom) / ((top - bottom) or 1.0)
-    across = {"transform": ax.transAxes, "clip_on": False}
+    across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
     for place, i in zip(_apart(np.sort(wanted), step), np.argsort(wanted, kind="stable"), strict=True):
-        thin = {"color": styles[i].get("color", _MUTED), "linewidth": 0.7, "alpha": 0.7}
+        thin: dict[str, Any] = {"color": styles[i].get("color", _MUTED), "linewidth": 0.7, "alpha": 0.7}
         ax.plot([1.0, 1.03], [wanted[i], place], gid="leader", **thin, **across)
         ax.plot([1.03, 1.08], [place, place], gid="sample", **(styles[i] | {"markevery": [1]}), **across)
         text = ax.text(1.1, place, "", transform=ax.transAxes, va="center", fontsize=8.5, color=_INK)
@@ -92,7 +92,7 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
 
 
 def _apart(wanted: Floats, step: float) -> Floats:
-    """Places in [0, 1], in order, at least ``step`` apart, and as near to those wanted as can be (least squares)."""
+    """Places in [0, 1], in order, at least ``step`` apart, and as near as can be to those wanted: least squares."""
     blocks: list[tuple[float, int]] = []  # the mean of what is wanted, less the steps before it, and how many
     for i, place in enumerate(wanted):
         mean, n = float(place) - i * step, 1
@@ -102,8 +102,9 @@ def _apart(wanted: Floats, step: float) -> Floats:
         blocks.append((mean, n))
     room = 1.0 - step * (len(wanted) - 1)
     low, high = min(0.0, room / 2), max(room, room / 2)  # too many for the room stick out equally on both sides
-    bases = np.clip([mean for mean, _ in blocks], low, high)
-    return np.repeat(bases, [n for _, n in blocks]) + step * np.arange(len(wanted))
+    bases: Floats = np.clip([mean for mean, _ in blocks], low, high)
+    places: Floats = np.repeat(bases, [n for _, n in blocks]) + step * np.arange(len(wanted))
+    return places
 
 
 def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
@@ -337,9 +338,13 @@ def pair_sheet(
     _one_each(captions, n, "captions")
     for i, mark in enumerate(_one_each(right, n, "right")):
         _need(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {mark!r} instead.")
-    images = [[_image(image, f"pairs[{i}][{side}]") for side, image in enumerate(pair)] for i, pair in enumerate(pairs)]
+    images = [
+        [_image(image, f"pairs[{i}][{side}]") for side, image in enumerate(pair)] for i, pair in enumerate(pairs)
+    ]
     across = min(columns, n)
-    tall = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for two in images for image in two]), 0.5, 2))
+    tall = _CELL * float(
+        np.clip(np.median([image.shape[0] / image.shape[1] for two in images for image in two]), 0.5, 2)
+    )
     depth = tall + _LINE * (1 + max(text.count("\n") for text in captions)) + 1.5 * _GAP
     wide = 2 * _CELL + 2.5 * _GAP
     drawn = _blank(_GAP + wide * across, _GAP + depth * ceil(n / across) + 2 * _LINE)

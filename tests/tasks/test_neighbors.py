@@ -384,16 +384,16 @@ def test_every_way_of_choosing_between_shadows_and_products_gives_what_brute_for
 
 @both_measures
 @pytest.mark.parametrize("k", [5, 140])
-@pytest.mark.parametrize("n_queries", [1, 3, 4, 100])
-@pytest.mark.parametrize("mean", [0.0, 10.0, 1e4])
+@pytest.mark.parametrize("n_queries", [3, 70])
+@pytest.mark.parametrize("mean", [10.0, 1e4])
 @pytest.mark.parametrize("kind", ["like items", "unlike items"])
 def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: int, mean: float, kind: str) -> None:
-    """Some of them added when the directions were chosen, and far off; some twice; some removed."""
+    """Some of them added when the directions had been chosen, and far off; some twice; some removed."""
     first = offset_items(2300, mean)
     vectors = np.concatenate([first, -3 * first[:40], first[:300], 50 * unlike_items(20, 2)])
     queries = first[:n_queries] + np.float32(0.01) if kind == "like items" else unlike_items(n_queries)
     index = ExactIndex.empty(D, measure).add(first)
-    assert index._items.shadow is not None or (mean and measure == "ip")
+    assert index._items.shadow is not None
     removed = np.arange(0, len(vectors), 7)
     later = index.add(vectors[len(first) :])
     assert later._items is index._items
@@ -415,7 +415,10 @@ def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: 
 
 
 def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: Counter[str]) -> None:
-    vectors, queries = offset_items(2300, 0), unlike_items(200)
+    """Queries, as of a bilinear metric, that only what shadows leave out can tell items apart for."""
+    vectors, queries = items_of("normal", 2300, D), items_of("normal", 200, D, 1)
+    vectors[:, :95] *= 10
+    queries[:, :95] *= 1e-3
     index = ExactIndex.empty(D, "ip").add(vectors)
     assert index._items.shadow is not None
     assert_nearest(index.search(queries, 5), vectors, queries, "ip")

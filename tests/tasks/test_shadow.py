@@ -121,6 +121,19 @@ def test_an_item_has_no_higher_key_than_its_distance_allows(shadows: bool, data:
         assert (keys <= highest).all()
 
 
+@given(given=searches(), n_best=st.integers(1, 9))
+@settings(max_examples=150)
+def test_an_item_that_products_leave_out_is_no_nearer_than_they_allow(
+    given: tuple[Search, Array], n_best: int
+) -> None:
+    search, items = given
+    search.n_best = n_best
+    positions, floor = search._by_products()
+    true = true_keys(search, items)
+    np.put_along_axis(true, positions, np.inf, axis=1)
+    assert (true >= floor[:, None]).all()
+
+
 def passes(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
     """The keys of all items and their positions, as each pass over them gives these."""
     shape = (len(search.queries), n)

@@ -60,10 +60,12 @@ def run(console: Console, errors: Console, order: Order) -> bool:
         with table:
             record = bench(plans, methods, order.out, order.jobs, table, command)
     except KeyboardInterrupt:
-        errors.print(f"\nStopped. The same command goes on from there: {len(table.outcomes):,} cells are kept.")
-        raise
-    written = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
-    _show(console, record, written)
+        kept = f"{table.n_seen:,} cells are kept in {order.out}"
+        errors.print(f"\nStopped: {kept}. The same command goes on from there.", highlight=False, soft_wrap=True)
+        return False
+    with errors.status("Writing the report ..."):
+        path = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
+    _show(console, record, path)
     return not record.failures
 
 
@@ -139,8 +141,8 @@ def _plan(order: Order, protocol: str, dataset: Dataset, tune: bool) -> Plan:
     return Plan(protocol, dataset, tune=tune, settings=settings, **options)
 
 
-def _show(console: Console, record: Record, written: Mapping[str, Path]) -> None:
-    """Where the time went, what failed, and where everything is."""
+def _show(console: Console, record: Record, path: Path) -> None:
+    """Where the time went, what failed, and where the report is."""
     spent: dict[str, float] = {}
     for outcome in record.outcomes:
         for what, seconds in outcome.seconds.items():
@@ -153,8 +155,7 @@ def _show(console: Console, record: Record, written: Mapping[str, Path]) -> None
     for failure in record.failures:
         where = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}"
         console.print(Text.assemble(("failed: ", "red"), f"{where}: {failure.error}"), soft_wrap=True)
-    for what, path in written.items():
-        console.print(f"{what:<8} {path}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"The report: {path}", soft_wrap=True, highlight=False, markup=False)
 
 
 class _LiveTable(Listener):
@@ -162,7 +163,7 @@ class _LiveTable(Listener):
 
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
-        self.outcomes: list[Outcome] = []
+        self.n_seen = 0
         self._cells: dict[str, Cell] = {}
         self._done: dict[str, Outcome] = {}
         self._title, self._began = "", time.monotonic()
@@ -184,7 +185,7 @@ class _LiveTable(Listener):
             self.console.print(f"{title}: {len(cells)} cells", highlight=False)
 
     def seen(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
+        self.n_seen += outcome.error is None
         self._done[outcome.cell.id] = outcome
         if not self.console.is_terminal:
             told = outcome.error or ", ".join(f"{k} {number(v)}" for k, v in outcome.scores.items())
@@ -213,7 +214,7 @@ class _LiveTable(Listener):
     def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:
         values = [one.scores[score] for one in done if score in one.scores]
         failed = sum(one.error is not None for one in done)
-        told = str(Summary.of(values)) if values else NOTHING
+        told = _spread(values) if values else NOTHING
         seconds = [sum(one.seconds.values()) for one in done if one.error is None]
         return told + f" ({failed} failed)" * bool(failed), number(
             sum(seconds) / len(seconds), 1
@@ -230,6 +231,12 @@ class _LiveTable(Listener):
         rest = [one.method for key, one in self._cells.items() if key not in self._done]
         each = {method: sum(times) / len(times) for method, times in spent.items()}
         return _clock(sum(each.get(method, mean) for method in rest) / self.jobs)
+
+
+def _spread(values: list[float]) -> str:
+    """Their mean, and how far they spread if there are several."""
+    summary = Summary.of(values)
+    return number(summary.mean) + (f" ± {number(summary.std)}" if summary.n > 1 else "")
 
 
 def _told(params: Mapping[str, Any]) -> str:

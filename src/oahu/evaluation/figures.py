@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -145,7 +146,7 @@ def _axes(title: str, size: tuple[float, float] = (6.4, 4.0), rows: int = 1) -> 
 
 def _title(ax: Axes, text: str) -> None:
     made = ax.set_title("", loc="left", fontsize=11, color=_INK, fontweight="bold", pad=10)
-    made.set(text=text, parse_math=False)
+    made.set(text=fill(text, 60), parse_math=False)
 
 
 def _names(ax: Axes, x: str, y: str) -> None:
@@ -164,6 +165,10 @@ def _bar_names(ax: Axes, names: Sequence[str]) -> None:
     ax.set_yticks(range(len(names)), names, parse_math=False, fontsize=9, color=_INK)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
+
+
+def _key_below(figure: Figure) -> None:
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5, labelcolor=_INK)
 
 
 def _thin(*arrays: Any) -> list[Floats]:
@@ -199,7 +204,9 @@ def _errors(group: Group) -> tuple[Figure, str] | None:
                 "markeredgecolor": _PAPER,
                 "linestyle": "",
             }
-            ax.errorbar(theirs.mean, y + 0.27, xerr=theirs.std, ecolor=_PAPER, elinewidth=0.9, markersize=5.5, **mark)
+            ax.errorbar(
+                theirs.mean, y + 0.27, xerr=theirs.std, ecolor=_PAPER, elinewidth=0.9, markersize=5.5, **mark
+            )
     _bar_names(ax, [row.label for row in rows])
     ax.grid(axis="x", color=_FAINT, linewidth=0.7)
     ax.xaxis.set_major_formatter("{x:g}")
@@ -207,9 +214,7 @@ def _errors(group: Group) -> tuple[Figure, str] | None:
     caption = f"Error rate on {group.title}, best first, with bars of one standard deviation."
     if any(printed):
         ax.plot([], [], "D", markerfacecolor="none", markeredgecolor=_PAPER, label="the paper's")
-        ax.legend(
-            frameon=False, fontsize=8.5, labelcolor=_INK, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0
-        )
+        _key_below(figure)
         caption += " Hollow diamonds are what the paper prints."
     return figure, caption
 
@@ -218,20 +223,20 @@ def _constraints(group: Group) -> tuple[Figure, str] | None:
     rows, places = _with(group, "error_rate"), group.places
     if not rows or not places:
         return None
-    figure, (ax,) = _axes(f"Error against the number of constraints: {group.title}", (6.6, 4.6))
+    figure, (ax,) = _axes(f"Error by number of constraints: {group.title}", (6.6, 4.6))
     looks, ends, level = _styles(group), [], False
     width = (places[-1] - places[0]) or 1.0
     for i, row in enumerate(rows):
-        own, look = row.places, looks[row.label]
+        own, look = [place for place in row.places if row.summary("error_rate", place).n], looks[row.label]
         shift = width * 0.002 * (i - len(rows) / 2)  # so that bars do not hide each other
-        if len(own) < 2 < len(places):
+        if not own or len(own) < 2 < len(places):
             summary, level = row.summary("error_rate"), True
             ax.axhline(summary.mean, **_bare(look))
             ends.append((summary.mean, row.label, _bare(look)))
             continue
         summaries = [row.summary("error_rate", place) for place in own]
         means, spreads = _means(summaries)
-        ax.errorbar(np.add(own, shift), means, yerr=spreads, elinewidth=1.0, capsize=2.2, **look)
+        ax.errorbar(np.add(own, shift), means, yerr=spreads, elinewidth=1.0, capsize=2.2, capthick=1.0, **look)
         ends.append((means[-1], row.label, look))
     ax.set_xlim(places[0] - 0.03 * width, places[-1] + 0.03 * width)
     if len(places) <= 10:
@@ -245,34 +250,22 @@ def _constraints(group: Group) -> tuple[Figure, str] | None:
 
 
 def _weights(group: Group) -> tuple[Figure, str] | None:
-    """Where the weights were, on average over the runs."""
-    ours = group.ours
-    curves = (
-        []
-        if ours is None
-        else [_weight_curve(o.curves["weights"]) for o in ours.outcomes if o.curves.get("weights")]
-    )
-    if not curves:
+    """Where the weights were: the mean of the runs that were watched at the same rounds as the longest."""
+    curves = [] if group.ours is None else group.ours.curves("weights")
+    watched = [_thin(curve["rounds"], curve["weights"]) for curve in curves if len(curve["rounds"]) > 1]
+    if not watched:
         return None
-    longest = max(curve[0][-1] for curve in curves)
-    alike = [weights for rounds, weights in curves if rounds[-1] == longest and weights.shape == curves[0][1].shape]
-    rounds = next(rounds for rounds, _ in curves if rounds[-1] == longest)
-    if not alike:
-        alike = [next(weights for each, weights in curves if each[-1] == longest)]
+    rounds = max((curve[0] for curve in watched), key=lambda each: float(each[-1]))
+    alike = [weights for each, weights in watched if np.array_equal(each, rounds)]
+    mean = np.mean(alike, axis=0)
     figure, (ax,) = plots.figure(1, size=(6.2, 3.8))
-    plots.weights_over_time(ax, rounds, np.mean(alike, axis=0))
+    plots.weights_over_time(ax, rounds, mean)
     _title(ax, f"Metric weights of OAHU: {group.title}")
     _names(ax, "constraints learned", "weight, stacked")
     ax.yaxis.set_major_formatter("{x:g}")
     over = f"the mean of {len(alike)} runs" if len(alike) > 1 else "one run"
-    last = np.mean(alike, axis=0)[-1]
     caption = f"Metric weights of OAHU on {group.title}, {over}: E0 is the shallowest metric. "
-    return figure, caption + f"In the end E{int(last.argmax())} weighs most, {last.max():.2f}."
-
-
-def _weight_curve(curve: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    rounds, weights = _thin(curve["rounds"], curve["weights"])
-    return rounds, weights
+    return figure, caption + f"In the end E{int(mean[-1].argmax())} weighs most, {mean[-1].max():.2f}."
 
 
 def _roc(group: Group) -> tuple[Figure, str] | None:
@@ -294,7 +287,7 @@ def _roc(group: Group) -> tuple[Figure, str] | None:
     ax.xaxis.set_major_formatter("{x:g}")
     _names(ax, "false accept rate", "true accept rate, mean of the folds")
     legend = ax.legend(frameon=False, fontsize=8.5, labelcolor=_INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    legend.set_title("AUC", prop={"size": 9})
+    legend.set_title("AUC")
     named = [line.get_gid() for line in ax.lines[1:]]
     for text, name in zip(legend.get_texts(), named, strict=True):
         text.set(text=name, parse_math=False)
@@ -343,7 +336,7 @@ def _recall(group: Group) -> tuple[Figure, str] | None:
         found = [(k, row.summary(f"recall@{k}")) for k in depths if row.summary(f"recall@{k}").n]
         if found:
             ks, (means, spreads) = [k for k, _ in found], _means([summary for _, summary in found])
-            ax.errorbar(ks, means, yerr=spreads, elinewidth=1.0, capsize=2.2, **looks[row.label])
+            ax.errorbar(ks, means, yerr=spreads, elinewidth=1.0, capsize=2.2, capthick=1.0, **looks[row.label])
             ends.append((means[-1], row.label, looks[row.label]))
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, [str(k) for k in depths])
@@ -367,7 +360,14 @@ def _sensitivity(group: Group) -> tuple[Figure, str] | None:
             means, spreads = _means([row.summary(score, place) for place in row.places])
             heights = 1 - means if score == "error_rate" else means
             ax.errorbar(
-                row.places, heights, yerr=spreads, elinewidth=1.0, capsize=2.2, label=row.label, **looks[row.label]
+                row.places,
+                heights,
+                yerr=spreads,
+                elinewidth=1.0,
+                capsize=2.2,
+                capthick=1.0,
+                label=row.label,
+                **looks[row.label],
             )
         ax.set_xticks(group.places)
         ax.xaxis.set_major_formatter("{x:g}")
@@ -386,7 +386,7 @@ def _threshold(ax: Axes) -> None:
 
 
 def _regret(group: Group) -> tuple[Figure, str] | None:
-    curves = [curve for row in group.rows for curve in row.curves("regret")]
+    curves = [curve for row in group.rows for curve in row.curves("regret") if len(curve["rounds"]) > 1]
     if not curves:
         return None
     figure, (ax,) = _axes(f"Regret: {group.title}", (6.4, 4.0))
@@ -394,12 +394,12 @@ def _regret(group: Group) -> tuple[Figure, str] | None:
     ends: list[tuple[float, str, dict[str, Any]]] = []
     for i, curve in enumerate(curves):
         rounds, regret = _thin(curve["rounds"], curve["regret"])
-        line = {"color": looks["color"], "linewidth": 1.4, "alpha": 0.5 if len(curves) > 1 else 1.0}
+        line: dict[str, Any] = {"color": looks["color"], "linewidth": 1.4, "alpha": 0.5 if len(curves) > 1 else 1.0}
         ax.plot(rounds, regret, **line)
         if i == 0:
             ends.append((float(np.mean([c["regret"][-1] for c in curves])), "measured", line | {"alpha": 1.0}))
     longest = max(curves, key=lambda curve: curve["rounds"][-1])
-    bound = {"color": _PAPER, "linestyle": (0, (5, 2)), "linewidth": 1.8}
+    bound: dict[str, Any] = {"color": _PAPER, "linestyle": (0, (5, 2)), "linewidth": 1.8}
     ax.plot(*_thin(longest["rounds"], longest["bound"]), **bound)
     ends.append((longest["bound"][-1], "√(T ln N)", bound))
     ax.axhline(0, color=_MUTED, linewidth=0.8)
@@ -408,10 +408,8 @@ def _regret(group: Group) -> tuple[Figure, str] | None:
     _names(ax, "constraints learned, T", "regret against the best expert")
     _end_labels(figure, ax, ends)
     runs = f"{len(curves)} runs" if len(curves) > 1 else "one run"
-    return (
-        figure,
-        f"Measured regret on {group.title}, {runs}, against the best single expert in hindsight; dashed, √(T ln N).",
-    )
+    measured = f"Measured regret on {group.title}, {runs}, against the best single expert in hindsight"
+    return figure, f"{measured}; dashed, √(T ln N)."
 
 
 def _time(group: Group) -> tuple[Figure, str] | None:
@@ -439,8 +437,7 @@ def _time(group: Group) -> tuple[Figure, str] | None:
     ax.grid(axis="y", visible=False)
     ax.set_xlim(0, 1.12 * (ends.max() or 1.0))
     ax.xaxis.set_major_formatter("{x:g}")
-    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "ncols": 3}
-    ax.legend(frameon=False, fontsize=8.5, labelcolor=_INK, **place)
+    _key_below(figure)
     _names(ax, "seconds, mean of the runs", "")
     return figure, f"Where the time of a run went on {group.title}, in seconds."
 

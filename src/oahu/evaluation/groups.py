@@ -89,6 +89,12 @@ class Group:
     absent: tuple[str, ...]
 
     @property
+    def name(self) -> str:
+        """The title as part of a sentence."""
+        words = ["tuned" if self.tuned else "untuned", *(f"{name}: {value}" for name, value in self.apart)]
+        return f"{self.dataset} ({', '.join(words)})"
+
+    @property
     def ours(self) -> Row | None:
         """The row that the others are compared with."""
         return self.row(_OURS)
@@ -96,6 +102,11 @@ class Group:
     def row(self, method: str) -> Row | None:
         """The first row of a method that has results."""
         return next((row for row in self.rows if row.method == method and row.outcomes), None)
+
+    def ranked(self, score: str, better: Better) -> list[Row]:
+        """The rows that have a score, best first."""
+        rows = [row for row in self.rows if row.summary(score).n]
+        return sorted(rows, key=lambda row: row.summary(score).mean * (1 if better == "lower" else -1))
 
     @property
     def places(self) -> list[float]:
@@ -174,7 +185,7 @@ def in_order(methods: Iterable[str]) -> list[str]:
 def setting(value: Any) -> str:
     """A setting as one says it."""
     if value is None:
-        return "–"
+        return "–"  # noqa: RUF001
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

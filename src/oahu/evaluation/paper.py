@@ -95,13 +95,13 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
 
 NOT_STATED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "constraints": "The paper shows error against the number of constraints in a figure only, for FASHION-MNIST "
-        "and CIFAR-10, and prints no numbers.",
-        "verification": "The paper gives its AUC values inside a figure only; its text states none of them, so none "
-        "stand beside ours.",
+        "constraints": "The paper shows error against the number of constraints in a figure only, for "
+        "FASHION-MNIST and CIFAR-10, and prints no numbers.",
+        "verification": "The paper gives its AUC values inside a figure only; its text states none of them, so "
+        "none stand beside ours.",
         "retrieval": "The paper shows Recall@K in figures only and prints no numbers.",
-        "sensitivity": "The paper prints no numbers here. It says that accuracy and F1 stay the same for τ up to 0.6 and "
-        "drop beyond, and that accuracy is best at an embedding size of 50.",
+        "sensitivity": "The paper prints no numbers here. It says that accuracy and F1 stay the same for τ up to "
+        "0.6 and drop beyond, and that accuracy is best at an embedding size of 50.",
         "regret": "The paper measures no regret; it states the bound √(T ln N) for T constraints and N experts.",
     }
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from html import escape
 from math import isfinite
 from pathlib import Path
@@ -14,7 +15,7 @@ from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.groups import PROTOCOLS, Group, groups
 from oahu.evaluation.records import Record
 from oahu.evaluation.style import CSS
-from oahu.evaluation.summary import sentences
+from oahu.evaluation.summary import about, headlines
 
 __all__ = ["write"]
 
@@ -27,7 +28,7 @@ _TITLES: Final = {
     "regret": "Regret",
 }
 _INTRO: Final = {
-    "classification": "Every test item gets the class that its nearest training items vote for, in the learned metric.",
+    "classification": "Every test item gets the class that its nearest training items vote for.",
     "constraints": "The same task, learned from fewer and from more constraints.",
     "verification": "Are these two the same? Each fold of pairs is judged by a metric that never saw them.",
     "retrieval": "Each test item asks for those most like it among the other test items.",
@@ -62,7 +63,9 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     made = tables.everything(record, paired)
     (folder / "tables.md").write_text("\n".join(table.to_markdown() for table in made), encoding="utf-8")
-    (folder / "tables.tex").write_text(_LATEX_HEAD + "\n".join(table.to_latex() for table in made), encoding="utf-8")
+    (folder / "tables.tex").write_text(
+        _LATEX_HEAD + "\n".join(table.to_latex() for table in made), encoding="utf-8"
+    )
     drawn, problem = _draw(record, folder / "figures", datasets)
     page = _page(record, drawn, problem, paired)
     path = folder / "report.html"
@@ -98,7 +101,7 @@ def _page(record: Record, drawn: list[figures.Drawing], problem: str | None, pai
 def _head(record: Record) -> str:
     n = sum(outcome.cell.stage == "result" and outcome.error is None for outcome in record.outcomes)
     names = ", ".join(record.datasets) or "no data set"
-    words = f"{n:,} measurements on {names}. Started {record.started}; took {_duration(record.seconds)}."
+    words = f"{n:,} measurements on {names}. Started {_moment(record.started)}; took {_duration(record.seconds)}."
     return f'<header>\n<h1>OAHU, measured</h1>\n<p class="lead">{escape(words)}</p>\n</header>\n'
 
 
@@ -111,15 +114,18 @@ def _contents(present: Iterable[str], failed: bool) -> str:
 
 
 def _summary(record: Record, problem: str | None, paired: bool) -> str:
-    said = sentences(record, paired) + ([problem] if problem else [])
+    said = headlines(record, paired) + ([problem] if problem else [])
     items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in said)
-    test = "a paired Student’s t-test over the runs" if paired else "Student’s t-test over the runs"
+    test = "a paired Student's t-test over the runs" if paired else "Student's t-test over the runs"
     legend = (
-        f'<p class="legend"><span><b>•</b> OAHU is significantly better</span> <span><b>∘</b> OAHU is significantly '
-        f"worse</span> <span>no mark: no significant difference</span> <span>by {test}, at 0.05</span> "
+        f'<p class="legend"><span><b>•</b> OAHU is significantly better</span> '
+        "<span><b>∘</b> OAHU is significantly worse</span> "
+        f"<span>no mark: no significant difference</span> <span>by {test}, at 0.05</span> "
         "<span><strong>bold</strong>: the best of its column</span></p>\n"
     )
-    return f'<section id="summary">\n<h2>Summary</h2>\n<ul class="said">\n{items}</ul>\n{legend}</section>\n'
+    glance = tables.at_a_glance(record, paired)
+    table = glance.to_html() if glance.rows else ""
+    return f'<section id="summary">\n<h2>Summary</h2>\n<ul class="said">\n{items}</ul>\n{table}{legend}</section>\n'
 
 
 def _protocol(record: Record, protocol: str, drawn: list[figures.Drawing], paired: bool) -> str:
@@ -133,7 +139,12 @@ def _protocol(record: Record, protocol: str, drawn: list[figures.Drawing], paire
 
 
 def _group(group: Group, drawn: list[figures.Drawing], paired: bool) -> str:
-    parts = [f'<section id="{group.slug}">\n<h3>{escape(group.title)}</h3>\n', tables.of_group(group, paired).to_html()]
+    said = about(group, paired)
+    parts = [
+        f'<section id="{group.slug}">\n<h3>{escape(group.title)}</h3>\n',
+        f"<p>{escape(said)}</p>\n" if said else "",
+    ]
+    parts.append(tables.of_group(group, paired).to_html())
     if group.protocol == "verification":
         parts.append(_folded("AUC per fold", tables.auc_by_fold(group)))
     if drawn:
@@ -177,20 +188,24 @@ def _failures(record: Record) -> str:
 def _how(record: Record, present: Iterable[str], paired: bool) -> str:
     facts = {"Started": record.started, "Took": f"{_duration(record.seconds)} ({record.seconds:,.0f} s)"}
     facts |= {name: _words(value) for name, value in record.machine.items()}
-    listed = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd>\n" for name, value in facts.items())
+    listed = "".join(
+        f"<dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd>\n" for name, value in facts.items()
+    )
     test = (
-        "Two methods are compared run by run, by a paired Student’s t-test."
+        "Two methods are compared run by run, by a paired Student's t-test."
         if paired
-        else "Two methods are compared by Student’s t-test for two samples with a pooled variance, the one that the "
-        "paper names. Runs share their splits, so a paired test would be sharper."
+        else "Two methods are compared by Student's t-test for two samples with a pooled variance, the one that "
+        "the paper names. Runs share their splits, so a paired test would be sharper."
     )
     parts = [
-        f'<section id="how">\n<h2>How it was run</h2>\n<pre tabindex="0"><code>{escape(record.command)}</code></pre>\n',
+        '<section id="how">\n<h2>How it was run</h2>\n',
+        f'<pre tabindex="0"><code>{escape(record.command)}</code></pre>\n',
         f"<dl>\n{listed}</dl>\n",
         tables.datasets(record).to_html() if record.datasets else "",
         *(_folded(f"Settings: {_TITLES[each].lower()}", tables.settings(record, each)) for each in present),
         f"<p>{escape(test)} A p-value below 0.05 counts; it is not corrected for the number of comparisons.</p>\n",
-        f'<p>The paper is <a href="{paper.ADDRESS}">{escape(paper.TITLE)}</a>. {escape(_defaults())}</p>\n</section>\n',
+        f'<p>The paper is <a href="{paper.ADDRESS}">{escape(paper.TITLE)}</a>. {escape(_defaults())}</p>\n',
+        "</section>\n",
     ]
     return "".join(parts)
 
@@ -201,13 +216,21 @@ def _defaults() -> str:
 
 
 def _foot() -> str:
-    return "<footer><p>The numbers are in results.json, the tables in tables.md and tables.tex, the figures in figures.</p></footer>\n"
+    where = "The numbers are in results.json, the tables in tables.md and tables.tex, the figures in figures."
+    return f"<footer><p>{where}</p></footer>\n"
 
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_words(inner)}" for name, inner in value.items())
     return ", ".join(map(_words, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _moment(started: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(started):%Y-%m-%d, %H:%M}"
+    except ValueError:
+        return started
 
 
 def _duration(seconds: float) -> str:

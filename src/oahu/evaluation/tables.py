@@ -11,37 +11,40 @@ from math import isfinite, isnan
 from typing import Any, Final
 
 from oahu.evaluation import paper
-from oahu.evaluation.groups import PROTOCOLS, Group, Row, groups, in_order, setting
+from oahu.evaluation.groups import PROTOCOLS, UNLEARNED, Group, Row, groups, in_order, setting
 from oahu.evaluation.records import Outcome, Record
 from oahu.evaluation.statistics import Better, Comparison, Summary, Tally
 
-__all__ = ["Entry", "Table", "classification", "constraints", "datasets", "everything", "failures", "number"]
-__all__ += ["p_value", "plus_minus", "regret", "retrieval", "sensitivity", "settings", "time", "verification"]
-__all__ += ["of_group", "win_tie_loss"]
+__all__ = ["DECIDES", "Entry", "Table", "at_a_glance", "auc_by_fold", "classification", "constraints", "datasets"]
+__all__ += ["everything", "failures", "number", "of_group", "p_value", "plus_minus", "regret", "retrieval"]
+__all__ += ["sensitivity", "settings", "time", "verification", "win_tie_loss"]
 
-_NOTHING: Final = "–"
+_NOTHING: Final = setting(None)
 _PARTS: Final = ("constraints", "learning", "evaluation")
 _PRINTED: Final = ("error_rate", "macro_f1", "utilization")
-_DECIDES: Final[dict[str, tuple[str, Better]]] = {
+DECIDES: Final[dict[str, tuple[str, Better]]] = {
     "classification": ("error_rate", "lower"),
     "verification": ("auc", "higher"),
     "retrieval": ("recall@1", "higher"),
 }
-_LATEX: Final = {
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"},
-    **{"±": r"$\pm$", "•": r"$\bullet$", "∘": r"$\circ$", "√": r"$\surd$", "τ": r"$\tau$", "·": r"$\cdot$"},
-    **{
-        "×": r"$\times$",
-        "–": "--",
-        "…": r"\dots{}",
-        "−": "$-$",
-        "≤": r"$\leq$",
-        "≥": r"$\geq$",
-        "[": "{[}",
-        "]": "{]}",
-    },
+_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "[": "{[}",
+    "]": "{]}",
+    "±": r"$\pm$",
+    "•": r"$\bullet$",
+    "∘": r"$\circ$",
+    "√": r"$\surd$",
+    "τ": r"$\tau$",
+    "·": r"$\cdot$",
+    "–": "--",  # noqa: RUF001
+    "…": r"\dots{}",
 }
 
 # -- a table ---------------------------------------------------------------------------------------------
@@ -49,14 +52,15 @@ _LATEX: Final = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one place of a table."""
+    """What stands in one place of a table; ``mark`` is one of significance, behind it."""
 
     text: str
     bold: bool = False
+    mark: str = ""
 
     @property
     def is_number(self) -> bool:
-        return bool(re.match(r"[<−-]?\d", self.text)) or self.text == _NOTHING
+        return bool(re.match(r"[<-]?\d", self.text)) or self.text in (_NOTHING, "failed", "not run")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Table:
         rule = ["---:" if number else "---" for number in self.numeric]
         lines = [[_markdown(name) for name in self.header], rule]
         for row in self.rows:
-            lines.append([f"**{_markdown(entry.text)}**" if entry.bold else _markdown(entry.text) for entry in row])
+            lines.append([_in_markdown(entry) for entry in row])
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
 
@@ -93,7 +97,7 @@ class Table:
         """A floating table for a document that uses the package booktabs."""
         kinds = "".join("r" if number else "l" for number in self.numeric)
         header = " & ".join(map(_latex, self.header))
-        rows = [" & ".join(_bold_latex(entry) for entry in row) + r" \\" for row in self.rows]
+        rows = [" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in self.rows]
         lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
         lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
         lines += [r"\bottomrule", r"\end{tabular}"]
@@ -115,9 +119,11 @@ class Table:
         return zip(self.header, self.numeric, strict=True)
 
     def _cells(self, row: Sequence[Entry]) -> Iterable[str]:
+        marked = [any(entry.mark for entry in column) for column in zip(*self.rows, strict=True)]
         for column, (entry, right) in enumerate(zip(row, self.numeric, strict=True)):
-            text = escape(entry.text)
-            text = f"<strong>{text}</strong>" if entry.bold else text
+            text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
+            if marked[column]:  # every entry of the column has room for a mark: digits stay below digits
+                text += f' <span class="mark">{escape(entry.mark)}</span>'
             yield f'<th scope="row">{text}</th>' if column == 0 else f"<td{_align(right)}>{text}</td>"
 
 
@@ -134,8 +140,14 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def _bold_latex(entry: Entry) -> str:
-    return rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
+def _in_markdown(entry: Entry) -> str:
+    text = f"**{_markdown(entry.text)}**" if entry.bold else _markdown(entry.text)
+    return f"{text} {entry.mark}".strip()
+
+
+def _in_latex(entry: Entry) -> str:
+    text = rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
+    return f"{text} {_latex(entry.mark)}".strip()
 
 
 # -- numbers ---------------------------------------------------------------------------------------------
@@ -258,7 +270,7 @@ def constraints(group: Group, paired: bool = False) -> Table:
         for place, top in zip(places, best, strict=True):
             compared = group.against(row, "error_rate", "lower", paired, place)
             summary = row.summary("error_rate", place) if row.at(place) else Summary.of(())
-            line.append(_entry(summary, i in top, compared))
+            line.append(_entry(summary, i in top, compared) if row.outcomes else Entry("failed"))
         rows.append(tuple(line))
     header = ("Method", *(_NOTHING if place is None else f"{place:,.0f}" for place in places))
     notes = (
@@ -289,7 +301,7 @@ def sensitivity(group: Group, paired: bool = False) -> Table:
         for i, (row, place) in enumerate(places)
     ]
     notes = (
-        "Accuracy is 1 − error.",
+        "Accuracy is 1 - error.",
         paper.NOT_STATED["sensitivity"],
         *_failure_notes(group),
         *_absent(group.absent),
@@ -318,7 +330,9 @@ def regret(group: Group, paired: bool = False) -> Table:
         "√(T ln N)",
         "Regret / √(T ln N)",
     )
-    notes = ("Regret is the loss of the weighted experts minus that of the expert that was best in hindsight.",)
+    notes: tuple[str, ...] = (
+        "Regret is the loss of the weighted experts minus that of the expert that was best in hindsight.",
+    )
     notes += (paper.NOT_STATED["regret"], *_failure_notes(group), *_absent(group.absent))
     return Table(f"Regret: {group.title}", header, tuple(rows), notes)
 
@@ -331,9 +345,44 @@ def _regret_row(label: str, run: str, best: str, values: list[float]) -> tuple[E
 # -- tables over all data sets ---------------------------------------------------------------------------
 
 
+def at_a_glance(record: Record, paired: bool = False) -> Table:
+    """A line for each data set of the three tasks: OAHU, the paper, doing nothing, and the best of the others."""
+    rows = []
+    for protocol, (score, better) in DECIDES.items():
+        for group in groups(record, protocol):
+            rows.append(_glance(group, score, better, paired))
+    header = ("Task", "Data set", "Score", "OAHU", "Paper", *UNLEARNED, "Best other", "Its score", "Win/tie/loss")
+    notes = (
+        "Error: lower is better; AUC and R@1: higher is better. Win/tie/loss is over all other methods, at 0.05.",
+    )
+    return Table("At a glance", header, tuple(rows), notes)
+
+
+def _glance(group: Group, score: str, better: Better, paired: bool) -> tuple[Entry, ...]:
+    ranked, ours = group.ranked(score, better), group.ours
+    others = [row for row in ranked if row is not ours]
+    compared = [group.against(row, score, better, paired) for row in others]
+    printed = paper.printed(group.dataset, "OAHU", score) if group.protocol == "classification" else None
+    unlearned = [Entry(_mean(group.row(method), score)) for method in UNLEARNED]
+    name = {"error_rate": "error", "auc": "AUC", "recall@1": "R@1"}[score]
+    return (
+        *map(Entry, (group.protocol, group.title, name)),
+        Entry(_mean(ours, score), bold=ours is not None and ranked[:1] == [ours] and len(ranked) > 1),
+        Entry(f"{printed.mean:.2f}" if printed else _NOTHING),
+        *unlearned,
+        Entry(others[0].label if others else _NOTHING),
+        Entry(_mean(others[0], score) if others else _NOTHING, bold=bool(others) and ranked[0] is others[0]),
+        Entry(str(Tally.of(each for each in compared if each))),
+    )
+
+
+def _mean(row: Row | None, score: str) -> str:
+    return _NOTHING if row is None else number(row.summary(score).mean)
+
+
 def win_tie_loss(record: Record, protocol: str, paired: bool = False) -> list[Table]:
     """Where OAHU is better, equal or worse: one table for tuned and one for untuned results."""
-    score, better = _DECIDES[protocol]
+    score, better = DECIDES[protocol]
     made = []
     for tuned in (True, False):
         found = [group for group in groups(record, protocol) if group.tuned == tuned and group.ours]
@@ -347,12 +396,9 @@ def _win_tie_loss(found: list[Group], score: str, better: Better, paired: bool) 
     with_paper = any(group.dataset in paper.CLASSIFICATION for group in found) and score == "error_rate"
     rows = []
     for method in methods:
-        compared = []
-        for group in found:
-            row = group.row(method)
-            compared.append(None if row is None else group.against(row, score, better, paired))
-        words = [Entry(_verdict(each)) for each in compared]
-        tally = Entry(str(Tally.of(each for each in compared if each)), bold=True)
+        compared = [_against(group, method, score, better, paired) for group in found]
+        words = [Entry(each) if isinstance(each, str) else _verdict(each) for each in compared]
+        tally = Entry(str(Tally.of(each for each in compared if not isinstance(each, str))), bold=True)
         printed = (
             (Entry("3/0/0" if method in paper.CLASSIFICATION["fashion-mnist"] else _NOTHING),) if with_paper else ()
         )
@@ -366,12 +412,15 @@ def _win_tie_loss(found: list[Group], score: str, better: Better, paired: bool) 
     return Table(f"Wins, ties and losses: {protocol}, {how}", header, tuple(rows), notes)
 
 
-def _verdict(compared: Comparison | None) -> str:
-    if compared is None:
-        return "not run"
-    if compared.verdict is None:
-        return "too few runs"
-    return f"{compared.verdict} {compared.mark}".strip()
+def _against(group: Group, method: str, score: str, better: Better, paired: bool) -> Comparison | str:
+    """A comparison, or why there is none."""
+    row = group.row(method)
+    compared = group.against(row, score, better, paired) if row else None
+    return compared or ("failed" if method in _methods(group) else "not run")
+
+
+def _verdict(compared: Comparison) -> Entry:
+    return Entry(compared.verdict or "too few runs", mark=compared.mark)
 
 
 def time(record: Record, protocol: str) -> Table:
@@ -445,10 +494,10 @@ def failures(record: Record) -> Table:
 
 def everything(record: Record, paired: bool = False) -> list[Table]:
     """All tables of a record, in the order of the report."""
-    made = []
+    made = [table for table in [at_a_glance(record, paired)] if table.rows]
     for protocol in PROTOCOLS:
         found = groups(record, protocol)
-        if found and protocol in _DECIDES:
+        if found and protocol in DECIDES:
             made += win_tie_loss(record, protocol, paired)
         for group in found:
             made.append(of_group(group, paired))
@@ -486,14 +535,13 @@ def _lines(
 
 
 def _entry(summary: Summary, bold: bool, compared: Comparison | None = None) -> Entry:
-    mark = f" {compared.mark}" if compared and compared.mark else ""
-    return Entry(plus_minus(summary) + mark, bold)
+    return Entry(plus_minus(summary), bold, compared.mark if compared else "")
 
 
 def _best(summaries: list[Summary], better: Better) -> set[int]:
-    """Which are the best, as they are printed; nothing is, if there is but one."""
+    """Which are the best, as they are printed; none is, if all are the same."""
     means = {i: round(summary.mean, 3) for i, summary in enumerate(summaries) if summary.n}
-    if len(means) < 2:
+    if len(set(means.values())) < 2:
         return set()
     top = min(means.values()) if better == "lower" else max(means.values())
     return {i for i, mean in means.items() if mean == top}
@@ -524,21 +572,21 @@ def _params(row: Row | None) -> str:
 
 def _counted(values: Iterable[Any]) -> str:
     """The one value there is, the range of numbers, or the commonest words with how often they occur."""
-    found = [value for value in values]
+    found = list(values)
     if found and len(set(map(str, found))) > 1 and all(isinstance(v, int | float) for v in found):
         return f"{setting(min(found))} to {setting(max(found))}"
     counts = Counter(map(setting, found))
     if len(counts) < 2:
         return next(iter(counts), _NOTHING)
-    words = [f"{word} ×{n}" for word, n in counts.most_common(3)]
-    return " ".join(words) + (" …" if len(counts) > 3 else "")
+    words = ", ".join(f"{word} in {n}" for word, n in counts.most_common(3))
+    return f"{words} runs" + (" …" if len(counts) > 3 else "")
 
 
 def _test_notes(group: Group, paired: bool) -> list[str]:
     if group.ours is None:
         return ["OAHU has no results here: nothing is tested against it."]
     test = "a paired Student's t-test" if paired else "Student's t-test"
-    ns = {len(row.at(place)) for row in group.rows if row.outcomes for place in row.places or [None]}
+    ns = {len(row.at(place)) for row in group.rows if row.outcomes for place in (row.places or (None,))}
     if ns == {1}:
         return ["One run each: there is no spread and no test."]
     bold = "Mean ± standard deviation of the runs; the best is bold."

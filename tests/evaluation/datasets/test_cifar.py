@@ -190,6 +190,15 @@ def test_both_spellings_of_numpy_are_known(core: bytes) -> None:
     assert np.array_equal(unpickle(written), array)
 
 
+def test_the_text_format_of_python_2_is_known() -> None:
+    array = np.arange(250, 256, dtype=np.uint8).reshape(2, 3)
+    escaped = "".join(f"\\x{value:02x}" for value in array.ravel()).encode()
+    kind = b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntb"
+    start = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+    written = start + b"(I1\n(I2\nI3\nt" + kind + b"I00\nS'" + escaped + b"'\ntb."
+    assert np.array_equal(unpickle(written), array)
+
+
 class Calls:
     """An object whose pickle calls something."""
 
@@ -235,13 +244,16 @@ def test_other_arrays_are_refused(kind: str) -> None:
         b"\x80\x02c_codecs\nencode\n(X\x01\x00\x00\x00aX\x03\x00\x00\x00hextR.",
         b"\x80\x02c_codecs\nencode\n(X\x01\x00\x00\x00atR.",
         b"\x80\x02" + Python2.array(np.zeros(3, np.uint8)).replace(b"\0\0\0tb", b"\0\0tb").replace(b"U\3", b"U\2"),
-        b"\x80\x02Nr\xff\xff\xff\x7f.",  # a memo of two thousand million entries
         b"\x80\x05\x96\xff\xff\xff\xff\xff\0\0\0.",  # an array of a million million bytes
     ],
 )
 def test_damaged_pickles_are_refused(content: bytes) -> None:
     with pytest.raises(pickle.UnpicklingError):
         unpickle(content)
+
+
+def test_a_far_place_in_the_memo_takes_no_memory() -> None:
+    assert unpickle(b"\x80\x02Nr\xff\xff\xff\xff.") is None  # the last of four thousand million
 
 
 @given(st.data())

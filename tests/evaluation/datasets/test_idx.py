@@ -163,9 +163,8 @@ def archive_of(contents: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-WHOLE = archive_of(
-    {f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, halves(), strict=True)}
-)
+PACKED = {f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, halves(), strict=True)}
+WHOLE = archive_of(PACKED)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,13 @@ WHOLE = archive_of(
         (b"", "no whole .zip archive"),
         (WHOLE[:-30], "no whole .zip archive"),
         (archive_of({"gzip/emnist-balanced-mapping.txt": b"0 48"}), f"{EMNIST[0]}, {EMNIST[1]}, "),
-        (WHOLE.replace(b"\x1f\x8b", b"\x1f\x8c", 1), "broken"),
+        (WHOLE.replace(b"\x1f\x8b", b"\x1f\x8c", 1), "Bad CRC-32"),
+        (
+            archive_of({**PACKED, f"gzip/{EMNIST[2]}": PACKED[f"gzip/{EMNIST[2]}"][:-9]}),
+            f"{EMNIST[2]} cannot be read",
+        ),
+        (archive_of({**PACKED, f"gzip/{EMNIST[3]}": PACKED[f"gzip/{EMNIST[1]}"]}), "12 labels for 5 images"),
+        (WHOLE.replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\x01", 1), "encrypted"),
         (WHOLE.replace(b"PK\x03\x04", b"PK\x03\x05", 1), "no whole .zip archive"),
     ],
 )

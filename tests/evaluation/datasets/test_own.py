@@ -119,7 +119,7 @@ def test_a_line_that_is_wrong_is_named(tmp_path: Path) -> None:
 
 def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("f,label\n1,a\nnan,b\n")
-    with pytest.raises(DatasetError, match="must be finite in float32. Those of row 1 are not"):
+    with pytest.raises(DatasetError, match=r"must be finite in float32\. Those of row 1 are not"):
         load(tmp_path / "mine.csv")
 
 
@@ -131,12 +131,12 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path, name: str) -> None:
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.doc").write_text("hello")
-    with pytest.raises(InvalidInputError, match="must be in a .npy, .npz, .csv"):
+    with pytest.raises(InvalidInputError, match=r"must be in a .npy, .npz, .csv"):
         load(tmp_path / "mine.doc")
 
 
 def test_a_damaged_archive_is_said(tmp_path: Path) -> None:
     path = as_npz(tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DatasetError, match="cannot be read as a .npz archive"):
+    with pytest.raises(DatasetError, match=r"cannot be read as a .npz archive"):
         load(path)

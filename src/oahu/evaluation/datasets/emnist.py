@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ __all__ = ["SOURCE"]
 
 _N_CLASSES: Final = 47
 _ARCHIVE: Final = "emnist-balanced/gzip.zip"
+_LIMIT: Final = 1 << 28  # gzipped bytes; the official files have a fifth of that
 _FILES: Final = tuple(
     f"emnist-balanced/emnist-balanced-{half}-{content}-ubyte.gz"
     for half in ("train", "test")
@@ -28,31 +30,30 @@ _FILES: Final = tuple(
 
 def _read(home: Path) -> Dataset:
     with ExitStack() as opened:
+        files: list[tuple[IO[bytes], object]]
         if all((home / file).is_file() for file in _FILES):
-            files: list[tuple[IO[bytes], object]] = [
-                (opened.enter_context((home / file).open("rb")), home / file) for file in _FILES
-            ]
+            files = [(opened.enter_context((home / file).open("rb")), home / file) for file in _FILES]
         else:
-            files = _in_archive(home / _ARCHIVE, opened)
-        try:
-            train = read_labelled(files[0], files[1], _N_CLASSES)
-            test = read_labelled(files[2], files[3], _N_CLASSES)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # also raised while reading
-            raise damaged(home / _ARCHIVE, f"a member of the archive is broken ({error})") from error
+            with (home / _ARCHIVE).open("rb") as packed:
+                files = _in_archive(packed, home / _ARCHIVE)
+        train = read_labelled(files[0], files[1], _N_CLASSES)
+        test = read_labelled(files[2], files[3], _N_CLASSES)
     return train_and_test("emnist-balanced", _upright(train), _upright(test), files[2][1])
 
 
-def _in_archive(path: Path, opened: ExitStack) -> list[tuple[IO[bytes], object]]:
-    """The four files, still packed, in the archive of all of EMNIST."""
+def _in_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
+    """The four files, still gzipped, in the archive of all of EMNIST."""
+    wanted = [file.rpartition("/")[2] for file in _FILES]
     try:
-        archive = opened.enter_context(zipfile.ZipFile(path))
-        members = {name.rpartition("/")[2]: name for name in archive.namelist()}
-        wanted = [file.rpartition("/")[2] for file in _FILES]
-        lacking = [name for name in wanted if name not in members]
-        if lacking:
-            raise damaged(path, f"{', '.join(lacking)} is not in the archive")
-        return [(opened.enter_context(archive.open(members[name])), f"{path}, {name}") for name in wanted]
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        with zipfile.ZipFile(packed) as archive:
+            members = {member.filename.rpartition("/")[2]: member for member in archive.infolist()}
+            lacking = [name for name in wanted if name not in members]
+            if lacking:
+                raise damaged(path, f"{', '.join(lacking)} is not in the archive")
+            if sum(members[name].file_size for name in wanted) > _LIMIT:
+                raise damaged(path, f"{', '.join(wanted)} have more than {_LIMIT:,} bytes")
+            return [(io.BytesIO(archive.read(members[name])), f"{path}, {name}") for name in wanted]
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, zlib.error) as error:
         raise damaged(path, f"it is no whole .zip archive ({error})") from error
 
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import io
 import math
 import pickle
-import pickletools
 from typing import Any, Final
 
 import numpy as np
 
 __all__ = ["UnsafePickleError", "unpickle"]
-
-_SLACK: Final = 1000  # entries
 
 
 class UnsafePickleError(pickle.UnpicklingError):
@@ -29,19 +26,11 @@ def unpickle(content: bytes) -> Any:
     Strings of Python 2 become bytes. Whatever is wrong is a pickle.UnpicklingError.
     """
     try:
-        _check_memo(content)
         return _settled(_Reader(io.BytesIO(content), encoding="bytes").load())
     except pickle.UnpicklingError:
         raise
     except Exception as error:  # a damaged pickle may fail in any way
         raise pickle.UnpicklingError(str(error) or type(error).__name__) from error
-
-
-def _check_memo(content: bytes) -> None:
-    """Refuse a place in the memo that is far beyond what was put there: memory is taken for all before it."""
-    for count, (opcode, place, _) in enumerate(pickletools.genops(content)):
-        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and place > count + _SLACK:
-            raise UnsafePickleError(f"it asks for a memo of {place:,} entries")
 
 
 class _Type:
@@ -101,7 +90,9 @@ _KNOWN: Final[dict[tuple[str, str], Any]] = {
 }
 
 
-class _Reader(pickle.Unpickler):
+class _Reader(pickle._Unpickler):
+    """The unpickler in Python: the one in C takes memory for a memo as large as the pickle asks for."""
+
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _KNOWN[module, name]

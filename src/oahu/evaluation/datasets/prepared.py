@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _NAMES: Final = ("image", "keys", "ids")
+_DAMAGE: Final = (ValueError, EOFError, MemoryError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
 ARRAYS: Final = ("X", "Q", "low", "step", "y", "is_train", *_NAMES)
 
 
@@ -47,16 +48,16 @@ def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """Those of the arrays that are in the archive. Pickled objects are refused."""
-    try:
-        with path.open("rb") as file:  # NumPy leaves a path open when the archive is damaged
+    with path.open("rb") as file:  # NumPy leaves a path open when the archive is damaged
+        try:
             arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):
                 raise ValueError("it is no archive")
             return {name: arrays[name] for name in names if name in arrays}
-    except (ValueError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise DatasetError(
-            f"{path} cannot be read as a .npz archive of arrays ({error}). Make it anew, by numpy.savez."
-        ) from error
+        except _DAMAGE as error:
+            raise DatasetError(
+                f"{path} cannot be read as a .npz archive of arrays ({error}). Make it anew, by numpy.savez."
+            ) from error
 
 
 def dataset_of(arrays: dict[str, NDArray[Any]], path: Path, name: str, scaling: str) -> Dataset:

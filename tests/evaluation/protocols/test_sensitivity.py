@@ -1,0 +1,136 @@
+"""One parameter at a time; and what the hedge loses against the best expert in hindsight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oahu
+from oahu.evaluation.datasets import Dataset
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
+from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.records import Outcome
+
+Measure = Callable[..., Outcome]
+Telling = Callable[[str], Method]
+
+TAUS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+SIZES = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+
+# -- sensitivity -----------------------------------------------------------------------------------------
+
+
+def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
+    protocol = PROTOCOLS["sensitivity"]
+    settings = protocol.settings(digits, params={"tau": 0.25, "beta": 0.9})
+    cells = protocol.cells(digits, as_method("OAHU"), 2, settings)
+    found = [(cell.settings["vary"], cell.run, cell.settings["params"]) for cell in cells]
+    expected = [("tau", run, {"tau": tau, "beta": 0.9}) for run in (0, 1) for tau in TAUS]
+    expected += [
+        ("embedding_size", run, {"tau": 0.25, "beta": 0.9, "embedding_size": size}) for run in (0, 1) for size in SIZES
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert len({cell.id for cell in cells}) == 38
+
+
+@pytest.mark.parametrize("method", ["LEGO", "OASIS", "OPML", "Euclidean", oahu.CosineMetric(64)])
+def test_what_has_no_such_parameter_is_left_out(digits: Dataset, method: Any) -> None:
+    protocol = PROTOCOLS["sensitivity"]
+    assert protocol.cells(digits, as_method(method), 2, protocol.settings(digits)) == []
+
+
+@pytest.mark.parametrize("params", [{"tau": 0.6}, {"embedding_size": 3}])
+def test_a_cell_is_learned_with_its_parameters(
+    digits: Dataset, measure: Measure, told: Telling, params: dict[str, Any]
+) -> None:
+    method = told("OAHU")
+    changed = measure("sensitivity", digits, method, params=params)
+    [(learner, _, _)] = type(method.learner).fed
+    (name,) = params
+    assert getattr(learner, name) == params[name]
+    assert changed.scores == measure("classification", digits, method, params=params).scores
+
+
+# -- regret ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["LEGO", "OASIS", "Euclidean", oahu.CosineMetric(64)])
+def test_only_oahu_has_experts(digits: Dataset, method: Any) -> None:
+    protocol = PROTOCOLS["regret"]
+    assert list(protocol.cells(digits, as_method(method), 2, protocol.settings(digits))) == []
+    assert len(protocol.cells(digits, as_method("OAHU"), 2, protocol.settings(digits))) == 2
+
+
+def loss_by_hand(near: float, far: float, tau: float) -> float:
+    """ABTL as the paper prints it: thresholds at the distances as they are, then the mean of both losses."""
+    c1 = tau / (math.exp(2) - 1) * (math.exp(near) - 1)
+    c2 = -tau / (1 - math.exp(-2)) * (math.exp(-far) - 1) + (2 - tau)
+    attraction = max(0.0, near / (2 - c1) - c1 / (2 - c1))
+    repulsion = max(0.0, 1 - far / c2)
+    return (attraction + repulsion) / 2
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5])
+def test_regret_is_what_a_plain_recomputation_gives(
+    digits: Dataset, measure: Measure, told: Telling, tau: float
+) -> None:
+    method = told("OAHU")
+    outcome = measure("regret", digits, method, n_constraints=60, n_seeds=30, params={"tau": tau})
+    fed = type(method.learner).fed
+    assert len(fed) == 60
+    learner = oahu.OAHU(**{**fed[0][0].get_params(), "preprocessor": None}).initialize(64)
+    hedge, experts, regrets = 0.0, [0.0, 0.0, 0.0], []
+    for _, (triplet,), _ in fed:
+        spaces = learner.metric().spaces
+        losses = []
+        for space in spaces:
+            anchor, positive, negative = space.encode(triplet).astype(float)
+            losses.append(
+                loss_by_hand(math.dist(anchor, positive), math.dist(anchor, negative), tau)
+            )
+        hedge += sum(space.weight * loss for space, loss in zip(spaces, losses, strict=True))
+        experts = [before + loss for before, loss in zip(experts, losses, strict=True)]
+        regrets.append(hedge - min(experts))
+        learner.partial_fit(triplet[None])
+    assert learner.tau == tau
+    scores, curve = outcome.scores, outcome.curves["regret"]
+    assert scores["regret"] == pytest.approx(regrets[-1], abs=1e-4)  # distances of float32, sixty of them
+    assert scores["hedge_loss"] == pytest.approx(hedge / 60, rel=1e-4)
+    assert scores["best_loss"] == pytest.approx(min(experts) / 60, rel=1e-4)
+    assert scores["best_expert"] == experts.index(min(experts))
+    assert curve["rounds"] == list(range(1, 61))
+    np.testing.assert_allclose(curve["regret"], regrets, atol=1e-4)
+    assert outcome.facts["n_experts"] == 3
+
+
+def test_the_bound_is_the_root_of_the_rounds_times_the_log_of_the_experts(digits: Dataset, measure: Measure) -> None:
+    learner = oahu.OAHU(n_layers=3, hidden_size=4, embedding_size=2)
+    outcome = measure("regret", digits, learner, n_constraints=300, n_seeds=150)
+    rounds, bound = (outcome.curves["regret"][name] for name in ("rounds", "bound"))
+    assert outcome.scores["bound"] == pytest.approx(math.sqrt(300 * math.log(4)))
+    assert bound == pytest.approx([math.sqrt(t * math.log(4)) for t in rounds])
+    assert (rounds[0], rounds[-1], len(rounds)) == (1, 300, 128)
+    assert rounds == sorted(set(rounds))
+
+
+def test_regret_is_that_of_the_stream_which_classification_learns(
+    digits: Dataset, measure: Measure, told: Telling
+) -> None:
+    method = told("OAHU")
+    measure("classification", digits, method, n_constraints=40, n_seeds=20)
+    measure("regret", digits, method, n_constraints=40, n_seeds=20)
+    (whole, rows, _), *rounds = type(method.learner).fed
+    np.testing.assert_array_equal(np.concatenate([triplet for _, triplet, _ in rounds]), whole.preprocessor[rows])
+    assert {learner.random_state for learner, *_ in rounds} == {whole.random_state}
+    assert len(whole.preprocessor) == len(halves(digits, 0, 0)[0])
+
+
+def test_fewer_constraints_than_seeds_are_all_seeds(digits: Dataset, measure: Measure) -> None:
+    """As in classification: with 20 constraints, the default of 5,000 seeds is more than there are."""
+    learner = oahu.OAHU(n_layers=1, hidden_size=4, embedding_size=2)
+    for protocol in ("classification", "sensitivity", "regret"):
+        measure(protocol, digits, learner, n_constraints=20, n_seeds=5_000)

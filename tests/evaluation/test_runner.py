@@ -1,0 +1,312 @@
+"""Cells are measured the same in any order, by any number of jobs, and whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import oahu
+from oahu.evaluation import datasets
+from oahu.evaluation.datasets import Dataset
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
+from oahu.evaluation.records import Cell, Outcome, Record
+from oahu.evaluation.runner import Runner
+
+FEW = {"n_constraints": 100, "n_seeds": 50}
+SMALL = oahu.OAHU(n_layers=2, hidden_size=8, embedding_size=4)
+METHODS = as_methods([SMALL, "LEGO", "Euclidean"])
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    whole = datasets.load("digits")
+    return Dataset("some digits", whole.X[:160], whole.y[:160])
+
+
+def cells_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Cell]:
+    how = PROTOCOLS[protocol]
+    return [
+        cell
+        for method in methods
+        for cell in how.cells(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
+    ]
+
+
+def numbers(outcomes: list[Outcome]) -> dict[str, Any]:
+    """All that was measured of each cell, but the time that it took; NaN is None, so that it equals itself."""
+    without = {"seconds": None}
+    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), **without})) for outcome in outcomes}
+
+
+def runner(out: Path, data: Dataset, methods: list[Method] = METHODS, jobs: int = 1) -> Runner:
+    return Runner(out, {data.name: data}, methods, jobs)
+
+
+def stored(out: Path) -> dict[str, int]:
+    """The files of cells, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def expected(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one job measures, in order."""
+    return numbers(runner(tmp_path_factory.mktemp("expected"), digits).run(cells_of(digits)))
+
+
+# -- the same numbers ------------------------------------------------------------------------------------
+
+
+def test_all_cells_are_measured(digits: Dataset, expected: dict[str, Any]) -> None:
+    assert set(expected) == {cell.id for cell in cells_of(digits)}
+    assert all(one["error"] is None and 0 < one["scores"]["error_rate"] < 1 for one in expected.values())
+    assert len({json.dumps(one["scores"]) for one in expected.values()}) == 6
+
+
+def test_two_jobs_measure_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    found = runner(tmp_path, digits, jobs=2).run(cells_of(digits))
+    assert numbers(found) == expected
+    assert [outcome.cell.id for outcome in found] == [cell.id for cell in cells_of(digits)]
+
+
+def test_another_order_measures_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    assert numbers(runner(tmp_path, digits).run(cells_of(digits)[::-1])) == expected
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_method_alone_measures_the_same(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path, kept: int
+) -> None:
+    found = numbers(runner(tmp_path, digits, METHODS[kept : kept + 1]).run(cells_of(digits, METHODS[kept : kept + 1])))
+    assert found == {name: one for name, one in expected.items() if one["method"] == METHODS[kept].name}
+
+
+def test_other_data_sets_beside_it_make_no_difference(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    other = replace(digits, name="other digits", X=digits.X[:, ::-1])
+    both = Runner(tmp_path, {digits.name: digits, other.name: other}, METHODS)
+    found = numbers(both.run([*cells_of(other), *cells_of(digits)]))
+    assert {name: found[name] for name in expected} == expected
+
+
+# -- what is kept ----------------------------------------------------------------------------------------
+
+
+class Interrupting:
+    """Raises after so many cells."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_was_interrupted_goes_on(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path, jobs: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        runner(tmp_path, digits, jobs=jobs).run(cells_of(digits), Interrupting(after=2))
+    before = stored(tmp_path)
+    assert 2 <= len([name for name in before if not name.startswith(".")])
+    found = runner(tmp_path, digits).run(cells_of(digits))
+    assert numbers(found) == expected
+    after = stored(tmp_path)
+    assert {name: after[name] for name in before if not name.startswith(".")} == {
+        name: when for name, when in before.items() if not name.startswith(".")
+    }
+
+
+def test_cells_are_stored_as_they_finish(digits: Dataset, tmp_path: Path) -> None:
+    counts: list[int] = []
+    runner(tmp_path, digits).run(cells_of(digits), lambda outcome: counts.append(len(stored(tmp_path))))
+    assert counts == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_stored_is_not_measured_again(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner(tmp_path, digits).run(cells_of(digits))
+    monkeypatch.setattr("oahu.evaluation.runner._measure", None)
+    seen: list[Outcome] = []
+    assert numbers(runner(tmp_path, digits).run(cells_of(digits), seen.append)) == expected
+    assert len(seen) == 6
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"protocol": "classi', b"{}", b"null", b"[]", b'"text"', b"7", b"\xff\xfe"], ids=repr
+)
+def test_a_damaged_file_is_measured_again(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path, content: bytes
+) -> None:
+    cells = cells_of(digits)[-2:]
+    runner(tmp_path, digits).run(cells)
+    path = tmp_path / "cells" / f"{cells[0].id}.json"
+    path.write_bytes(content)
+    found = numbers(runner(tmp_path, digits).run(cells))
+    assert found == {cell.id: expected[cell.id] for cell in cells}
+    assert Outcome.from_json(json.loads(path.read_text())).cell.id == cells[0].id
+
+
+def test_a_file_whose_scores_are_damaged_is_measured_again(
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    cell = cells_of(digits)[-1]
+    runner(tmp_path, digits).run([cell])
+    path = tmp_path / "cells" / f"{cell.id}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scores": None}))
+    assert numbers(runner(tmp_path, digits).run([cell])) == {cell.id: expected[cell.id]}
+
+
+def test_other_data_of_the_same_name_is_measured_anew(digits: Dataset, tmp_path: Path) -> None:
+    """A file of the user's that was changed must not be answered about with what was measured before."""
+    other = replace(digits, X=digits.X[::-1].copy())
+    cells = cells_of(digits)[-1:]
+    old = numbers(runner(tmp_path, digits).run(cells))
+    assert numbers(runner(tmp_path, other).run(cells)) != old
+
+
+def test_a_row_may_have_any_name(digits: Dataset, tmp_path: Path) -> None:
+    methods = as_methods([("tau 0.1/0.2: ../mine\n" + "x" * 300, oahu.Euclidean())])
+    (one, two) = runner(tmp_path, digits, methods).run(cells_of(digits, methods))
+    assert one.error is None and two.error is None
+    assert len(stored(tmp_path)) == 2
+
+
+# -- failures --------------------------------------------------------------------------------------------
+
+
+class Sometimes(oahu.OASIS):
+    """Fails in every other call, as long as it does."""
+
+    fails, calls = True, 0
+
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
+        Sometimes.calls += 1
+        if Sometimes.fails and Sometimes.calls % 2 == 0:
+            raise RuntimeError("not today")
+        return super().partial_fit(X, y)
+
+
+@pytest.fixture
+def sometimes() -> Iterator[list[Method]]:
+    Sometimes.fails, Sometimes.calls = True, 0
+    yield as_methods([Sometimes(), "Euclidean"])
+    Sometimes.fails, Sometimes.calls = True, 0
+
+
+def test_a_failure_is_an_outcome_and_the_rest_goes_on(
+    digits: Dataset, tmp_path: Path, sometimes: list[Method]
+) -> None:
+    outcomes = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
+    assert [outcome.error for outcome in outcomes] == [None, "RuntimeError: not today", None, None]
+    assert outcomes[1].scores == {}
+    assert (outcomes[1].cell.method, outcomes[1].cell.run) == ("Sometimes", 1)
+
+
+def test_a_failure_is_tried_again(digits: Dataset, tmp_path: Path, sometimes: list[Method]) -> None:
+    first = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
+    before = stored(tmp_path)
+    Sometimes.fails, Sometimes.calls = False, 0
+    again = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
+    assert Sometimes.calls == 1
+    assert all(outcome.error is None for outcome in again)
+    assert numbers([first[0], *first[2:]]).items() <= numbers(again).items()
+    assert {name: stored(tmp_path)[name] for name in before} == before
+
+
+def test_what_cannot_be_written_is_a_failure_too(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number in a curve that JSON does not have: the other cells go on."""
+    protocol = PROTOCOLS["classification"]
+    measure = type(protocol).measure
+
+    def with_nan(self: Any, cell: Cell, *rest: Any) -> Outcome:
+        outcome = measure(self, cell, *rest)
+        return replace(outcome, curves={"weights": [float("nan")]}) if cell.run == 0 else outcome
+
+    monkeypatch.setattr(type(protocol), "measure", with_nan)
+    methods = as_methods(["Euclidean"])
+    outcomes = runner(tmp_path, digits, methods).run(cells_of(digits, methods))
+    assert outcomes[0].error is not None
+    assert outcomes[1].error is None
+
+
+# -- threads ---------------------------------------------------------------------------------------------
+
+
+def threads() -> tuple[int, list[int]]:
+    return numba.get_num_threads(), [library["num_threads"] for library in threadpool_info()]
+
+
+class Counting(oahu.OASIS):
+    """Notes how many threads there are, and fails or not."""
+
+    noted: tuple[int, list[int]]
+    fails = False
+
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
+        Counting.noted = threads()
+        if Counting.fails:
+            raise RuntimeError("no")
+        return super().partial_fit(X, y)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_cell_has_one_thread_and_gives_the_others_back(digits: Dataset, tmp_path: Path, fails: bool) -> None:
+    Counting.fails = fails
+    n_numba, methods = numba.get_num_threads(), as_methods([Counting()])
+    with threadpool_limits(2):
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+        before = threads()
+        try:
+            runner(tmp_path, digits, methods).run(cells_of(digits, methods)[:1])
+            assert threads() == before
+        finally:
+            numba.set_num_threads(n_numba)
+    assert max(Counting.noted[1]) == Counting.noted[0] == 1
+    assert max(before[1]) == 2
+
+
+# -- the record ------------------------------------------------------------------------------------------
+
+
+def test_a_record_has_all_that_was_measured(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    measured = runner(tmp_path, digits)
+    measured.run(cells_of(digits)[:3])
+    measured.run(cells_of(digits)[3:])
+    record = measured.record("some command")
+    assert numbers(list(record.outcomes)) == expected
+    assert record.command == "some command"
+    assert record.datasets == {"some digits": {"n_items": 160, "n_features": 64, "n_classes": 10}}
+    assert record.machine["jobs"] == 1
+    assert record.machine["versions"]["oahu"] == oahu.__version__
+
+
+def test_time_adds_up_when_it_goes_on(digits: Dataset, tmp_path: Path) -> None:
+    first = runner(tmp_path, digits).record("")
+    replace(first, seconds=1000.0).save(tmp_path / "results.json")
+    assert runner(tmp_path, digits).record("").seconds >= 1000
+    (tmp_path / "results.json").write_text("null")
+    assert runner(tmp_path, digits).record("").seconds < 1000
+
+
+def test_a_record_survives_its_file(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    measured = runner(tmp_path, digits)
+    measured.run(cells_of(digits))
+    record = measured.record("again")
+    record.save(tmp_path / "results.json")
+    loaded = Record.load(tmp_path / "results.json")
+    assert numbers(list(loaded.outcomes)) == expected
+    assert replace(loaded, outcomes=()) == replace(record, outcomes=())
