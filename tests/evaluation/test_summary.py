@@ -50,7 +50,7 @@ def test_a_loss_to_doing_nothing_is_said() -> None:
     said = about(only(*mixed)).replace("\N{NO-BREAK SPACE}", " ")
     assert "the best is Euclidean with 0.110." in said
     assert (
-        "That is 0.100 worse than Euclidean (p < 0.001) and 0.100 better than Cosine (p < 0.001), which learn"
+        "OAHU is 0.100 worse than Euclidean (p < 0.001) and 0.100 better than Cosine (p < 0.001), which learn"
         in said
     )
 

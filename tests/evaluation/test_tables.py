@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import statistics
-from html.parser import HTMLParser
 from math import nan
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from oahu.evaluation import tables
 from oahu.evaluation.groups import METHODS, Group, groups
 from oahu.evaluation.records import Cell, Outcome, Record
-from oahu.evaluation.statistics import Summary
-from oahu.evaluation.tables import Entry, Table
+from oahu.evaluation.table import Entry, Table, number
 
-DASH = tables.number(nan)
+DASH = number(nan)
 ERRORS = {
     "OAHU": [0.18, 0.19, 0.17],
     "LEGO": [0.35, 0.36, 0.34],
@@ -59,97 +54,6 @@ def only(*outcomes: Outcome, protocol: str = "classification") -> Group:
 def column(table: Table, name: str) -> dict[str, Entry]:
     where = table.header.index(name)
     return {row[0].text: row[where] for row in table.rows}
-
-
-# -- one table, three forms ------------------------------------------------------------------------------
-
-
-class Tags(HTMLParser):
-    """Which tags are open, and the text of cells."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.cells: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.open.append(tag)
-        if tag in ("td", "th"):
-            self.cells.append("")
-            assert tag == "td" or dict(attrs)["scope"] in ("row", "col")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if {"td", "th"} & set(self.open):
-            self.cells[-1] += data
-
-
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"]), min_size=1, max_size=12)
-SMALL = Table(
-    "A <title>",
-    ("a|b", "n"),
-    ((Entry("x_1"), Entry("1.5", bold=True)), (Entry("y"), Entry("2.0", mark="•"))),
-    ("50%",),
-)
-
-
-@given(TEXT, TEXT, TEXT)
-def test_html_says_what_was_put_in(title: str, name: str, word: str) -> None:
-    tags = Tags(Table(title, (name,), ((Entry(word),),), (word,)).to_html())
-    assert tags.open == []
-    assert tags.cells == [name, word]
-
-
-@given(TEXT)
-def test_latex_is_balanced_and_escaped(word: str) -> None:
-    text = Table(word, (word, word), ((Entry(word), Entry(word, bold=True)),), (word,)).to_latex()
-    bare = re.sub(r"\\[&%$#_{}]", "", text)
-    assert bare.count("{") == bare.count("}")
-    assert bare.count("$") % 2 == 0
-    assert text.count(r"\begin{") == text.count(r"\end{")
-    assert not set("%#~^_") & set(bare)
-    assert bare.count(" & ") == 2
-
-
-@given(TEXT)
-def test_markdown_keeps_its_columns(word: str) -> None:
-    lines = Table("t", (word, "b"), ((Entry(word), Entry(word)),)).to_markdown().splitlines()
-    rows = [line for line in lines if line.startswith("| ")]
-    assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", row))) for row in rows] == [3, 3, 3]
-
-
-def test_markdown_by_hand() -> None:
-    assert SMALL.to_markdown() == (
-        "### A &lt;title&gt;\n\n| a\\|b | n |\n| --- | ---: |\n| x\\_1 | **1.5** |\n| y | 2.0 • |\n\n50%\n"
-    )
-
-
-def test_latex_by_hand() -> None:
-    lines = SMALL.to_latex().splitlines()
-    assert lines[2] == r"\caption{A \textless{}title\textgreater{}}"
-    assert lines[3] == r"\begin{tabular}{lr}"
-    assert lines[5:9] == [r"a\textbar{}b & n \\", r"\midrule", r"x\_1 & \textbf{1.5} \\", r"y & 2.0 $\bullet$ \\"]
-    assert lines[11] == r"\par\smallskip{\footnotesize 50\%\par}"
-
-
-def test_a_table_without_rows_is_still_one() -> None:
-    empty = Table("none", ("a", "b"), ())
-    assert Tags(empty.to_html()).cells == ["a", "b"]
-    assert r"\begin{tabular}{ll}" in empty.to_latex()
-
-
-# -- numbers ---------------------------------------------------------------------------------------------
-
-
-def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
-    assert tables.plus_minus(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
-    assert tables.plus_minus(Summary(0.5, nan, 1)) == "0.500"
-    assert tables.plus_minus(Summary(nan, nan, 0)) == DASH
-    assert [tables.p_value(p) for p in (0.0004, 0.0123, nan)] == ["<0.001", "0.012", DASH]
 
 
 # -- classification --------------------------------------------------------------------------------------
@@ -311,10 +215,19 @@ def test_sensitivity_has_a_row_for_each_value() -> None:
 
 
 def test_regret_stands_beside_its_bound() -> None:
-    scores = {"regret": 10.0, "bound": 40.0, "best_expert": 2.0, "hedge_loss": 110.0, "best_loss": 100.0}
+    scores = {"regret": 10.0, "bound": 40.0, "best_expert": 2.0, "hedge_loss": 0.1101, "best_loss": 0.1}
     runs = [outcome("OAHU", run, "regret", scores=scores | {"regret": 10.0 * (run + 1)}) for run in range(2)]
     table = tables.regret(only(*runs, protocol="regret"))
-    assert [entry.text for entry in table.rows[0]] == ["OAHU", "0", "2", "110.0", "100.0", "10.0", "40.0", "0.250"]
+    assert [entry.text for entry in table.rows[0]] == [
+        "OAHU",
+        "0",
+        "2",
+        "0.1101",
+        "0.1000",
+        "10.0",
+        "40.0",
+        "0.250",
+    ]
     assert [entry.text for entry in table.rows[2][5:]] == ["15.0", "40.0", "0.375"]
 
 
@@ -356,11 +269,12 @@ def test_at_a_glance_the_best_is_bold_even_if_it_is_not_ours() -> None:
 
 def test_time_is_a_mean_of_parts_and_a_sum() -> None:
     runs = [
-        outcome("OAHU", run, seconds={"constraints": 1.0, "learning": run, "evaluation": 2.0}) for run in (1, 3)
+        outcome("OAHU", run, seconds={"inputs": 0.5, "constraints": 1.0, "learning": run, "evaluation": 2.0})
+        for run in (1, 3)
     ]
     tuning = outcome("OAHU", 0, stage="tuning", seconds={"learning": 7.0})
     table = tables.time(record(*runs, tuning), "classification")
-    assert [entry.text for entry in table.rows[0][2:]] == ["2", "1.00", "2.00", "2.00", "10.0"]
+    assert [entry.text for entry in table.rows[0][2:]] == ["2", "0.50", "1.00", "2.00", "2.00", "11.0"]
     assert "Tuning took 7.0 s more, over 1 measurements." in table.notes
 
 

@@ -34,7 +34,12 @@ _COLORS_UNLEARNED: Final = ("#444444", "#8c8c8c")
 _COLORS_OTHER: Final = ("#882255", "#6b3d1e", "#5c7fb0", "#b5532d")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", "*", "p", ">", "h", "d", "8")
 _DASHES: Final[tuple[Any, ...]] = ("-", (0, (6, 2)), (0, (2, 1)), (0, (6, 2, 1, 2)), (0, (1, 1.2)))
-_PARTS: Final = (("constraints", "#c9d6ea", ""), ("learning", "#30298f", ""), ("evaluation", "#e3c98f", "///"))
+_PARTS: Final = (
+    ("inputs", "#8f9aa8", "..."),
+    ("constraints", "#c9d6ea", ""),
+    ("learning", "#30298f", ""),
+    ("evaluation", "#e3c98f", "///"),
+)
 _MOST = 400  # points of a line: more cannot be seen
 
 
@@ -115,8 +120,8 @@ def style(row_or_method: Row | str, others: Sequence[str] = ()) -> dict[str, Any
         "linestyle": "-" if ours else _DASHES[1 + place % (len(_DASHES) - 1)],
         "linewidth": 2.6 if ours else 1.5,
         "markersize": 6.0 if ours else 4.8,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6 if ours else 0.0,
+        "markeredgecolor": "white" if ours else color,
+        "markeredgewidth": 0.6,
         "zorder": 5 if ours else 3,
     }
 
@@ -168,7 +173,7 @@ def _bar_names(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _key_below(figure: Figure) -> None:
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5, labelcolor=_INK)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8.5, labelcolor=_INK)
 
 
 def _thin(*arrays: Any) -> list[Floats]:
@@ -236,7 +241,7 @@ def _constraints(group: Group) -> tuple[Figure, str] | None:
             continue
         summaries = [row.summary("error_rate", place) for place in own]
         means, spreads = _means(summaries)
-        ax.errorbar(np.add(own, shift), means, yerr=spreads, elinewidth=1.0, capsize=2.2, capthick=1.0, **look)
+        ax.errorbar(np.add(own, shift), means, yerr=spreads, elinewidth=1.0, capsize=2.2, **look)
         ends.append((means[-1], row.label, look))
     ax.set_xlim(places[0] - 0.03 * width, places[-1] + 0.03 * width)
     if len(places) <= 10:
@@ -336,7 +341,7 @@ def _recall(group: Group) -> tuple[Figure, str] | None:
         found = [(k, row.summary(f"recall@{k}")) for k in depths if row.summary(f"recall@{k}").n]
         if found:
             ks, (means, spreads) = [k for k, _ in found], _means([summary for _, summary in found])
-            ax.errorbar(ks, means, yerr=spreads, elinewidth=1.0, capsize=2.2, capthick=1.0, **looks[row.label])
+            ax.errorbar(ks, means, yerr=spreads, elinewidth=1.0, capsize=2.2, **looks[row.label])
             ends.append((means[-1], row.label, looks[row.label]))
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, [str(k) for k in depths])
@@ -413,13 +418,15 @@ def _regret(group: Group) -> tuple[Figure, str] | None:
 
 
 def _time(group: Group) -> tuple[Figure, str] | None:
-    rows = [row for row in group.rows if any(isfinite(s) for part, _, _ in _PARTS for s in row.seconds(part))]
+    rows = [row for row in group.rows if any(s > 0 for part, _, _ in _PARTS for s in row.seconds(part))]
     if not rows:
         return None
     figure, (ax,) = _axes(f"Time of a run: {group.title}", (6.2, 1.3 + 0.36 * len(rows)))
     ends = np.zeros(len(rows))
     for part, color, hatch in _PARTS:
         spent = np.nan_to_num([np.mean([s for s in row.seconds(part) if isfinite(s)] or [0.0]) for row in rows])
+        if not spent.any():
+            continue
         box: dict[str, Any] = {
             "color": color,
             "edgecolor": "white",
@@ -458,32 +465,33 @@ def _bare(look: dict[str, Any]) -> dict[str, Any]:
 # -- example sheets --------------------------------------------------------------------------------------
 
 
-def images_of(dataset: Dataset | None, keys: Iterable[Any]) -> dict[str, Floats] | None:
-    """The images of items by their keys, or row numbers if items have no names; None if there are no images."""
-    if dataset is None or dataset.image_shape is None:
-        return None
-    names = [str(key) for key in keys]
-    if dataset.keys is None:
-        rows = {name: int(name) for name in names if name.isdigit() and int(name) < len(dataset)}
-    else:
-        known = {str(key): row for row, key in enumerate(dataset.keys)}
-        rows = {name: known[name] for name in names if name in known}
-    if not rows:
-        return None
+def images_of(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, Floats]:
+    """The images of items, by the keys or the row numbers that they are asked by; none if there are no images."""
+    rows = {} if dataset is None or dataset.image_shape is None else _rows(dataset, names)
+    if dataset is None or not rows:
+        return {}
     pictures = plots.as_images(dataset.X[list(rows.values())], dataset.image_shape)
     return dict(zip(rows, pictures, strict=True))
 
 
+def _rows(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
+    """Where items are: whole numbers are rows, words are keys; those that are not there are left out."""
+    known = {} if dataset.keys is None else {str(key): row for row, key in enumerate(dataset.keys)}
+    found = {name: name if isinstance(name, int) else known.get(name, -1) for name in names}
+    return {name: row for name, row in found.items() if 0 <= row < len(dataset)}
+
+
 def pair_examples(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Pairs that were judged right and wrong, with the probability given to each; None without their images."""
-    entries = [
-        (entry, right) for right in (True, False) for entry in examples.get("right" if right else "wrong") or ()
-    ]
+    """Pairs that were judged right and wrong, with the probability given to each; None without their images.
+
+    An entry has ``a`` and ``b``, keys or row numbers, ``same`` and ``probability``.
+    """
+    entries = [(entry, kind == "right") for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = images_of(dataset, [entry[side] for entry, _ in entries for side in "ab"])
-    shown = [(e, right) for e, right in entries if images and {str(e["a"]), str(e["b"])} <= images.keys()]
-    if not shown or images is None:
+    shown = [(entry, right) for entry, right in entries if {entry["a"], entry["b"]} <= images.keys()]
+    if not shown:
         return None
-    pairs = [(images[str(entry["a"])], images[str(entry["b"])]) for entry, _ in shown]
+    pairs = [(images[entry["a"]], images[entry["b"]]) for entry, _ in shown]
     words = [f"{'same' if entry['same'] else 'different'}, P = {entry['probability']:.2f}" for entry, _ in shown]
     return plots.pair_sheet(pairs, words, [right for _, right in shown])
 
@@ -491,29 +499,31 @@ def pair_examples(examples: Mapping[str, Any], dataset: Dataset | None) -> Figur
 def retrieval_examples(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
     """Queries that found their class first and queries that did not; None without their images.
 
-    An entry has ``query``, a key, ``found``, the keys of what was found, nearest first, and ``right``, whether each
-    of them is of the query's class.
+    An entry has ``query`` and ``found``, nearest first, keys or row numbers; right is what has the query's label.
     """
     entries = [entry for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
-    images = images_of(dataset, [key for entry in entries for key in (entry["query"], *entry["found"])])
-    shown = [e for e in entries if images and {str(key) for key in (e["query"], *e["found"])} <= images.keys()]
-    if not shown or images is None:
+    images = images_of(dataset, [name for entry in entries for name in (entry["query"], *entry["found"])])
+    shown = [entry for entry in entries if {entry["query"], *entry["found"]} <= images.keys()]
+    if not shown or dataset is None:
         return None
-    queries = [images[str(entry["query"])] for entry in shown]
-    found = [[images[str(key)] for key in entry["found"]] for entry in shown]
-    return plots.contact_sheet(queries, found, right=[list(map(bool, entry["right"])) for entry in shown])
+    label = {name: dataset.y[row] for name, row in _rows(dataset, images).items()}
+    right = [[bool(label[name] == label[entry["query"]]) for name in entry["found"]] for entry in shown]
+    queries = [images[entry["query"]] for entry in shown]
+    return plots.contact_sheet(queries, [[images[name] for name in entry["found"]] for entry in shown], right=right)
 
 
 def _sheets(group: Group, dataset: Dataset | None) -> Iterable[tuple[str, Figure, str]]:
     """The examples of OAHU, of the first run that has some."""
-    kinds: dict[str, Any] = {"verification": pair_examples, "retrieval": retrieval_examples}
+    kinds: dict[str, tuple[Any, str]] = {
+        "verification": (pair_examples, "Pairs that OAHU judged right (solid green) and wrong (dashed red)"),
+        "retrieval": (
+            retrieval_examples,
+            "Queries and what OAHU found: their class in solid green, others dashed red",
+        ),
+    }
     found = group.ours.curves("examples") if group.ours else []
     if found and group.protocol in kinds:
-        sheet = kinds[group.protocol](found[0], dataset)
+        draw, caption = kinds[group.protocol]
+        sheet = draw(found[0], dataset)
         if sheet is not None:
-            what = {"verification": "Pairs", "retrieval": "Queries"}[group.protocol]
-            yield (
-                "examples",
-                sheet,
-                f"{what} of {group.title} that OAHU judged right (solid green) and wrong (dashed red).",
-            )
+            yield "examples", sheet, f"{caption}, {group.title}."

@@ -19,7 +19,7 @@ METHODS: Final = ("OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS
 UNLEARNED: Final = ("Euclidean", "Cosine")
 
 _OURS: Final = "OAHU"
-_APART: Final = ("people", "vary")  # settings that are another experiment, not another row
+_APART: Final = {"verification": "people", "sensitivity": "vary"}  # another experiment, not another row
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ def setting(value: Any) -> str:
 
 
 def _identity(cell: Cell) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
-    apart = tuple((name, str(cell.settings[name])) for name in _APART if cell.settings.get(name) is not None)
+    name = _APART.get(cell.protocol, "")
+    apart = ((name, str(cell.settings[name])),) if cell.settings.get(name) is not None else ()
     return cell.dataset, bool(cell.settings.get("tuned")), apart
 
 

@@ -16,6 +16,7 @@ from oahu.evaluation.groups import PROTOCOLS, Group, groups
 from oahu.evaluation.records import Record
 from oahu.evaluation.style import CSS
 from oahu.evaluation.summary import about, headlines
+from oahu.evaluation.table import Table
 
 __all__ = ["write"]
 
@@ -173,7 +174,7 @@ def _figure(drawing: figures.Drawing) -> str:
     return f'<figure id="{drawing.name}">\n{image}\n<figcaption>{caption}</figcaption>\n</figure>\n'
 
 
-def _folded(title: str, table: tables.Table) -> str:
+def _folded(title: str, table: Table) -> str:
     return f"<details>\n<summary>{escape(title)}</summary>\n{table.to_html()}</details>\n" if table.rows else ""
 
 

@@ -45,7 +45,8 @@ caption { text-align: left; padding: 0.75rem 0.9rem 0.5rem; font-weight: 600; wh
 th, td { padding: 0.4rem 0.75rem; text-align: left; white-space: nowrap; vertical-align: baseline; }
 td:last-child { white-space: normal; min-width: 9rem; max-width: 28rem; }
 .number, td.number:last-child { text-align: right; white-space: nowrap; min-width: 0; }
-.mark { display: inline-block; width: 0.7em; color: var(--mark); font-weight: 700; }
+.mark { display: inline-block; width: 0.7em; color: var(--mark); font-size: 1.15em; font-weight: 700;
+  line-height: 1; }
 thead th { border-bottom: 1px solid var(--ink); color: var(--soft); font-weight: 600; }
 tbody th { font-weight: 500; position: sticky; left: 0; background: var(--card); }
 tbody tr:nth-child(even) > * { background: var(--stripe); }

@@ -10,7 +10,8 @@ from oahu.evaluation import paper
 from oahu.evaluation.groups import UNLEARNED, Group, Row, groups
 from oahu.evaluation.records import Record
 from oahu.evaluation.statistics import Better, Comparison, Tally
-from oahu.evaluation.tables import DECIDES, number, p_value
+from oahu.evaluation.table import number, p_value
+from oahu.evaluation.tables import DECIDES
 
 __all__ = ["about", "headlines"]
 
@@ -125,7 +126,7 @@ def _baselines(group: Group, score: str, better: Better, paired: bool) -> list[s
         size = "the same as" if abs(gain) < 0.0005 else f"{abs(gain):.3f} {'better' if gain > 0 else 'worse'} than"
         words.append(f"{size} {method}{_weight(group.against(row, score, better, paired))}")
     which = "which learns nothing" if len(words) == 1 else "which learn nothing"
-    return [f"That is {_list(words)}, {which}."] if words else []
+    return [f"OAHU is {_list(words)}, {which}."] if words else []
 
 
 def _weight(compared: Comparison | None) -> str:

@@ -1,175 +1,30 @@
-"""Results as tables: neutral until they are written as markdown, LaTeX or HTML."""
+"""Results as tables."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from html import escape
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any, Final
 
 from oahu.evaluation import paper
 from oahu.evaluation.groups import PROTOCOLS, UNLEARNED, Group, Row, groups, in_order, setting
 from oahu.evaluation.records import Outcome, Record
 from oahu.evaluation.statistics import Better, Comparison, Summary, Tally
+from oahu.evaluation.table import NOTHING, Entry, Table, number, p_value, plus_minus
 
-__all__ = ["DECIDES", "Entry", "Table", "at_a_glance", "auc_by_fold", "classification", "constraints", "datasets"]
-__all__ += ["everything", "failures", "number", "of_group", "p_value", "plus_minus", "regret", "retrieval"]
-__all__ += ["sensitivity", "settings", "time", "verification", "win_tie_loss"]
+__all__ = ["DECIDES", "at_a_glance", "auc_by_fold", "classification", "constraints", "datasets", "everything"]
+__all__ += ["failures", "of_group", "regret", "retrieval", "sensitivity", "settings", "time", "verification"]
+__all__ += ["win_tie_loss"]
 
-_NOTHING: Final = setting(None)
-_PARTS: Final = ("constraints", "learning", "evaluation")
+_PARTS: Final = ("inputs", "constraints", "learning", "evaluation")
 _PRINTED: Final = ("error_rate", "macro_f1", "utilization")
 DECIDES: Final[dict[str, tuple[str, Better]]] = {
     "classification": ("error_rate", "lower"),
     "verification": ("auc", "higher"),
     "retrieval": ("recall@1", "higher"),
 }
-_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "[": "{[}",
-    "]": "{]}",
-    "±": r"$\pm$",
-    "•": r"$\bullet$",
-    "∘": r"$\circ$",
-    "√": r"$\surd$",
-    "τ": r"$\tau$",
-    "·": r"$\cdot$",
-    "–": "--",  # noqa: RUF001
-    "…": r"\dots{}",
-}
-
-# -- a table ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What stands in one place of a table; ``mark`` is one of significance, behind it."""
-
-    text: str
-    bold: bool = False
-    mark: str = ""
-
-    @property
-    def is_number(self) -> bool:
-        return bool(re.match(r"[<-]?\d", self.text)) or self.text in (_NOTHING, "failed", "not run")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, a header, rows of as many entries, and what one should know to read them.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        A sentence each; failures and what was not run are among them.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold numbers only; they stand to the right."""
-        columns = zip(*self.rows, strict=True)
-        return tuple(all(entry.is_number for entry in column) for column in columns) or (False,) * len(self.header)
-
-    def to_markdown(self) -> str:
-        """A table as GitHub shows it, under a heading."""
-        rule = ["---:" if number else "---" for number in self.numeric]
-        lines = [[_markdown(name) for name in self.header], rule]
-        for row in self.rows:
-            lines.append([_in_markdown(entry) for entry in row])
-        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
-
-    def to_latex(self) -> str:
-        """A floating table for a document that uses the package booktabs."""
-        kinds = "".join("r" if number else "l" for number in self.numeric)
-        header = " & ".join(map(_latex, self.header))
-        rows = [" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in self.rows]
-        lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
-        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        lines += [rf"\par\smallskip{{\footnotesize {_latex(note)}\par}}" for note in self.notes]
-        return "\n".join([*lines, r"\end{table}", ""])
-
-    def to_html(self) -> str:
-        """A table that scrolls inside its own box, and its notes below."""
-        names = [f'<th scope="col"{_align(right)}>{escape(name)}</th>' for name, right in self._columns()]
-        rows = "".join(f"<tr>{''.join(self._cells(row))}</tr>\n" for row in self.rows)
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        return (
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}">\n<table>\n'
-            f"<caption>{escape(self.title)}</caption>\n<thead><tr>{''.join(names)}</tr></thead>\n"
-            f"<tbody>\n{rows}</tbody>\n</table>\n</div>\n" + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
-        )
-
-    def _columns(self) -> Iterable[tuple[str, bool]]:
-        return zip(self.header, self.numeric, strict=True)
-
-    def _cells(self, row: Sequence[Entry]) -> Iterable[str]:
-        marked = [any(entry.mark for entry in column) for column in zip(*self.rows, strict=True)]
-        for column, (entry, right) in enumerate(zip(row, self.numeric, strict=True)):
-            text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
-            if marked[column]:  # every entry of the column has room for a mark: digits stay below digits
-                text += f' <span class="mark">{escape(entry.mark)}</span>'
-            yield f'<th scope="row">{text}</th>' if column == 0 else f"<td{_align(right)}>{text}</td>"
-
-
-def _align(right: bool) -> str:
-    return ' class="number"' if right else ""
-
-
-def _markdown(text: str) -> str:
-    plain = escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", plain)
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
-
-
-def _in_markdown(entry: Entry) -> str:
-    text = f"**{_markdown(entry.text)}**" if entry.bold else _markdown(entry.text)
-    return f"{text} {entry.mark}".strip()
-
-
-def _in_latex(entry: Entry) -> str:
-    text = rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
-    return f"{text} {_latex(entry.mark)}".strip()
-
-
-# -- numbers ---------------------------------------------------------------------------------------------
-
-
-def number(value: float, digits: int = 3) -> str:
-    return f"{value:,.{digits}f}" if isfinite(value) else _NOTHING
-
-
-def plus_minus(summary: Summary, digits: int = 3) -> str:
-    """Mean ± standard deviation; the mean alone if there is one run, a dash if there is none."""
-    if summary.n < 2:
-        return number(summary.mean, digits)
-    return f"{number(summary.mean, digits)} ± {number(summary.std, digits)}"
-
-
-def p_value(p: float) -> str:
-    if isnan(p):
-        return _NOTHING
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
 # -- the tables of a protocol ----------------------------------------------------------------------------
 
 
@@ -199,10 +54,8 @@ def classification(group: Group, paired: bool = False) -> Table:
     rows = []
     for row, (label, error, f1, used) in lines:
         method = row.method if row else label.text
-        beside = (
-            [Entry(str(paper.printed(group.dataset, method, s) or _NOTHING)) for s in _PRINTED] if known else []
-        )
-        how = [Entry(_said(row, "scaling")), Entry(_params(row))] if row else [Entry(_NOTHING)] * 2
+        beside = [Entry(str(paper.printed(group.dataset, method, s) or NOTHING)) for s in _PRINTED] if known else []
+        how = [Entry(_said(row, "scaling")), Entry(_params(row))] if row else [Entry(NOTHING)] * 2
         rows.append((label, error, Entry(_p(group, row, "error_rate", "lower", paired)), f1, used, *beside, *how))
     notes = [*_test_notes(group, paired), "U is the share of constraints that changed the model."]
     if known:
@@ -219,7 +72,7 @@ def verification(group: Group, paired: bool = False) -> Table:
     rows = []
     for row, (label, auc, *others) in lines:
         p = Entry(_p(group, row, "auc", "higher", paired))
-        how = (_said(row, "scaling"), _params(row)) if row else (_NOTHING, _NOTHING)
+        how = (_said(row, "scaling"), _params(row)) if row else (NOTHING, NOTHING)
         n = row.summary("auc").n if row else 0
         rows.append((label, auc, p, *others, Entry(str(n)), *map(Entry, how)))
     notes = [
@@ -251,7 +104,7 @@ def retrieval(group: Group, paired: bool = False) -> Table:
     header = ("Method", *(f"R@{k}" for k in depths), "U", "Scaling", "Parameters")
     rows = []
     for row, entries in lines:
-        how = (_said(row, "scaling"), _params(row)) if row else (_NOTHING, _NOTHING)
+        how = (_said(row, "scaling"), _params(row)) if row else (NOTHING, NOTHING)
         rows.append((*entries, *map(Entry, how)))
     notes = [
         *_test_notes(group, paired),
@@ -272,7 +125,7 @@ def constraints(group: Group, paired: bool = False) -> Table:
             summary = row.summary("error_rate", place) if row.at(place) else Summary.of(())
             line.append(_entry(summary, i in top, compared) if row.outcomes else Entry("failed"))
         rows.append(tuple(line))
-    header = ("Method", *(_NOTHING if place is None else f"{place:,.0f}" for place in places))
+    header = ("Method", *(NOTHING if place is None else f"{place:,.0f}" for place in places))
     notes = (
         *_test_notes(group, paired),
         paper.NOT_STATED["constraints"],
@@ -319,7 +172,7 @@ def regret(group: Group, paired: bool = False) -> Table:
             best = number(outcome.scores.get("best_expert", float("nan")), 0)
             rows.append(_regret_row(row.label, str(outcome.cell.run), best, values))
         if len(row.outcomes) > 1:
-            rows.append(_regret_row(row.label, "mean", _NOTHING, [row.summary(name).mean for name in names]))
+            rows.append(_regret_row(row.label, "mean", NOTHING, [row.summary(name).mean for name in names]))
     header = (
         "Method",
         "Run",
@@ -331,7 +184,8 @@ def regret(group: Group, paired: bool = False) -> Table:
         "Regret / √(T ln N)",
     )
     notes: tuple[str, ...] = (
-        "Regret is the loss of the weighted experts minus that of the expert that was best in hindsight.",
+        "Losses are means of a round. Regret is the loss of the weighted experts over all rounds minus that of the "
+        "expert that was best in hindsight.",
     )
     notes += (paper.NOT_STATED["regret"], *_failure_notes(group), *_absent(group.absent))
     return Table(f"Regret: {group.title}", header, tuple(rows), notes)
@@ -339,7 +193,12 @@ def regret(group: Group, paired: bool = False) -> Table:
 
 def _regret_row(label: str, run: str, best: str, values: list[float]) -> tuple[Entry, ...]:
     share = values[2] / values[3] if values[3] else float("nan")
-    return (*map(Entry, (label, run, best)), *(Entry(number(value, 1)) for value in values), Entry(number(share)))
+    return (
+        *map(Entry, (label, run, best)),
+        *(Entry(number(value, 4)) for value in values[:2]),
+        *(Entry(number(value, 1)) for value in values[2:]),
+        Entry(number(share)),
+    )
 
 
 # -- tables over all data sets ---------------------------------------------------------------------------
@@ -368,16 +227,16 @@ def _glance(group: Group, score: str, better: Better, paired: bool) -> tuple[Ent
     return (
         *map(Entry, (group.protocol, group.title, name)),
         Entry(_mean(ours, score), bold=ours is not None and ranked[:1] == [ours] and len(ranked) > 1),
-        Entry(f"{printed.mean:.2f}" if printed else _NOTHING),
+        Entry(f"{printed.mean:.2f}" if printed else NOTHING),
         *unlearned,
-        Entry(others[0].label if others else _NOTHING),
-        Entry(_mean(others[0], score) if others else _NOTHING, bold=bool(others) and ranked[0] is others[0]),
+        Entry(others[0].label if others else NOTHING),
+        Entry(_mean(others[0], score) if others else NOTHING, bold=bool(others) and ranked[0] is others[0]),
         Entry(str(Tally.of(each for each in compared if each))),
     )
 
 
 def _mean(row: Row | None, score: str) -> str:
-    return _NOTHING if row is None else number(row.summary(score).mean)
+    return NOTHING if row is None else number(row.summary(score).mean)
 
 
 def win_tie_loss(record: Record, protocol: str, paired: bool = False) -> list[Table]:
@@ -400,7 +259,7 @@ def _win_tie_loss(found: list[Group], score: str, better: Better, paired: bool) 
         words = [Entry(each) if isinstance(each, str) else _verdict(each) for each in compared]
         tally = Entry(str(Tally.of(each for each in compared if not isinstance(each, str))), bold=True)
         printed = (
-            (Entry("3/0/0" if method in paper.CLASSIFICATION["fashion-mnist"] else _NOTHING),) if with_paper else ()
+            (Entry("3/0/0" if method in paper.CLASSIFICATION["fashion-mnist"] else NOTHING),) if with_paper else ()
         )
         rows.append((Entry(method), *words, tally, *printed))
     protocol, how = found[0].protocol, "tuned" if found[0].tuned else "untuned"
@@ -442,7 +301,7 @@ def time(record: Record, protocol: str) -> Table:
     tuning = [o for o in record.outcomes if o.cell.stage == "tuning" and o.cell.protocol == protocol]
     spent = sum(value for outcome in tuning for value in outcome.seconds.values() if isfinite(value))
     notes = (f"Tuning took {spent:,.1f} s more, over {len(tuning):,} measurements.",) if tuning else ()
-    header = ("Data set", "Method", "Runs", "Constraints, s", "Learning, s", "Evaluation, s", "All runs, s")
+    header = ("Data set", "Method", "Runs", *(f"{part.capitalize()}, s" for part in _PARTS), "All runs, s")
     return Table(f"Time: {protocol}", header, tuple(rows), ("The mean of a run, in seconds, part by part.", *notes))
 
 
@@ -528,7 +387,7 @@ def _lines(
         lines.append((row, entries))
     absent = in_order(dict.fromkeys([*group.absent, *also]))
     for name in absent:
-        lines.append((None, [Entry(name), Entry("not run"), *[Entry(_NOTHING)] * (len(scores) - 1)]))
+        lines.append((None, [Entry(name), Entry("not run"), *[Entry(NOTHING)] * (len(scores) - 1)]))
     order = in_order(dict.fromkeys(row.method if row else line[0].text for row, line in lines))
     lines.sort(key=lambda line: order.index(line[0].method if line[0] else line[1][0].text))
     return lines, (*_failure_notes(group), *_absent(absent))
@@ -549,7 +408,7 @@ def _best(summaries: list[Summary], better: Better) -> set[int]:
 
 def _p(group: Group, row: Row | None, score: str, better: Better, paired: bool) -> str:
     compared = group.against(row, score, better, paired) if row else None
-    return p_value(compared.p) if compared else _NOTHING
+    return p_value(compared.p) if compared else NOTHING
 
 
 def _methods(group: Group) -> set[str]:
@@ -563,7 +422,7 @@ def _said(row: Row, name: str) -> str:
 
 def _params(row: Row | None) -> str:
     if row is None:
-        return _NOTHING
+        return NOTHING
     found = [outcome.cell.settings.get("params") or {} for outcome in (*row.outcomes, *row.failed)]
     names = dict.fromkeys(name for params in found for name in params)
     words = [f"{name} {_counted(params.get(name) for params in found)}" for name in names]
@@ -577,7 +436,7 @@ def _counted(values: Iterable[Any]) -> str:
         return f"{setting(min(found))} to {setting(max(found))}"
     counts = Counter(map(setting, found))
     if len(counts) < 2:
-        return next(iter(counts), _NOTHING)
+        return next(iter(counts), NOTHING)
     words = ", ".join(f"{word} in {n}" for word, n in counts.most_common(3))
     return f"{words} runs" + (" …" if len(counts) > 3 else "")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -80,7 +80,9 @@ def test_without_more_the_seeds_are_what_is_sampled(request: dict[str, Any], see
     sample = sample_triplets if request["kind"] == "triplets" else sample_pairs
     expected: Any = sample(request["y"], request["n_seeds"], seed, exclude=request["exclude"])
     rows, same = expected if request["kind"] == "pairs" else (expected, None)
-    assert equal(stream, Stream(rows, same, 0))
+    np.testing.assert_array_equal(stream.rows, rows)
+    np.testing.assert_array_equal(stream.same, same)
+    assert stream.n_followed == 0
 
 
 @given(request=st.booleans().flatmap(lambda some: requests(some)), seed=st.integers(0, 99))
@@ -143,25 +145,25 @@ def test_a_generator_depends_on_its_words_alone(both: list[tuple[int, str, int]]
 # -- a sample --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
-@given(data=st.data(), n=st.integers(1, 40), with_same=st.booleans())
-def test_a_sample_keeps_the_order(data: st.DataObject, n: int, with_same: bool) -> None:
-    kept, n_followed = data.draw(st.integers(1, n)), data.draw(st.integers(0, n))
-    rows = np.arange(n)[:, None] + np.array([0, 100])
-    stream = Stream(rows, np.arange(n) if with_same else None, n_followed)
-    some = stream.sample(kept, np.random.default_rng(0))
-    chosen = some.rows[:, 0].tolist()
-    assert len(some) == len(set(chosen)) == kept
-    assert chosen == sorted(chosen)
-    assert (some.rows == rows[chosen]).all()
-    assert (some.same is None) if not with_same else (some.same == chosen).all()
+@given(request=requests(), seed=st.integers(0, 99), data=st.data())
+def test_a_sample_keeps_the_order(request: dict[str, Any], seed: int, data: st.DataObject) -> None:
+    stream = drawn(0, **request)
+    n = data.draw(st.integers(1, len(stream)))
+    some, whole = records(stream.sample(n, np.random.default_rng(seed))), iter(records(stream))
+    assert len(some) == n
+    assert all(constraint in whole for constraint in some)  # one after the other
 
 
 @every_kind
-def test_of_a_sample_no_more_follow_than_there_are(kind: Any) -> None:
-    stream = drawn(kind=kind, y=np.arange(12) % 3, n=60, n_seeds=30, exclude=None)
-    for n in (1, 10, 59):
-        assert 0 <= stream.sample(n, np.random.default_rng(0)).n_followed <= n
+def test_of_a_sample_as_many_follow_as_are_in_it(kind: Any) -> None:
+    """No constraint of this stream is there twice: one that follows can be told from a seed."""
+    request = {"kind": kind, "y": np.arange(60) % 3, "n": 200, "n_seeds": 100, "exclude": None}
+    stream, seeds = drawn(**request), set(records(drawn(**request | {"n": 100})))
+    assert len(set(records(stream))) == 200
+    assert stream.n_followed == 100
+    for n in (1, 10, 100, 199):
+        some = stream.sample(n, np.random.default_rng(n))
+        assert some.n_followed == len(set(records(some)) - seeds)
 
 
 # -- draws that are kept ---------------------------------------------------------------------------------
