@@ -48,13 +48,11 @@ N_CELLS = 2 * 3 + (10 + 0 + 1) + 2 * 3 + 1 * 3 + 1
 
 
 def numbers(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {
-        outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes
-    }
+    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes}
 
 
 def stored(out: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").glob("[!.]*.json")}
 
 
 class Noting(Listener):
@@ -162,7 +160,11 @@ def test_another_seed_gives_other_numbers(record: Record, digits: Dataset, tmp_p
     other = bench([Plan("classification", digits, runs=2, settings={**FEW, "seed": 1})], METHODS, tmp_path)
     for method in ("OAHU", "OPML", "Cosine"):
         one, two = (
-            {outcome.scores["error_rate"] for outcome in some.results("classification") if outcome.cell.method == method}
+            {
+                outcome.scores["error_rate"]
+                for outcome in some.results("classification")
+                if outcome.cell.method == method
+            }
             for some in (record, other)
         )
         assert one != two
@@ -258,7 +260,13 @@ def stretched(digits: Dataset) -> Dataset:
 def test_tuning_finds_the_scaling_that_helps_and_results_use_it(stretched: Dataset, tmp_path: Path) -> None:
     told = Noting()
     plan = Plan(
-        "classification", stretched, runs=2, tune=True, settings=FEW, folds=3, scalings=("range", "standard", "none")
+        "classification",
+        stretched,
+        runs=2,
+        tune=True,
+        settings=FEW,
+        folds=3,
+        scalings=("range", "standard", "none"),
     )
     record = bench([plan], ["Euclidean"], tmp_path, listener=told)
     assert told.choices == [(plan, {"Euclidean": ("standard", {})})]
@@ -321,8 +329,13 @@ def test_the_papers_plans_are_of_known_protocols_and_data_sets() -> None:
     ("changed", "message"),
     [
         ({"protocol": "clustering"}, "no protocol 'clustering'. There are classification, constraints"),
-        ({"settings": {"scaling": "minmax"}}, "A scaling must be one of range.*Got 'minmax'"),
-        ({"scalings": ("range", "minmax")}, "A scaling must be one of range.*Got 'minmax'"),
+        ({"settings": {"scaling": "minmax"}}, "The setting 'scaling' must be one of range.*Got 'minmax'"),
+        ({"scalings": ("range", "minmax")}, "The setting 'scaling' must be one of range.*Got 'minmax'"),
+        ({"settings": {"n_constrants": 3}}, "no setting 'n_constrants' of classification"),
+        (
+            {"protocol": "verification", "settings": {"people": "disjont"}},
+            "must be one of shared, disjoint. Got 'disjont'",
+        ),
         ({"runs": 0}, "at least one run and two folds. Got 0 run"),
         ({"folds": 1}, "at least one run and two folds. Got None run.* and 1 fold"),
         ({"dataset": Dataset("flat", np.zeros((9, 1)), np.zeros(9))}, "flat has 9 items of 1 class"),

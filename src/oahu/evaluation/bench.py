@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from oahu.evaluation.datasets.base import Dataset
-from oahu.evaluation.protocols import PROTOCOLS, SCALINGS, Method, as_methods
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, race
 from oahu.evaluation.records import Cell, Outcome, Record
 from oahu.evaluation.runner import Runner
@@ -64,9 +64,9 @@ class Plan:
         if self.protocol not in PROTOCOLS:
             raise InvalidInputError(f"There is no protocol {self.protocol!r}. There are {', '.join(PROTOCOLS)}.")
         PROTOCOLS[self.protocol].check(self.dataset)
-        for scaling in (*self.scalings, self.settings.get("scaling", "none")):
-            if scaling not in SCALINGS:
-                raise InvalidInputError(f"A scaling must be one of {', '.join(SCALINGS)}. Got {scaling!r} instead.")
+        PROTOCOLS[self.protocol].settings(self.dataset, **self.settings)
+        for scaling in self.scalings:
+            PROTOCOLS[self.protocol].settings(self.dataset, scaling=scaling)
         if (self.runs is not None and self.runs < 1) or self.folds < 2:
             raise InvalidInputError(
                 f"There must be at least one run and two folds. Got {self.runs} run(s) and {self.folds} fold(s)."
@@ -123,6 +123,9 @@ def bench(
     """
     rows, told = as_methods(methods), listener or Listener()
     names = {plan.dataset.name: plan.dataset for plan in plans}
+    for plan in plans:
+        if plan.dataset.digest != names[plan.dataset.name].digest:
+            raise InvalidInputError(f"Two data sets are named {plan.dataset.name!r}: name them differently.")
     runner = Runner(Path(out), names, rows, jobs)
     try:
         for plan in plans:
@@ -150,6 +153,7 @@ def _follow(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Lis
             protocol, dataset, measured, tuning, lambda cells: run(cells, f"tuning {title}"), plan.scalings
         )
         listener.chosen(plan, choices)
+        measured = [method for method in measured if method.name in choices]  # the others failed
     cells: list[Cell] = []
     for method in measured:
         own = {**settings, "learner": method.described}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,6 +51,7 @@ class Runner:
         self.out, self.datasets, self.jobs = out, datasets, jobs
         self.methods = {method.name: method for method in methods}
         self.outcomes: dict[str, Outcome] = {}
+        self._order: dict[str, None] = {}  # ids, as cells were asked for
         self._started, self._began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
         self._before = _seconds_before(out / "results.json")
         (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -55,14 +59,17 @@ class Runner:
     def run(self, cells: Sequence[Cell], seen: Seen | None = None) -> list[Outcome]:
         """Measure cells, or find what was measured of them; ``seen`` is told of each as soon as it is there."""
         missing = []
+        self._order.update(dict.fromkeys(cell.id for cell in cells))
         for cell in cells:
             kept = self._kept(cell)
             if kept is None:
                 missing.append(cell)
             else:
                 self._take(kept, seen)
-        for outcome in self._measured(missing):
-            self._take(outcome, seen)
+        with warnings.catch_warnings(), closing(self._measured(missing)) as measured:
+            warnings.filterwarnings("ignore", ".*tasks which were still being processed")  # if interrupted
+            for outcome in measured:
+                self._take(outcome, seen)
         return [self.outcomes[cell.id] for cell in cells]
 
     def record(self, command: str) -> Record:
@@ -72,7 +79,7 @@ class Runner:
             for name, data in self.datasets.items()
         }
         seconds = self._before + time.monotonic() - self._began
-        ordered = tuple(self.outcomes.values())
+        ordered = tuple(self.outcomes[cell] for cell in self._order if cell in self.outcomes)
         return Record(command, self._started, round(seconds, 1), _machine(self.jobs), datasets, ordered)
 
     def _take(self, outcome: Outcome, seen: Seen | None) -> None:
@@ -83,13 +90,13 @@ class Runner:
     def _kept(self, cell: Cell) -> Outcome | None:
         try:
             return Outcome.from_json(json.loads(self._path(cell).read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError):  # not there, or its writing was cut short
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or damaged
             return None
 
     def _path(self, cell: Cell) -> Path:
-        return self.out / "cells" / f"{cell.id}.json"
+        return self.out / "cells" / f"{re.sub('[^-.=+ a-zA-Z0-9_]', '_', cell.id)[-128:]}.json"
 
-    def _measured(self, cells: Sequence[Cell]) -> Iterator[Outcome]:
+    def _measured(self, cells: Sequence[Cell]) -> Generator[Outcome]:
         """Outcomes in the order in which they finish."""
         tasks = (
             joblib.delayed(_measure)(
@@ -106,11 +113,15 @@ def _measure(cell: Cell, dataset: Dataset, method: Method, draws: Path, path: Pa
     protocol = PROTOCOLS[cell.protocol]
     measure = protocol.measure if cell.stage == "result" else protocol.validate
     try:
-        with _one_thread():
+        with _one_thread(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             outcome = measure(cell, dataset, method, Draws(draws))
+        if warned:
+            said = list(dict.fromkeys(str(warning.message) for warning in warned))
+            outcome = replace(outcome, facts={**outcome.facts, "warnings": said})
+        write_json(path, outcome.as_json())
     except Exception as error:
         return Outcome(cell, error=f"{type(error).__name__}: {error}")
-    write_json(path, outcome.as_json())
     return outcome
 
 

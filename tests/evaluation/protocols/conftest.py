@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SMALL_OAHU = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 class Told:
     """Keeps every learner of its kind that was fed, and what with."""
 
-    fed: list[tuple[Any, Any, Any]]
+    fed: ClassVar[list[Any]]
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
         type(self).fed.append((self, np.array(X), None if y is None else np.array(y)))
@@ -29,23 +29,23 @@ class Told:
 
 
 class ToldOAHU(Told, oahu.OAHU):
-    fed = []
+    fed: ClassVar[list[Any]] = []
 
 
 class ToldLEGO(Told, oahu.LEGO):
-    fed = []
+    fed: ClassVar[list[Any]] = []
 
 
 class ToldRDML(Told, oahu.RDML):
-    fed = []
+    fed: ClassVar[list[Any]] = []
 
 
 class ToldOASIS(Told, oahu.OASIS):
-    fed = []
+    fed: ClassVar[list[Any]] = []
 
 
 class ToldOPML(Told, oahu.OPML):
-    fed = []
+    fed: ClassVar[list[Any]] = []
 
 
 TOLD: dict[str, Callable[[], Any]] = {
@@ -94,7 +94,8 @@ def measure() -> Callable[..., Outcome]:
         protocol: str, dataset: Dataset, method: Any, run: int = 0, stage: str = "result", **changed: Any
     ) -> Outcome:
         how, row = PROTOCOLS[protocol], as_method(method)
-        settings = how.settings(dataset, **{"n_constraints": 200, "n_seeds": 100, **changed})
+        added = {name: changed.pop(name) for name in ("of", "folds", "tune_items") if name in changed}
+        settings = how.settings(dataset, **{"n_constraints": 200, "n_seeds": 100, **changed}) | added
         cell = Cell(protocol, dataset.name, row.name, run, settings, stage)
         return (how.measure if stage == "result" else how.validate)(cell, dataset, row, Draws())
 

@@ -287,5 +287,7 @@ def test_fewer_constraints_are_a_sample_of_those_of_classification(
 @pytest.mark.parametrize("y", [[0, 1, 0], [3] * 50])
 def test_a_data_set_must_have_something_to_tell_apart(y: list[int]) -> None:
     data = Dataset("tiny", np.zeros((len(y), 2)), np.array(y))
-    with pytest.raises(InvalidInputError, match=f"at least two classes. tiny has {len(y)} items of {len(set(y))} class"):
+    with pytest.raises(
+        InvalidInputError, match=f"at least two classes. tiny has {len(y)} items of {len(set(y))} class"
+    ):
         PROTOCOLS["classification"].check(data)

@@ -20,7 +20,7 @@ KINDS = ("triplets", "pairs")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 #: Labels with several of every class, and pairs of items that are not to be drawn: few enough to leave others.
-LABELS = st.lists(st.integers(0, 3), min_size=4, max_size=20).map(lambda y: np.array(y + [0, 0, 0, 1, 1, 1]))
+LABELS = st.lists(st.integers(0, 3), min_size=4, max_size=20).map(lambda y: np.array([*y, 0, 0, 0, 1, 1, 1]))
 NUMBERS = st.tuples(st.integers(1, 30), st.integers(0, 60)).map(lambda both: (both[0], sum(both)))
 
 
@@ -29,7 +29,9 @@ def requests(draw: st.DrawFn, some_excluded: bool = True) -> dict[str, Any]:
     y = draw(LABELS)
     exclude = None
     if some_excluded:
-        free = st.tuples(st.integers(0, len(y) - 7), st.integers(0, len(y) - 1)).filter(lambda pair: pair[0] != pair[1])
+        free = st.tuples(st.integers(0, len(y) - 7), st.integers(0, len(y) - 1)).filter(
+            lambda pair: pair[0] != pair[1]
+        )
         exclude = np.array(draw(st.lists(free, min_size=1, max_size=6)))
     n_seeds, n = draw(NUMBERS)
     return {"kind": draw(st.sampled_from(KINDS)), "y": y, "n": n, "n_seeds": n_seeds, "exclude": exclude}

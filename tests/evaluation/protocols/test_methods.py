@@ -80,7 +80,7 @@ def test_what_cannot_be_imported_is_said(importable: str, given: str) -> None:
 
 
 def test_what_is_imported_must_be_a_method(importable: str) -> None:
-    with pytest.raises(InvalidTypeError, match="must be a learner, a metric.*Got int instead"):
+    with pytest.raises(InvalidTypeError, match=r"must be a learner, a metric.*Got int instead"):
         as_method(f"{importable}:number")
 
 
@@ -97,7 +97,7 @@ def test_a_model_file_is_measured_as_it_is(tmp_path: Path, what: str) -> None:
 
 
 def test_an_unknown_name_is_told_those_there_are() -> None:
-    with pytest.raises(InvalidInputError, match="no method 'LMNN'.*OAHU, LEGO.*module:Name, or a model file"):
+    with pytest.raises(InvalidInputError, match=r"no method 'LMNN'.*OAHU, LEGO.*module:Name, or a model file"):
         as_method("LMNN")
 
 
@@ -110,7 +110,9 @@ def test_what_is_no_method_is_refused(given: Any) -> None:
 # -- objects ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("thing", [oahu.OAHU(), oahu.OAHU, oahu.CosineMetric(2)], ids=["learner", "class", "metric"])
+@pytest.mark.parametrize(
+    "thing", [oahu.OAHU(), oahu.OAHU, oahu.CosineMetric(2)], ids=["learner", "class", "metric"]
+)
 def test_a_row_can_be_named(thing: Any) -> None:
     assert as_method(("mine", thing)).name == "mine"
 
@@ -126,7 +128,9 @@ def test_the_rows_by_default_are_those_of_the_paper_and_its_related_work() -> No
     assert set(names) <= set(oahu.LEARNERS)
 
 
-@pytest.mark.parametrize("twice", [["OAHU", "oahu"], [oahu.OAHU(), oahu.OAHU(tau=0.2)], ["LEGO", ("LEGO", oahu.RDML())]])
+@pytest.mark.parametrize(
+    "twice", [["OAHU", "oahu"], [oahu.OAHU(), oahu.OAHU(tau=0.2)], ["LEGO", ("LEGO", oahu.RDML())]]
+)
 def test_two_rows_of_one_name_are_refused_with_the_way_out(twice: list[Any]) -> None:
     with pytest.raises(InvalidInputError, match=r"Two methods are named '(OAHU|LEGO)': pass \(name, learner\)"):
         as_methods(twice)
@@ -183,7 +187,9 @@ def test_learned_metrics_are_told_apart() -> None:
     assert learned(0) != learned(1)
 
 
-@pytest.mark.parametrize("given", [{"random_state": 3}, {"preprocessor": np.eye(3)}, {"n_constraints": 7}, {"tau": 0.1}])
+@pytest.mark.parametrize(
+    "given", [{"random_state": 3}, {"preprocessor": np.eye(3)}, {"n_constraints": 7}, {"tau": 0.1}]
+)
 def test_what_does_not_matter_is_not_described(given: dict[str, Any]) -> None:
     """A protocol sets the first three; and a default is a default also if it is said."""
     assert as_method(oahu.OAHU(**given)).described == as_method(oahu.OAHU()).described
@@ -194,7 +200,9 @@ def test_what_does_not_matter_is_not_described(given: dict[str, Any]) -> None:
 
 def test_candidates_are_every_combination_of_the_grid() -> None:
     method = Method("x", learner=oahu.SOML(), grid={"learning_rate": (0.1, 1.0), "sparsity": (0, 1e-4, 1e-2)})
-    expected = [{"learning_rate": rate, "sparsity": sparsity} for rate in (0.1, 1.0) for sparsity in (0, 1e-4, 1e-2)]
+    expected = [
+        {"learning_rate": rate, "sparsity": sparsity} for rate in (0.1, 1.0) for sparsity in (0, 1e-4, 1e-2)
+    ]
     assert method.candidates == expected
 
 

@@ -129,6 +129,19 @@ def test_what_is_learned_are_development_items(
     assert ((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).all()
 
 
+@pytest.mark.parametrize("scaling", ["range", "standard", "centred"])
+def test_test_items_do_not_influence_the_scaling(
+    numbered: Dataset, measure: Measure, told: Callable[[str], Method], scaling: str
+) -> None:
+    X = numbered.X.copy()
+    X[class_halves(numbered, 0, 0)[1]] *= 5
+    method = told("OASIS")
+    for data in (numbered, replace(numbered, X=X)):
+        measure("retrieval", data, method, scaling=scaling)
+    (one, _, _), (two, _, _) = type(method.learner).fed
+    np.testing.assert_array_equal(one.preprocessor, two.preprocessor)
+
+
 @pytest.mark.parametrize(("tune_items", "used"), [(1000, 75), (48, 48)])
 def test_folds_cut_up_development_items(
     numbered: Dataset, measure: Measure, told: Callable[[str], Method], tune_items: int, used: int
@@ -137,9 +150,7 @@ def test_folds_cut_up_development_items(
     method = told("OASIS")
     for fold in range(3):
         measure("retrieval", numbered, method, fold, "tuning", folds=3, tune_items=tune_items)
-    learned = Counter(
-        int(row) for learner, _, _ in type(method.learner).fed for row in learner.preprocessor[:, 0]
-    )
+    learned = Counter(int(row) for learner, _, _ in type(method.learner).fed for row in learner.preprocessor[:, 0])
     assert len(learned) == used
     assert set(learned.values()) == {2}
     assert set(learned) <= set(class_halves(numbered, 0, 0)[0].tolist())

@@ -31,7 +31,9 @@ def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
     found = [(cell.settings["vary"], cell.run, cell.settings["params"]) for cell in cells]
     expected = [("tau", run, {"tau": tau, "beta": 0.9}) for run in (0, 1) for tau in TAUS]
     expected += [
-        ("embedding_size", run, {"tau": 0.25, "beta": 0.9, "embedding_size": size}) for run in (0, 1) for size in SIZES
+        ("embedding_size", run, {"tau": 0.25, "beta": 0.9, "embedding_size": size})
+        for run in (0, 1)
+        for size in SIZES
     ]
     assert sorted(found, key=str) == sorted(expected, key=str)
     assert len({cell.id for cell in cells}) == 38
@@ -89,9 +91,7 @@ def test_regret_is_what_a_plain_recomputation_gives(
         losses = []
         for space in spaces:
             anchor, positive, negative = space.encode(triplet).astype(float)
-            losses.append(
-                loss_by_hand(math.dist(anchor, positive), math.dist(anchor, negative), tau)
-            )
+            losses.append(loss_by_hand(math.dist(anchor, positive), math.dist(anchor, negative), tau))
         hedge += sum(space.weight * loss for space, loss in zip(spaces, losses, strict=True))
         experts = [before + loss for before, loss in zip(experts, losses, strict=True)]
         regrets.append(hedge - min(experts))
@@ -107,7 +107,9 @@ def test_regret_is_what_a_plain_recomputation_gives(
     assert outcome.facts["n_experts"] == 3
 
 
-def test_the_bound_is_the_root_of_the_rounds_times_the_log_of_the_experts(digits: Dataset, measure: Measure) -> None:
+def test_the_bound_is_the_root_of_the_rounds_times_the_log_of_the_experts(
+    digits: Dataset, measure: Measure
+) -> None:
     learner = oahu.OAHU(n_layers=3, hidden_size=4, embedding_size=2)
     outcome = measure("regret", digits, learner, n_constraints=300, n_seeds=150)
     rounds, bound = (outcome.curves["regret"][name] for name in ("rounds", "bound"))

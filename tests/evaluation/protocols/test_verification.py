@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from oahu.evaluation import eer
 from oahu.evaluation.datasets import Dataset, Fold, Views
-from oahu.evaluation.protocols import PROTOCOLS, Method
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.verification import views_of
 from oahu.evaluation.records import Outcome
 from oahu.exceptions import InvalidInputError
@@ -124,6 +124,20 @@ def test_disjoint_people_leave_out_all_images_of_the_folds_people(
     assert sorted(kept) == [row for row in range(90) if faces.y[row] not in tested]
 
 
+@pytest.mark.parametrize("scaling", ["standard", "centred"])
+def test_disjoint_people_do_not_influence_the_scaling(
+    faces: Dataset, measure: Measure, told: Telling, scaling: str
+) -> None:
+    assert faces.views is not None
+    X = faces.X.copy()
+    X[np.isin(faces.y, faces.y[faces.views.folds[0].pairs])] *= 5
+    method = told("OASIS")
+    for data in (faces, replace(faces, X=X)):
+        measure("verification", data, method, people="disjoint", scaling=scaling)
+    (one, _, _), (two, _, _) = type(method.learner).fed
+    np.testing.assert_array_equal(one.preprocessor, two.preprocessor)
+
+
 def test_shared_people_leave_nothing_out(faces: Dataset, measure: Measure, told: Telling) -> None:
     method = told("OASIS")
     measure("verification", faces, method)
@@ -147,10 +161,11 @@ def test_a_fold_with_everybody_leaves_nothing_to_learn_from(digits: Dataset, mea
         measure("verification", with_all, "OASIS", people="disjoint")
 
 
-@pytest.mark.parametrize("run", [-1, 3])
-def test_there_are_as_many_runs_as_folds(faces: Dataset, measure: Measure, run: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"faces has 3 folds: there is no run {run}"):
-        measure("verification", faces, "Euclidean", run)
+@pytest.mark.parametrize(("runs", "measured"), [(2, 2), (3, 3), (10, 3)])
+def test_there_are_no_more_runs_than_folds(faces: Dataset, runs: int, measured: int) -> None:
+    protocol, method = PROTOCOLS["verification"], as_method("Euclidean")
+    cells = protocol.cells(faces, method, runs, protocol.settings(faces))
+    assert [cell.run for cell in cells] == list(range(measured))
 
 
 # -- scores ----------------------------------------------------------------------------------------------
@@ -203,7 +218,9 @@ def test_accuracy_is_that_of_the_threshold_which_is_best_for_the_other_folds(
     places = np.sort([*distances, *own])
     candidates = [0.0, *((places[:-1] + places[1:]) / 2), np.inf]
     right = [int(((distances < t) == same).sum()) for t in candidates]
-    best = {float(((own < t) == tested.same).mean()) for t, n in zip(candidates, right, strict=True) if n == max(right)}
+    best = {
+        float(((own < t) == tested.same).mean()) for t, n in zip(candidates, right, strict=True) if n == max(right)
+    }
     assert measure("verification", faces, "Euclidean", run).scores["accuracy"] in best
 
 
@@ -253,7 +270,8 @@ def test_the_curve_is_that_of_the_auc(faces: Dataset, measure: Measure, method: 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO"])
 def test_examples_are_right_and_wrong_as_said(faces: Dataset, measure: Measure, method: str) -> None:
     """Both metrics have one space: the probability says what the answer was."""
-    assert faces.views is not None and faces.keys is not None
+    assert faces.views is not None
+    assert faces.keys is not None
     fold = faces.views.folds[0]
     names = faces.keys[fold.pairs].tolist()
     outcome = measure("verification", faces, method)
@@ -274,7 +292,8 @@ def test_examples_are_the_answers_that_were_given_most_surely(faces: Dataset, me
 
     Nearly all pairs of the fold are alike: the median of their scores is nowhere near the threshold.
     """
-    assert faces.views is not None and faces.keys is not None
+    assert faces.views is not None
+    assert faces.keys is not None
     fold = faces.views.folds[0]
     some = np.append(np.flatnonzero(fold.same), np.flatnonzero(~fold.same)[0])
     mostly = Fold(fold.pairs[some], fold.same[some])
@@ -296,6 +315,10 @@ def test_a_data_set_must_have_pairs_or_enough_labels(faces: Dataset, digits: Dat
     check = PROTOCOLS["verification"].check
     check(faces)
     check(digits)
-    few = Dataset("few", digits.X[:95], digits.y[:95])
-    with pytest.raises(InvalidInputError, match="needs pairs to verify.*few has 95 items of 10 class"):
+    few = Dataset("few", digits.X[:95], np.arange(95) // 2)
+    with pytest.raises(InvalidInputError, match=r"needs pairs to verify.*few has 95 items of 48 class"):
         check(few)
+    assert faces.views is not None
+    one = replace(faces, views=Views(faces.views.development, faces.views.folds[:1]))
+    with pytest.raises(InvalidInputError, match=r"at least two folds of pairs\. faces has 1"):
+        check(one)

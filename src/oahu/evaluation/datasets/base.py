@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -97,6 +99,14 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells its contents from others of its name."""
+        parts = [self.X, self.y, self.is_train, self.keys]
+        if self.views is not None:
+            parts += [self.views.pairs, *(fold.same for fold in (*self.views.development, *self.views.folds))]
+        return str(joblib.hash(parts))[:16]
 
     @property
     def n_features(self) -> int:

@@ -10,7 +10,9 @@ from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.protocols.draws import Draws
 from oahu.evaluation.protocols.learning import Clock, Learned
 from oahu.evaluation.protocols.methods import Method
+from oahu.evaluation.protocols.scaling import SCALINGS
 from oahu.evaluation.records import Cell, Outcome
+from oahu.exceptions import InvalidInputError
 from oahu.version import __version__
 
 __all__ = ["Protocol"]
@@ -32,6 +34,8 @@ class Protocol(ABC):
         How often it is repeated unless somebody says otherwise.
     defaults : mapping
         The settings of a cell that is not tuned, beside the data set's scaling.
+    choices : mapping
+        The settings that are one of a few.
     """
 
     name: ClassVar[str]
@@ -40,18 +44,30 @@ class Protocol(ABC):
     tunable: ClassVar[bool] = True
     runs: ClassVar[int] = 10
     defaults: ClassVar[Mapping[str, Any]] = {}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}
 
     def settings(self, dataset: Dataset, **changed: Any) -> dict[str, Any]:
         """All settings of a cell, some of them changed."""
         common = {
             "version": __version__,
+            "data": dataset.digest,
             "seed": 0,
             "scaling": dataset.scaling,
             "pca": None,
             "params": {},
             "tuned": False,
         }
-        return {**common, **self.defaults, **changed}
+        known = {**common, **self.defaults}
+        for name, value in changed.items():
+            if name not in known:
+                raise InvalidInputError(
+                    f"There is no setting {name!r} of {self.name}. There are {', '.join(known)}."
+                )
+            if value not in self.choices.get(name, (value,)):
+                raise InvalidInputError(
+                    f"The setting {name!r} must be one of {', '.join(self.choices[name])}. Got {value!r} instead."
+                )
+        return {**known, **changed}
 
     def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
         """What is measured of a method: a cell for every run."""

@@ -33,13 +33,17 @@ class Stream:
         Triplets or pairs of rows.
     same : ndarray of shape (n,), optional
         For pairs, +1 where they are alike, and -1.
-    n_followed : int
-        How many of them follow from the others by transitive closure.
+    followed : ndarray of shape (n,)
+        Which of them follow from the others by transitive closure.
     """
 
     rows: NDArray[np.intp]
     same: NDArray[np.int64] | None
-    n_followed: int
+    followed: NDArray[np.bool_]
+
+    @property
+    def n_followed(self) -> int:
+        return int(self.followed.sum())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,7 +51,7 @@ class Stream:
     def sample(self, n: int, rng: np.random.Generator) -> Stream:
         """So many of them, drawn uniformly, in the order that they have."""
         kept = np.sort(rng.choice(len(self), n, replace=False))
-        return Stream(self.rows[kept], None if self.same is None else self.same[kept], self.n_followed)
+        return Stream(self.rows[kept], None if self.same is None else self.same[kept], self.followed[kept])
 
 
 def draw(
@@ -64,6 +68,7 @@ def draw(
     labels as the seeds were, and stands behind. A constraint in which two items form a pair of ``exclude`` is drawn
     again; one that follows is replaced by another that does.
     """
+    exclude = None if exclude is None or not len(exclude) else exclude
     seeds = _seeds(kind, y, n_seeds, rng, exclude)
     n_more = n - n_seeds
     spare = 0 if exclude is None else n_more // 5
@@ -73,13 +78,14 @@ def draw(
     surplus = int((followed & kept).sum()) - n_more
     if surplus > 0:
         kept[rng.choice(np.flatnonzero(followed & kept), surplus, replace=False)] = False
-    n_followed, columns = int((followed & kept).sum()), columns[kept]
+    followed, columns = followed[kept], columns[kept]
     if len(columns) < n:
         more = _columns(_seeds(kind, y, n - len(columns), rng, exclude))
         columns = np.concatenate([columns, more])
+        followed = np.append(followed, np.zeros(len(more), bool))
     if kind == "triplets":
-        return Stream(columns, None, n_followed)
-    return Stream(columns[:, :2], columns[:, 2].astype(np.int64), n_followed)
+        return Stream(columns, None, followed)
+    return Stream(columns[:, :2], columns[:, 2].astype(np.int64), followed)
 
 
 class Draws:
@@ -107,19 +113,19 @@ class Draws:
         path = None if self.folder is None else self.folder / f"{_digest(kind, y, n, n_seeds, words, exclude)}.npz"
         if path is not None and path.is_file():
             with np.load(path) as kept:
-                return Stream(kept["rows"], kept.get("same"), int(kept["n_followed"]))
+                return Stream(kept["rows"], kept.get("same"), kept["followed"])
         stream = draw(kind, y, n, n_seeds, generator_for(*words, kind), exclude)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_name(f".{os.getpid()}-{path.name}")
             labels: Any = {} if stream.same is None else {"same": stream.same}
-            np.savez(part, rows=stream.rows, n_followed=stream.n_followed, **labels)
+            np.savez(part, rows=stream.rows, followed=stream.followed, **labels)
             part.replace(path)
         return stream
 
 
 def _digest(kind: str, y: NDArray[Any], n: int, n_seeds: int, words: Any, exclude: Any) -> str:
-    digest = hashlib.sha256(json.dumps([kind, n, n_seeds, list(map(str, words)), y.dtype.str]).encode())
+    digest = hashlib.sha256(json.dumps([kind, n, n_seeds, list(map(str, words)), y.dtype.str, len(y)]).encode())
     digest.update(np.ascontiguousarray(y).tobytes())
     digest.update(b"" if exclude is None else np.ascontiguousarray(exclude).tobytes())
     return digest.hexdigest()[:32]

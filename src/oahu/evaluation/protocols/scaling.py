@@ -65,7 +65,8 @@ class _Scaled:
             mean, deviation = _moments(development)
             self.shift = mean.astype(np.float32)
             if scaling == "standard":
-                self.factor = (1 / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+                rounding = len(development) * np.finfo(np.float64).eps * np.abs(mean)
+                self.factor = (1 / np.where(deviation > rounding, deviation, 1.0)).astype(np.float32)
 
     def __call__(self, items: NDArray[Any]) -> Rows:
         scaled: Rows = np.subtract(items, self.shift, dtype=np.float32)
@@ -84,7 +85,9 @@ class _Projected:
         scatter = np.zeros((len(self.mean), len(self.mean)))
         for block in _blocks(development):
             scatter += (block - self.mean).T @ (block - self.mean)
-        _, directions = np.linalg.eigh(scatter)
+        variances, directions = np.linalg.eigh(scatter)
+        rounding = len(development) * np.finfo(np.float64).eps * variances[-1]
+        directions[:, variances <= rounding] = 0  # nothing varies there but rounding: not to be blown up
         self.basis = np.ascontiguousarray(directions[:, ::-1][:, :n_components])
 
     def __call__(self, items: NDArray[Any]) -> Rows:

@@ -69,8 +69,8 @@ class Regret(Classification):
         with clock("inputs"):
             items = fit_inputs(dataset.X[development], settings["scaling"], settings["pca"])(dataset.X[development])
         with clock("constraints"):
-            n, n_seeds = settings["n_constraints"], settings["n_seeds"]
-            stream = draws.get("triplets", dataset.y[development], n, n_seeds, words)
+            n = settings["n_constraints"]
+            stream = draws.get("triplets", dataset.y[development], n, min(settings["n_seeds"], n), words)
         learner = method.build(settings["params"], generator_for(*words, "learner", method.name))
         with clock("learning"):
             losses, weights = _each_round(learner, items[stream.rows])

@@ -17,7 +17,6 @@ from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.protocols.base import Protocol
 from oahu.evaluation.protocols.methods import Method
 from oahu.evaluation.records import Cell, Outcome
-from oahu.exceptions import InvalidInputError
 
 __all__ = ["TUNED_SCALINGS", "Candidate", "race"]
 
@@ -39,7 +38,7 @@ def race(
     run: Run,
     scalings: Sequence[str] = TUNED_SCALINGS,
 ) -> dict[str, Candidate]:
-    """The best scaling and parameters of each method, by its name.
+    """The best scaling and parameters of each method, by its name; a method that failed with all has none.
 
     Parameters
     ----------
@@ -49,27 +48,30 @@ def race(
         Measures cells.
     """
     n_folds = settings["folds"]
-    left = {method.name: _candidates(method, scalings) for method in methods}
-    scores: dict[str, dict[int, list[float]]] = {name: {} for name in left}
-    failed: dict[str, str] = {}
-    for first, last in _rounds(n_folds):
+    every = {method.name: _candidates(method, scalings) for method in methods}
+    left = {name: list(candidates) for name, candidates in every.items()}
+    scores: dict[str, dict[int, list[float]]] = {name: {} for name in every}
+
+    def measure(wanted: Sequence[tuple[Method, int, int]]) -> None:
         cells = [
-            (method, i, _cell(protocol, dataset, method, candidate, fold, settings))
-            for fold in range(first, last)
-            for method in methods
-            for i, candidate in left[method.name].items()
+            _cell(protocol, dataset, method, every[method.name][i], fold, settings) for method, i, fold in wanted
         ]
-        for (method, i, _), outcome in zip(cells, run([cell for *_, cell in cells]), strict=True):
+        for (method, i, _), outcome in zip(wanted, run(cells) if cells else (), strict=True):
             value = float("nan") if outcome.error is not None else outcome.scores[protocol.score]
-            failed.update({method.name: outcome.error} if outcome.error is not None else {})
             scores[method.name].setdefault(i, []).append(value if protocol.higher else -value)
-        for name, candidates in left.items():
-            kept = max(_FEWEST, ceil(len(candidates) / _KEPT)) if last < n_folds else 1
-            ranked = sorted(candidates, key=lambda i: -_mean(scores[name][i]))
-            left[name] = {i: candidates[i] for i in ranked[:kept] if np.isfinite(_mean(scores[name][i]))}
-            if not left[name]:
-                raise InvalidInputError(f"{name} could not be tuned, all its candidates failed: {failed[name]}")
-    return {name: next(iter(candidates.values())) for name, candidates in left.items()}
+
+    for first, last in _rounds(n_folds):
+        folds = range(first, last)
+        measure([(method, i, fold) for fold in folds for method in methods for i in left[method.name]])
+        for method in methods:
+            name = method.name
+            if not any(_is_there(scores[name][i]) for i in left[name]):  # those that went out before come back
+                left[name] = [i for i in every[name] if _is_there(scores[name][i])]
+                measure([(method, i, fold) for i in left[name] for fold in range(len(scores[name][i]), last)])
+            kept = max(_FEWEST, ceil(len(left[name]) / _KEPT)) if last < n_folds else 1
+            ranked = sorted(left[name], key=lambda i: -_mean(scores[name][i]))
+            left[name] = [i for i in ranked[:kept] if _is_there(scores[name][i])]
+    return {name: every[name][ranked[0]] for name, ranked in left.items() if ranked}
 
 
 def _candidates(method: Method, scalings: Sequence[str]) -> dict[int, Candidate]:
@@ -101,5 +103,8 @@ def _cell(
 
 def _mean(scores: Sequence[float]) -> float:
     """Minus infinity if any of them is missing."""
-    mean = float(np.mean(scores))
-    return mean if np.isfinite(mean) else -np.inf
+    return float(np.mean(scores)) if _is_there(scores) else -np.inf
+
+
+def _is_there(scores: Sequence[float]) -> bool:
+    return bool(np.isfinite(scores).all())

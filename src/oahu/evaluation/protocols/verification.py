@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -38,21 +38,30 @@ class Verification(Protocol):
     score = "auc"
     higher = True
     runs = 10
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {**Protocol.choices, "people": ("shared", "disjoint")}
     defaults: ClassVar[Mapping[str, Any]] = {"n_constraints": 10_000, "n_seeds": 5_000, "people": "shared"}
 
     def check(self, dataset: Dataset) -> None:
-        if dataset.views is None and (len(dataset) < 12 * 8 or dataset.n_classes < 2):
+        try:
+            n_folds = len(views_of(dataset).folds)
+        except InvalidInputError as error:
             raise InvalidInputError(
-                f"Verification needs pairs to verify, such as lfw has, or enough labelled items to draw them from. "
-                f"{dataset.name} has {len(dataset)} items of {dataset.n_classes} class(es)."
+                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw them from. "
+                f"{dataset.name} has {len(dataset)} items of {dataset.n_classes} class(es): {error}"
+            ) from error
+        if n_folds < 2:
+            raise InvalidInputError(
+                f"Verification needs at least two folds of pairs. {dataset.name} has {n_folds}."
             )
+
+    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
+        """One for each fold, as far as there are folds."""
+        return super().cells(dataset, method, min(runs, len(views_of(dataset).folds)), settings)
 
     def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
         views = views_of(dataset)
-        if not 0 <= cell.run < len(views.folds):
-            raise InvalidInputError(f"{dataset.name} has {len(views.folds)} folds: there is no run {cell.run}.")
         clock, tested = Clock(), views.folds[cell.run]
-        others = _joined([fold for fold in views.folds if fold is not tested])
+        others = _joined(views.folds[: cell.run] + views.folds[cell.run + 1 :])
         kept = np.arange(len(dataset))
         if cell.settings["people"] == "disjoint":
             kept = np.flatnonzero(~np.isin(dataset.y, np.unique(dataset.y[tested.pairs])))
@@ -68,7 +77,9 @@ class Verification(Protocol):
             found = comparator.compare_all(tested.pairs)
         right = (found.answers == "yes") == tested.same
         scores = {"auc": roc.auc, "eer": roc.eer, "accuracy": float(right.mean())}
-        examples = _examples(dataset, tested, right, found.probabilities, found.scores)
+        diameter = learned.metric.diameter
+        middle = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
+        examples = _examples(dataset, tested, right, found.probabilities, np.abs(found.scores - middle))
         return outcome(cell, learned, clock, scores, roc=_curve(roc), examples=examples)
 
     def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
@@ -127,12 +138,11 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
     return {"far": far.round(4).tolist(), "tar": np.interp(far, roc.far[order], roc.tar[order]).round(5).tolist()}
 
 
-def _examples(dataset: Dataset, fold: Fold, right: Any, probabilities: Any, scores: Any) -> dict[str, Any]:
+def _examples(dataset: Dataset, fold: Fold, right: Any, probabilities: Any, margins: Any) -> dict[str, Any]:
     """The right and the wrong answers that were given most surely."""
     if dataset.keys is None:
         return {}
-    middle = np.median(scores)
-    sure = np.argsort(-np.abs(scores - middle), kind="stable")
+    sure = np.argsort(-margins, kind="stable")
     names = dataset.keys[fold.pairs]
     shown: dict[str, Any] = {"right": [], "wrong": []}
     for kind, wanted in (("right", True), ("wrong", False)):
