@@ -330,7 +330,11 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small, on the bundled digits: under a minute.")] = False,
     constraints: Annotated[
         int | None,
-        typer.Option(min=2, help="Constraints to learn, half of them seeds.", show_default="the paper's"),
+        typer.Option(min=2, help="How many constraints are learned.", show_default="the paper's"),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many of them are drawn; the others follow from these.", show_default="half"),
     ] = None,
     scaling: Annotated[
         str | None,
@@ -359,6 +363,8 @@ def bench(
     given = {"seed": seed, "pca": pca, "k": k, "queries": queries, "people": people.value}
     if constraints is not None:
         given |= {"n_constraints": constraints, "n_seeds": constraints // 2}
+    if seeds is not None:
+        given["n_seeds"] = seeds
     scalings = tuple((scaling or "").split(",")) if scaling else ()
     if scalings and not tune:
         given["scaling"] = scaling

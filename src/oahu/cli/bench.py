@@ -66,7 +66,7 @@ def run(console: Console, errors: Console, order: Order) -> bool:
     with errors.status("Writing the report ..."):
         path = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
     _show(console, record, path)
-    return not record.failures
+    return all(failure.cell.stage == "tuning" for failure in record.failures)
 
 
 def _methods(order: Order) -> list[Method]:
@@ -153,8 +153,10 @@ def _show(console: Console, record: Record, path: Path) -> None:
     )
     console.print(f"\n{len(record.outcomes):,} cells in {_clock(record.seconds)}: {parts}.", highlight=False)
     for failure in record.failures:
-        where = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}"
-        console.print(Text.assemble(("failed: ", "red"), f"{where}: {failure.error}"), soft_wrap=True)
+        where, what = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}", "failed: "
+        if failure.cell.stage == "tuning":  # the candidate is out; others were left
+            where, what = f"{where}, with {_told(failure.cell.settings['params'])}", "failed in tuning: "
+        console.print(Text.assemble((what, "red"), f"{where}: {failure.error}"), soft_wrap=True)
     console.print(f"The report: {path}", soft_wrap=True, highlight=False, markup=False)
 
 
