@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search clean
+.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -42,6 +42,9 @@ bench-stream: $(VENV)/.dev ## a million lines through oahu train, stopped and re
 
 bench-search: $(VENV)/.bench ## search against faiss, scikit-learn and plain products
 	@$(BIN)/python benchmarks/search.py
+
+bench-recipe: $(VENV)/.plots ## what OAHU's error depends on, on Fashion-MNIST (oahu datasets get fashion-mnist)
+	@$(BIN)/python benchmarks/recipe.py
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -60,7 +60,9 @@ def test_the_tasks_example_finds_digits_that_are_alike(capsys: pytest.CaptureFix
     assert names["retriever"].metric.version == 5_100
 
 
-@pytest.mark.parametrize(("page", "count"), [("streams.md", 2), ("guides/tasks.md", 8)])
+@pytest.mark.parametrize(
+    ("page", "count"), [("streams.md", 2), ("guides/tasks.md", 8), ("guides/evaluation.md", 1)]
+)
 def test_a_page_runs_from_top_to_bottom(
     page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,23 @@ def test_the_commands_on_the_tasks_page_work(tmp_path: Path, monkeypatch: pytest
     for line in shell.splitlines():
         assert CliRunner().invoke(app, line.split()[1:], catch_exceptions=False).exit_code == 0
     assert (tmp_path / "like-12.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_command_of_the_evaluation_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those on data that is not here are understood up to that."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path / "sets"))
+    shell = "".join(blocks(ROOT / "docs" / "guides" / "evaluation.md", "bash"))
+    lines = [line.partition("#")[0].split()[1:] for line in shell.splitlines()]
+    assert len(lines) == 9
+    for words in lines:
+        if "--dataset" in words:
+            result = CliRunner().invoke(app, words)
+            assert result.exit_code == 1
+            assert words[words.index("--dataset") + 1] in result.output
+        elif "get" not in words:
+            assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    assert (tmp_path / "bench-output" / "report.html").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
