@@ -25,6 +25,8 @@ def show(console: Console, as_json: bool) -> None:
         print_json({"home": home, "datasets": [_described(source(name), home) for name in DATASETS]})
         return
     listed = table("name", ">items x features", ">classes", "task", "licence", "here")
+    for column in listed.columns:
+        column.no_wrap = column.header != "licence"
     for name in DATASETS:
         entry = source(name)
         here = _here(entry, home)
