@@ -89,17 +89,23 @@ def test_every_set_is_listed(home: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
-        ("fashion-mnist", ["70,000 x 784", "10", "classification", "MIT", "get"]),
-        ("cars196", ["16,185 x yours", "196", "retrieval", "put cars196-features.npz"]),
-        ("lfw-soft", ["12,949 x 40", "verification", "put lfw/lfw_facer40.npz"]),
+        ("fashion-mnist", ["70,000 x 784", "10", "classify", "MIT", "get"]),
+        ("cars196", ["16,185 x yours", "196", "retrieve", "put"]),
+        ("lfw-soft", ["12,949 x 40", "verify", "put"]),
         ("digits", ["1,797 x 64", "CC BY 4.0", "yes"]),
-        ("any", ["-", "yours", "give a path"]),
+        ("any", ["-", "yours", "path"]),
     ],
 )
 def test_a_row_says_size_terms_and_whether_it_is_here(home: Path, name: str, facts: list[str]) -> None:
     shown = row(run().output, name)
     assert all(fact in shown for fact in facts)
     assert shown.rstrip().endswith(facts[-1])
+
+
+def test_what_is_to_be_put_there_is_named(home: Path) -> None:
+    told = " ".join(run().output.split())
+    assert "cars196 Put cars196-features.npz there." in told
+    assert "lfw-soft Put lfw/lfw_facer40.npz there." in told
 
 
 def test_what_is_here_is_told(home: Path) -> None:

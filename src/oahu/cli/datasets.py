@@ -17,6 +17,8 @@ from oahu.evaluation.datasets.cache import Progress
 
 __all__ = ["get", "show"]
 
+_TASKS = {"classification": "classify", "verification": "verify", "retrieval": "retrieve"}
+
 
 def show(console: Console, as_json: bool) -> None:
     """List all data sets, and whether they are here."""
@@ -26,7 +28,7 @@ def show(console: Console, as_json: bool) -> None:
         return
     listed = table("name", ">items x features", ">classes", "task", "licence", "here")
     for column in listed.columns:
-        column.no_wrap = column.header != "licence"
+        column.no_wrap = True
     for name in DATASETS:
         entry = source(name)
         here = _here(entry, home)
@@ -34,7 +36,7 @@ def show(console: Console, as_json: bool) -> None:
             cell(name, "bold"),
             cell(_size(entry)),
             cell(_count(entry.n_classes)),
-            cell(entry.task),
+            cell(_TASKS[entry.task]),
             cell(entry.licence),
             cell(here, "green" if here == "yes" else ""),
         )
@@ -82,11 +84,10 @@ def _bars(console: Console) -> Iterator[Progress]:
 def _here(entry: Source, home: Path) -> str:
     """yes, or what to do."""
     if not entry.forms:
-        return "give a path"
+        return "path"
     if entry.here(home):
         return "yes"
-    to_put = entry.to_put(home)
-    return f"put {', '.join(to_put)}" if to_put else "get"
+    return "put" if entry.to_put(home) else "get"
 
 
 def _size(entry: Source) -> str:
@@ -100,9 +101,15 @@ def _count(n: int | None) -> str:
 
 
 def _facts(home: Path) -> dict[str, str | None]:
-    notes: dict[str, str | None] = {name: source(name).note or None for name in DATASETS}
-    way = "`oahu datasets get NAME` downloads it into the folder; put: the file goes there, by your hands"
+    notes: dict[str, str | None] = {name: _note(source(name), home) for name in DATASETS}
+    way = "`oahu datasets get NAME` downloads it into the folder; put: a file goes there by your hands"
     return {"folder": str(home), "get": way, **notes}
+
+
+def _note(entry: Source, home: Path) -> str | None:
+    """What to put where, and what else to know."""
+    put = [f"Put {' and '.join(entry.to_put(home))} there."] if entry.to_put(home) else []
+    return " ".join([*put, *([entry.note] if entry.note else [])]) or None
 
 
 def _described(entry: Source, home: Path) -> dict[str, Any]:
