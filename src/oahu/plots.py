@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["accuracy_over_time", "as_images", "contact_sheet", "embeddings"]
-__all__ += ["end_labels", "figure", "pair_sheet", "roc_curve", "save", "weights_over_time"]
+__all__ += ["end_labels", "figure", "pair_sheet", "read_image", "roc_curve", "save", "weights_over_time"]
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +64,15 @@ def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
         drawn.savefig(png, facecolor="white")
         drawn.savefig(svg, facecolor="white", metadata={"Date": None})
     return png, svg
+
+
+def read_image(path: Path) -> Floats:
+    """An image file, (h, w) or (h, w, 3), with numbers from 0 to 1."""
+    from matplotlib.image import imread
+
+    values = np.asarray(imread(path))
+    scaled: Floats = values / 255.0 if values.dtype == np.uint8 else values.astype(np.float64)
+    return scaled[..., :3] if scaled.ndim == 3 else scaled
 
 
 def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles: Sequence[dict[str, Any]]) -> None:

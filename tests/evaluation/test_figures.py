@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.image import imsave
 
 from oahu import plots
 from oahu.evaluation import figures
@@ -236,6 +237,25 @@ def test_pairs_are_shown_with_their_probability(drawn: Callable[..., Drawn], key
         shown[0], np.arange(4).reshape(2, 2) / 15, atol=1e-6
     )  # scaled over all that is shown
     assert [text.get_text() for text in ax.texts] == ["same, P = 0.88", "different, P = 0.88"]
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_pictures_of_features_are_read_by_their_keys(
+    drawn: Callable[..., Drawn], tmp_path: Path, suffix: str
+) -> None:
+    """Files at any depth; a colour picture and a grey one."""
+    keys = np.array(["Ann_0001", "Bob_0001", "Bob_0002"])
+    (tmp_path / "Ann").mkdir()
+    imsave(tmp_path / "Ann" / f"Ann_0001.{suffix}", np.full((4, 6, 3), 0.5))
+    imsave(tmp_path / f"Bob_0002.{suffix}", np.ones((4, 6, 3)))
+    (tmp_path / "Bob_0001.txt").write_text("no picture")
+    data = Dataset("lfw", np.zeros((3, 2)), np.array(["Ann", "Bob", "Bob"]), keys=keys, pictures=tmp_path)
+    (ax,) = drawn(only("verification", pairs("Ann_0001", "Bob_0002")), data)["examples"].axes
+    shown = [image.get_array() for image in ax.images]
+    assert [image.shape for image in shown[:2]] == [(4, 6, 3)] * 2
+    assert np.mean(shown[0]) == pytest.approx(0.5, abs=0.01)
+    assert np.mean(shown[1]) == 1
+    assert "examples" not in drawn(only("verification", pairs("Ann_0001", "Bob_0001")), data)
 
 
 def test_queries_are_shown_with_what_they_found(drawn: Callable[..., Drawn]) -> None:

@@ -40,6 +40,7 @@ _PARTS: Final = (
     ("learning", "#30298f", ""),
     ("evaluation", "#e3c98f", "///"),
 )
+_PICTURES: Final = (".jpg", ".jpeg", ".png")
 _MOST = 400  # points of a line: more cannot be seen
 
 
@@ -467,11 +468,16 @@ def _bare(look: dict[str, Any]) -> dict[str, Any]:
 
 def images_of(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, Floats]:
     """The images of items, by the keys or the row numbers that they are asked by; none if there are no images."""
-    rows = {} if dataset is None or dataset.image_shape is None else _rows(dataset, names)
+    rows = {} if dataset is None else _rows(dataset, names)
     if dataset is None or not rows:
         return {}
-    pictures = plots.as_images(dataset.X[list(rows.values())], dataset.image_shape)
-    return dict(zip(rows, pictures, strict=True))
+    if dataset.image_shape is not None:
+        return dict(zip(rows, plots.as_images(dataset.X[list(rows.values())], dataset.image_shape), strict=True))
+    if dataset.pictures is None or dataset.keys is None:
+        return {}
+    files = {path.stem: path for path in sorted(dataset.pictures.rglob("*")) if path.suffix.lower() in _PICTURES}
+    wanted = {name: str(dataset.keys[row]) for name, row in rows.items()}
+    return {name: plots.read_image(files[key]) for name, key in wanted.items() if key in files}
 
 
 def _rows(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:

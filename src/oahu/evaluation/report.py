@@ -159,8 +159,8 @@ def _no_sheet(group: Group) -> str:
     if not (group.ours and group.ours.curves("examples")):
         return "There is no sheet of right and wrong examples: OAHU kept none."
     return (
-        f"There is no sheet of right and wrong examples: it needs the images of {group.dataset}, a data set with "
-        "pixels as features and an image shape."
+        f"There is no sheet of right and wrong examples: it needs the images of {group.dataset}: pixels as "
+        "features, or image files by the items' names (for LFW in the folder lfw/images of the data sets)."
     )
 
 

@@ -304,8 +304,12 @@ def test_examples_are_the_answers_that_were_given_most_surely(faces: Dataset, me
     assert sorted(chosen) == sorted(distances[mostly.same])[:4]
 
 
-def test_without_names_there_are_no_examples(faces: Dataset, measure: Measure) -> None:
-    assert measure("verification", replace(faces, keys=None), "Euclidean").curves["examples"] == {}
+def test_without_names_examples_are_rows(faces: Dataset, measure: Measure) -> None:
+    told = measure("verification", faces, "Euclidean").curves["examples"]
+    nameless = measure("verification", replace(faces, keys=None), "Euclidean").curves["examples"]
+    for kind in ("right", "wrong"):
+        for one, other in zip(told[kind], nameless[kind], strict=True):
+            assert {**other, "a": faces.keys[other["a"]], "b": faces.keys[other["b"]]} == one
 
 
 # -- what cannot be measured -----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -79,6 +80,8 @@ class Dataset:
         The items' names.
     views : Views, optional
         The official pairs to verify.
+    pictures : Path, optional
+        A folder of image files, each named by its item's key, for features that are no pixels.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
     keys: NDArray[np.str_] | None = None
     views: Views | None = None
+    pictures: Path | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:

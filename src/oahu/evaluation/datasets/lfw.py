@@ -34,7 +34,9 @@ _LEAST: Final = 2.0**-12  # half of the step of half precision below 1: a probab
 def _read(home: Path) -> Dataset:
     plain = home / _ATTRIBUTES
     X, keys, persons = _attributes(plain if plain.is_file() else home / _PACKED)
-    return Dataset("lfw", X, persons, scaling="standard", keys=keys, views=_views(home, keys))
+    return Dataset(
+        "lfw", X, persons, scaling="standard", keys=keys, views=_views(home, keys), pictures=_pictures(home)
+    )
 
 
 def _read_soft(home: Path) -> Dataset:
@@ -51,7 +53,20 @@ def _read_soft(home: Path) -> Dataset:
     clipped = np.clip(X.astype(np.float64), _LEAST, 1 - _LEAST)
     logits = (np.log(clipped) - np.log1p(-clipped)).astype(np.float32)
     persons = np.array([key.rpartition("_")[0] for key in keys.tolist()])
-    return Dataset("lfw-soft", logits, persons, scaling="standard", keys=keys, views=_views(home, keys))
+    return Dataset(
+        "lfw-soft",
+        logits,
+        persons,
+        scaling="standard",
+        keys=keys,
+        views=_views(home, keys),
+        pictures=_pictures(home),
+    )
+
+
+def _pictures(home: Path) -> Path | None:
+    folder = home / "lfw" / "images"
+    return folder if folder.is_dir() else None
 
 
 # -- attributes ------------------------------------------------------------------------------------------

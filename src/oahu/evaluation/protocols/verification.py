@@ -139,17 +139,15 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
 
 
 def _examples(dataset: Dataset, fold: Fold, right: Any, probabilities: Any, margins: Any) -> dict[str, Any]:
-    """The right and the wrong answers that were given most surely."""
-    if dataset.keys is None:
-        return {}
+    """The right and the wrong answers that were given most surely, by the items' keys or rows."""
     sure = np.argsort(-margins, kind="stable")
-    names = dataset.keys[fold.pairs]
+    names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
     shown: dict[str, Any] = {"right": [], "wrong": []}
     for kind, wanted in (("right", True), ("wrong", False)):
         for same in (True, False):
             chosen = [i for i in sure if right[i] == wanted and fold.same[i] == same][:_SHOWN]
             shown[kind] += [
-                {"a": str(names[i, 0]), "b": str(names[i, 1]), "same": same, "probability": float(probabilities[i])}
+                {"a": names[i][0], "b": names[i][1], "same": same, "probability": float(probabilities[i])}
                 for i in chosen
             ]
     return shown
