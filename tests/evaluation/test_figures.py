@@ -206,10 +206,10 @@ def test_regret_stands_beside_its_bound(drawn: Callable[..., Drawn]) -> None:
 
 def test_time_is_stacked(drawn: Callable[..., Drawn]) -> None:
     runs = [
-        outcome("OAHU", r, "regret", {}, seconds={"constraints": 1.0, "learning": r, "evaluation": 3.0})
+        outcome("OAHU", r, "classification", {}, seconds={"constraints": 1.0, "learning": r, "evaluation": 3.0})
         for r in (1, 3)
     ]
-    (ax,) = drawn(only("regret", *runs))["time"].axes
+    (ax,) = drawn(only("classification", *runs))["time"].axes
     assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0.0, 1.0), (1.0, 2.0), (3.0, 3.0)]
 
 

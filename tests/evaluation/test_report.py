@@ -130,7 +130,7 @@ def test_it_needs_nothing_from_elsewhere(page: Page, path: Path) -> None:
 
 def test_figures_are_inside_and_described(page: Page, path: Path) -> None:
     images = page.all("img")
-    assert len(images) == len(list((path.parent / "figures").glob("*.svg"))) == 15
+    assert len(images) == len(list((path.parent / "figures").glob("*.svg"))) == 12
     assert all(attrs["alt"] for attrs in images)
     assert b"<svg" in b64decode(str(images[0]["src"]).partition(",")[2])
 

@@ -76,15 +76,15 @@ def draw_all(record: Record, folder: Path, datasets: Mapping[str, Dataset] | Non
 def draw_group(group: Group, folder: Path, dataset: Dataset | None = None) -> list[Drawing]:
     """The figures of one group."""
     kinds: dict[str, list[_Kind]] = {
-        "classification": [("errors", _errors), ("weights", _weights)],
-        "constraints": [("constraints", _constraints), ("weights", _weights)],
-        "verification": [("roc", _roc), ("auc", _auc), ("weights", _weights)],
-        "retrieval": [("recall", _recall), ("weights", _weights)],
+        "classification": [("errors", _errors), ("weights", _weights), ("time", _time)],
+        "constraints": [("constraints", _constraints)],
+        "verification": [("roc", _roc), ("auc", _auc), ("weights", _weights), ("time", _time)],
+        "retrieval": [("recall", _recall), ("weights", _weights), ("time", _time)],
         "sensitivity": [("sensitivity", _sensitivity)],
         "regret": [("regret", _regret)],
     }
     drawn = []
-    for name, draw in [*kinds[group.protocol], ("time", _time)]:
+    for name, draw in kinds[group.protocol]:
         if made := draw(group):
             drawn.append(_save(group, name, made, folder))
     for name, sheet, caption in _sheets(group, dataset):

@@ -132,7 +132,8 @@ def _summary(record: Record, problem: str | None, paired: bool) -> str:
 def _protocol(record: Record, protocol: str, drawn: list[figures.Drawing], paired: bool) -> str:
     parts = [f'<section id="{protocol}">\n<h2>{_TITLES[protocol]}</h2>\n<p>{escape(_INTRO[protocol])}</p>\n']
     if protocol in ("classification", "verification", "retrieval"):
-        parts += [table.to_html() for table in tables.win_tie_loss(record, protocol, paired)]
+        counted = tables.win_tie_loss(record, protocol, paired)
+        parts += [table.to_html() for table in counted if len(table.header) > 3]  # over several data sets
     for group in groups(record, protocol):
         parts.append(_group(group, [drawing for drawing in drawn if drawing.group == group.slug], paired))
     parts.append(_folded("Where the time went", tables.time(record, protocol)))
