@@ -43,8 +43,9 @@ bench-stream: $(VENV)/.dev ## a million lines through oahu train, stopped and re
 bench-search: $(VENV)/.bench ## search against faiss, scikit-learn and plain products
 	@$(BIN)/python benchmarks/search.py
 
-bench-recipe: $(VENV)/.plots ## what OAHU's error depends on, on Fashion-MNIST (oahu datasets get fashion-mnist)
+bench-recipe: $(VENV)/.dev ## what OAHU's error depends on, on Fashion-MNIST (oahu datasets get fashion-mnist)
 	@$(BIN)/python benchmarks/recipe.py
+	@$(BIN)/python benchmarks/minibatch.py
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
