@@ -2,7 +2,7 @@
 
     python benchmarks/minibatch.py [--dataset fashion-mnist] [--runs 3] [--queries 5000]
 
-Splits, triplets and inputs are those of `oahu bench classification`. This is no online learning: each triplet is seen
+Splits, triplets and inputs are those of `oahu bench classification`. This is no online learning: a triplet is seen
 several times. It tells whether the loss or the plain online steps are what keeps OAHU's error up.
 """
 
