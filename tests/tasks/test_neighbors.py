@@ -294,7 +294,7 @@ def test_very_many_queries_are_searched_for_in_pieces(entered: Counter[str]) -> 
 
 @both_measures
 def test_where_items_tie_all_of_them_are_collected(measure: Measure, entered: Counter[str]) -> None:
-    look("integers", 400, 2, 6, 5, measure)
+    look("integers", 400, 4, 6, 5, measure)  # not at 0: there the first are taken
     assert entered["collect"] > 0 == entered["_keys"]
 
 
@@ -412,6 +412,32 @@ def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: 
     with settings_of(shadow_WORTH=1.0, **BY_PRODUCTS):
         hits = ExactIndex.empty(D, measure).add(vectors).search(queries, 50)
     np.testing.assert_array_equal(hits.positions, brute_force(vectors, queries, 50, measure).positions)
+
+
+@pytest.mark.parametrize("n_queries", [1, 3, 60])
+@pytest.mark.parametrize("tiny", [0.0, 1e-25], ids=["same", "squares underflow"])
+def test_where_most_items_have_collapsed_the_first_of_them_are_found_at_once(
+    n_queries: int, tiny: float, entered: Counter[str]
+) -> None:
+    """A dead network gives most items one vector, which queries have too; no need to look at all of them again.
+
+    Some differ from it by so little that the square of the difference is no float32: they are not as near.
+    """
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(9_000, 12)).astype(np.float32)
+    vectors[:, 0] = 0
+    vectors[rng.random(9_000) < 0.7] = 0
+    almost = rng.choice(9_000, 5, replace=False)
+    vectors[almost] = 0
+    vectors[almost, 0] = tiny
+    removed = np.flatnonzero(~vectors.any(axis=1))[[0, 2]]
+    queries = vectors[:n_queries].copy()
+    queries[::2] = 0
+    hits = ExactIndex.empty(12).add(vectors).remove(removed).search(queries, 5)
+    expected = brute_force(vectors, queries, 5, "l2", removed)
+    np.testing.assert_array_equal(hits.positions, expected.positions)
+    np.testing.assert_array_equal(hits.distances[::2], np.zeros_like(hits.distances[::2]))
+    assert entered["_keys"] == 0
 
 
 def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: Counter[str]) -> None:

@@ -153,7 +153,10 @@ class Search:
         nearer = worst <= hits.distances[rows, -1]
         hits.positions[rows[nearer]] = positions[nearer, : self.k]
         hits.distances[rows[nearer]] = apart[nearer, : self.k]
-        return rows[~((worst < floor) | np.isinf(floor))]
+        certain = (worst < floor) | np.isinf(floor)
+        if self.euclidean and self.items.halves is None:
+            certain |= worst == 0  # differences of equals are 0, and a pass keeps the first of equal keys
+        return rows[~certain]
 
     def _finished(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
         """Hits, when those that are unsure have been looked at again."""
