@@ -304,7 +304,7 @@ def test_where_items_tie_all_of_them_are_collected(measure: Measure, entered: Co
 def test_of_thousands_of_identical_items_the_first_are_the_nearest(
     measure: Measure, d: int, n_queries: int, entered: Counter[str]
 ) -> None:
-    vectors, queries = items_of("identical", 5000, d), items_of("normal", n_queries, d)
+    vectors, queries = items_of("identical", 5000, d), items_of("normal", n_queries, d, 1)
     hits = ExactIndex.empty(d, measure).add(vectors).search(queries, 7)
     np.testing.assert_array_equal(hits.positions, np.tile(np.arange(7), (n_queries, 1)))
     assert entered["_keys"] == n_queries  # more than there is room for
