@@ -112,7 +112,8 @@ def test_every_command_of_the_evaluation_page_is_one(tmp_path: Path, monkeypatch
             assert result.exit_code == 1
             assert words[words.index("--dataset") + 1] in result.output
         elif "get" not in words:
-            assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+            result = CliRunner().invoke(app, words, catch_exceptions=False)
+            assert result.exit_code == 0, result.output
     assert (tmp_path / "bench-output" / "report.html").is_file()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import linecache
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -344,3 +347,60 @@ def test_the_papers_plans_are_of_known_protocols_and_data_sets() -> None:
 def test_a_plan_that_cannot_be_followed_is_refused(digits: Dataset, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Plan(**{"protocol": "classification", "dataset": digits, **changed})
+
+
+def test_a_method_that_cannot_be_tuned_is_a_failure_and_the_others_go_on(digits: Dataset, tmp_path: Path) -> None:
+    narrow = ("narrow", oahu.EuclideanMetric(7))  # no item has so few features
+    plan = Plan("classification", digits, runs=2, tune=True, folds=2, scalings=("range", "unit"))
+    record = bench([plan], [narrow, "Euclidean"], tmp_path)
+    failed = [outcome.cell for outcome in record.failures if outcome.cell.stage == "result"]
+    assert [(cell.method, cell.run, cell.settings["tuned"]) for cell in failed] == [
+        ("narrow", 0, True),
+        ("narrow", 1, True),
+    ]
+    assert [outcome.cell.method for outcome in record.results("classification")] == ["Euclidean"] * 2
+
+
+def test_the_number_of_constraints_is_tuned_as_classification_is(digits: Dataset, tmp_path: Path) -> None:
+    """Once for both."""
+    small = {"n_constraints": 100, "n_seeds": 50}
+    plans = [
+        Plan(protocol, digits, runs=1, tune=True, folds=2, scalings=("range",), settings=small)
+        for protocol in ("classification", "constraints")
+    ]
+    record = bench(plans, ["LEGO"], tmp_path)
+    tuned = [outcome.cell for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+    assert {cell.protocol for cell in tuned} == {"classification"}
+    assert len(tuned) == len({cell.id for cell in tuned})
+
+
+def test_where_no_method_has_anything_to_measure_that_is_said(digits: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="nothing to measure by regret of LEGO, Euclidean"):
+        bench([Plan("regret", digits)], ["LEGO", "Euclidean"], tmp_path)
+
+
+def test_a_learner_whose_module_was_edited_is_measured_anew(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "edited_learner.py"
+    plan = Plan("classification", digits, runs=1, settings={"n_constraints": 100, "n_seeds": 50})
+    ids = []
+    for rate in ("0.5", "0.01"):
+        module.write_text(f"from oahu import LEGO\n\n\nclass Mine(LEGO):\n    _edited = {rate}\n")
+        linecache.clearcache()
+        monkeypatch.delitem(sys.modules, "edited_learner", raising=False)
+        importlib.invalidate_caches()
+        record = bench([plan], ["edited_learner:Mine"], tmp_path / "out")
+        ids.append([outcome.cell.id for outcome in record.outcomes])
+    assert ids[0] != ids[1]
+
+
+def test_another_command_in_the_same_folder_has_its_own_time(digits: Dataset, tmp_path: Path) -> None:
+    plan = Plan("classification", digits, runs=1)
+    first = bench([plan], ["Euclidean"], tmp_path, command="one")
+    (tmp_path / "results.json").write_text(
+        (tmp_path / "results.json").read_text().replace(f'"seconds": {first.seconds}', '"seconds": 1000.0', 1)
+    )
+    assert bench([plan], ["Euclidean"], tmp_path, command="one").seconds >= 1000
+    assert bench([plan], ["Euclidean"], tmp_path, command="other").seconds < 1000

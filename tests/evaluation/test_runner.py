@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import oahu
 from oahu.evaluation import datasets
+from oahu.evaluation.bench import Plan, bench
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.records import Cell, Outcome, Record
@@ -328,3 +329,15 @@ def test_a_record_survives_its_file(digits: Dataset, expected: dict[str, Any], t
     loaded = Record.load(tmp_path / "results.json")
     assert numbers(list(loaded.outcomes)) == expected
     assert replace(loaded, outcomes=()) == replace(record, outcomes=())
+
+
+def test_helpers_that_were_started_in_another_folder_write_into_this_one(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan("classification", digits, runs=2, settings={"n_constraints": 100, "n_seeds": 50})
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        record = bench([plan], ["Euclidean"], "out", jobs=2)
+        assert not record.failures
+        assert len(list((tmp_path / place / "out" / "cells").glob("*.json"))) == 2

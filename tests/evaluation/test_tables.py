@@ -29,8 +29,9 @@ def outcome(method: str, run: int, protocol: str = "classification", **more: Any
         more.pop("error", None),
         more.pop("stage", "result"),
     )
-    scores, seconds = more.pop("scores", {}), more.pop("seconds", {})
-    return Outcome(Cell(protocol, dataset, method, run, more, stage), scores, seconds=seconds, error=error)
+    scores, seconds, facts = more.pop("scores", {}), more.pop("seconds", {}), more.pop("facts", {})
+    cell = Cell(protocol, dataset, method, run, more, stage)
+    return Outcome(cell, scores, seconds=seconds, facts=facts, error=error)
 
 
 def record(*outcomes: Outcome) -> Record:
@@ -279,12 +280,14 @@ def test_time_is_a_mean_of_parts_and_a_sum() -> None:
 
 
 def test_settings_say_how_each_row_was_run() -> None:
+    facts = {"n_seen": 10_000, "n_drawn": 8_700, "n_followed": 1_300}
     runs = [
-        outcome("OAHU", run, seed=run + 5, n_constraints=10_000, scaling="range", k=5, queries=None)
+        outcome("OAHU", run, facts=facts, seed=run + 5, n_constraints=10_000, scaling="range", k=5, queries=None)
         for run in (0, 1)
     ]
     table = tables.settings(record(*runs), "classification")
-    assert column(table, "Seeds")["fashion-mnist · untuned"].text == "5 to 6"
+    assert column(table, "Random seed")["fashion-mnist · untuned"].text == "5 to 6"
+    assert column(table, "Of them followed")["fashion-mnist · untuned"].text == "1,300"
     assert column(table, "Constraints")["fashion-mnist · untuned"].text == "10,000"
 
 

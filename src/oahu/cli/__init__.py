@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -319,7 +318,9 @@ def bench(
         str | None,
         typer.Option(metavar="A,B,...", help="Learners, module:Name, or model files.", show_default="the paper's"),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Independent runs (folds).", show_default="10")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Independent runs (folds).", show_default="10; retrieval 1")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Cells measured at once; 0: one for each core.")] = 0,
     out: Annotated[Path, typer.Option(help="Where results and report go; if cells are there, it goes on.")] = Path(
         "bench-output"
@@ -372,9 +373,9 @@ def bench(
         protocol=protocol.value,
         datasets=tuple(dataset or ()),
         labels=labels,
-        methods=tuple(methods.split(",")) if methods else (),
+        methods=tuple(map(str.strip, methods.split(","))) if methods else (),
         runs=runs,
-        jobs=jobs or os.cpu_count() or 1,
+        jobs=jobs,
         out=out,
         tune=tune,
         quick=quick,

@@ -6,10 +6,11 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -54,11 +55,12 @@ def run(console: Console, errors: Console, order: Order) -> bool:
     """Measure, and write the report; False if a cell failed."""
     methods = _methods(order)
     plans = _plans(errors, order)
-    table = _LiveTable(errors, order.jobs)
+    jobs = order.jobs or joblib.cpu_count()
+    table = _LiveTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
     try:
         with table:
-            record = bench(plans, methods, order.out, order.jobs, table, command)
+            record = bench(plans, methods, order.out, jobs, table, command)
     except KeyboardInterrupt:
         kept = f"{table.n_seen:,} cells are kept in {order.out}"
         errors.print(f"\nStopped: {kept}. The same command goes on from there.", highlight=False, soft_wrap=True)
@@ -83,15 +85,22 @@ def _methods(order: Order) -> list[Method]:
         name, value = parameter(setting)
         try:
             found[0].learner.set_params(**{name: value})
+            found[0].learner._check_parameters()
         except ValueError as error:
             raise InvalidInputError(f"{text}: {error}") from error
+        grid = {one: values for one, values in found[0].grid.items() if one != name}  # what is set is not tuned
+        methods = [replace(method, grid=grid) if method is found[0] else method for method in methods]
     return methods
 
 
 def _plans(errors: Console, order: Order) -> list[Plan]:
     wanted = {order.protocol: order.datasets} if order.protocol != "paper" else dict(PAPER)
-    if order.protocol == "paper" and order.datasets:
-        wanted = {name: tuple(set(order.datasets) & set(sets)) for name, sets in PAPER.items()}
+    if order.protocol == "paper" and order.datasets and not order.quick:
+        every = dict.fromkeys(name for sets in PAPER.values() for name in sets)
+        for name in order.datasets:
+            if name not in every:
+                raise InvalidInputError(f"The paper's evaluation is on {', '.join(every)}. Got {name!r} instead.")
+        wanted = {name: tuple(one for one in sets if one in order.datasets) for name, sets in PAPER.items()}
     if order.quick:
         wanted = dict.fromkeys(wanted, order.datasets or ("digits",))
     if order.protocol != "paper" and not order.datasets and not order.quick:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,6 +141,9 @@ def _follow(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Lis
     settings = protocol.settings(dataset, **plan.settings)
     title = f"{plan.protocol} on {dataset.name}"
     measured = [method for method in methods if protocol.cells(dataset, method, 1, settings)]
+    if not measured:
+        names = ", ".join(method.name for method in methods)
+        raise InvalidInputError(f"There is nothing to measure by {plan.protocol} of {names}.")
 
     def run(cells: Sequence[Cell], title: str) -> list[Outcome]:
         listener.begins(title, cells)
@@ -153,12 +156,16 @@ def _follow(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Lis
             protocol, dataset, measured, tuning, lambda cells: run(cells, f"tuning {title}"), plan.scalings
         )
         listener.chosen(plan, choices)
-        measured = [method for method in measured if method.name in choices]  # the others failed
     cells: list[Cell] = []
     for method in measured:
         own = {**settings, "learner": method.described}
         if method.name in choices:
             scaling, params = choices[method.name]
             own |= {"scaling": scaling, "params": {**settings["params"], **params}, "tuned": True}
-        cells += protocol.cells(dataset, method, plan.runs or protocol.runs, own)
+        planned = protocol.cells(dataset, method, plan.runs or protocol.runs, own)
+        if plan.tune and protocol.tunable and method.name not in choices:
+            why = "None of its candidates could be measured in tuning: see there."
+            runner.refuse([replace(cell, settings={**cell.settings, "tuned": True}) for cell in planned], why)
+        else:
+            cells += planned
     run(sorted(cells, key=lambda cell: cell.run), title)

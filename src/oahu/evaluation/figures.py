@@ -77,7 +77,7 @@ def draw_group(group: Group, folder: Path, dataset: Dataset | None = None) -> li
     """The figures of one group."""
     kinds: dict[str, list[_Kind]] = {
         "classification": [("errors", _errors), ("weights", _weights), ("time", _time)],
-        "constraints": [("constraints", _constraints)],
+        "constraints": [("constraints", _constraints), ("weights", _weights)],
         "verification": [("roc", _roc), ("auc", _auc), ("weights", _weights), ("time", _time)],
         "retrieval": [("recall", _recall), ("weights", _weights), ("time", _time)],
         "sensitivity": [("sensitivity", _sensitivity)],

@@ -40,7 +40,7 @@ _LATEX_HEAD: Final = "% \\usepackage{booktabs} in the preamble; \\input this fil
 
 
 def write(
-    record: Record, folder: Path, datasets: Mapping[str, Dataset] | None = None, paired: bool = False
+    record: Record, folder: str | Path, datasets: Mapping[str, Dataset] | None = None, paired: bool = False
 ) -> Path:
     """Write ``tables.md``, ``tables.tex``, ``figures/`` and ``report.html`` into a folder.
 
@@ -49,7 +49,7 @@ def write(
     Parameters
     ----------
     record : Record
-    folder : Path
+    folder : path
         Made if it does not exist.
     datasets : dict of Dataset by name, optional
         For example sheets: those with images show the pairs and queries that were kept.
@@ -61,6 +61,7 @@ def write(
     path : Path
         Of ``report.html``.
     """
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     made = tables.everything(record, paired)
     (folder / "tables.md").write_text("\n".join(table.to_markdown() for table in made), encoding="utf-8")
@@ -133,7 +134,8 @@ def _protocol(record: Record, protocol: str, drawn: list[figures.Drawing], paire
     parts = [f'<section id="{protocol}">\n<h2>{_TITLES[protocol]}</h2>\n<p>{escape(_INTRO[protocol])}</p>\n']
     if protocol in ("classification", "verification", "retrieval"):
         counted = tables.win_tie_loss(record, protocol, paired)
-        parts += [table.to_html() for table in counted if len(table.header) > 3]  # over several data sets
+        several = len({group.dataset for group in groups(record, protocol)}) > 1
+        parts += [table.to_html() for table in counted if several]
     for group in groups(record, protocol):
         parts.append(_group(group, [drawing for drawing in drawn if drawing.group == group.slug], paired))
     parts.append(_folded("Where the time went", tables.time(record, protocol)))

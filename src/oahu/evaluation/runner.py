@@ -6,10 +6,11 @@ import json
 import os
 import platform
 import re
+import signal
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,12 +49,12 @@ class Runner:
     def __init__(
         self, out: Path, datasets: Mapping[str, Dataset], methods: Sequence[Method], jobs: int = 1
     ) -> None:
-        self.out, self.datasets, self.jobs = out, datasets, jobs
+        self.out = out.absolute()  # those who help may be in another folder
+        self.datasets, self.jobs = datasets, jobs
         self.methods = {method.name: method for method in methods}
         self.outcomes: dict[str, Outcome] = {}
         self._order: dict[str, None] = {}  # ids, as cells were asked for
         self._started, self._began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-        self._before = _seconds_before(out / "results.json")
         (out / "cells").mkdir(parents=True, exist_ok=True)
 
     def run(self, cells: Sequence[Cell], seen: Seen | None = None) -> list[Outcome]:
@@ -72,13 +73,20 @@ class Runner:
                 self._take(outcome, seen)
         return [self.outcomes[cell.id] for cell in cells]
 
+    def refuse(self, cells: Sequence[Cell], why: str) -> None:
+        """Put down that cells cannot be measured."""
+        for cell in cells:
+            self._order[cell.id] = None
+            self.outcomes[cell.id] = Outcome(cell, error=why)
+
     def record(self, command: str) -> Record:
         """All that was measured so far."""
         datasets = {
             name: {"n_items": len(data), "n_features": data.n_features, "n_classes": data.n_classes}
             for name, data in self.datasets.items()
         }
-        seconds = self._before + time.monotonic() - self._began
+        before = _seconds_before(self.out / "results.json", command)
+        seconds = before + time.monotonic() - self._began
         ordered = tuple(self.outcomes[cell] for cell in self._order if cell in self.outcomes)
         return Record(command, self._started, round(seconds, 1), _machine(self.jobs), datasets, ordered)
 
@@ -105,7 +113,13 @@ class Runner:
             for cell in cells
         )
         jobs = min(self.jobs, max(1, len(cells)))
-        yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+        with joblib.parallel_config("loky", initializer=_deaf) if jobs > 1 else nullcontext():
+            yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+
+
+def _deaf() -> None:
+    """Leave interrupts, which reach every process of a terminal, to the one that measures with this one's help."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _measure(cell: Cell, dataset: Dataset, method: Method, draws: Path, path: Path) -> Outcome:
@@ -116,9 +130,10 @@ def _measure(cell: Cell, dataset: Dataset, method: Method, draws: Path, path: Pa
         with _one_thread(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             outcome = measure(cell, dataset, method, Draws(draws))
+        facts = {**outcome.facts, "versions": versions()}
         if warned:
-            said = list(dict.fromkeys(str(warning.message) for warning in warned))
-            outcome = replace(outcome, facts={**outcome.facts, "warnings": said})
+            facts["warnings"] = list(dict.fromkeys(str(warning.message) for warning in warned))
+        outcome = replace(outcome, facts=facts)
         write_json(path, outcome.as_json())
     except Exception as error:
         return Outcome(cell, error=f"{type(error).__name__}: {error}")
@@ -137,10 +152,11 @@ def _one_thread() -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-def _seconds_before(results: Path) -> float:
-    """How long was measured before, if this goes on with something."""
+def _seconds_before(results: Path, command: str) -> float:
+    """How long the same command has measured before, if this goes on with it."""
     try:
-        return float(json.loads(results.read_text(encoding="utf-8"))["seconds"])
+        before = json.loads(results.read_text(encoding="utf-8"))
+        return float(before["seconds"]) if before["command"] == command else 0.0
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0
 

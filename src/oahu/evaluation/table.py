@@ -22,7 +22,7 @@ _LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
     "[": "{[}",
     "]": "{]}",
     "±": r"$\pm$",

@@ -307,11 +307,12 @@ def time(record: Record, protocol: str) -> Table:
 
 def settings(record: Record, protocol: str) -> Table:
     """What each row was run with."""
-    names = ("n_constraints", "n_seeds", "scaling", "pca", "k", "queries", "seed")
+    names = ("scaling", "pca", "k", "queries", "seed")
     rows = []
     for group in groups(record, protocol):
         for row in group.rows:
-            said = [Entry(_said(row, name)) for name in names]
+            learned = [_counted(o.facts.get(name) for o in row.outcomes) for name in ("n_seen", "n_followed")]
+            said = [*map(Entry, learned), *(Entry(_said(row, name)) for name in names)]
             n = f"{len(row.outcomes)}" + (f" ({len(row.failed)} failed)" if row.failed else "")
             rows.append((Entry(group.title), Entry(row.label), Entry(n), *said, Entry(_params(row))))
     header = (
@@ -319,12 +320,12 @@ def settings(record: Record, protocol: str) -> Table:
         "Method",
         "Runs",
         "Constraints",
-        "Of them drawn",
+        "Of them followed",
         "Scaling",
         "PCA",
         "k",
         "Queries",
-        "Seeds",
+        "Random seed",
     )
     notes = ("Parameters not named are the defaults. A dash under Queries means all, under PCA none.",)
     return Table(f"Settings: {protocol}", (*header, "Parameters set"), tuple(rows), notes)

@@ -241,3 +241,12 @@ def test_a_draw_is_that_of_its_own_generator() -> None:
     for kind in KINDS:
         expected = draw(kind, y, 20, 10, generator_for(*words, kind))  # type: ignore[arg-type]
         assert equal(Draws().get(kind, y, 20, 10, words), expected)  # type: ignore[arg-type]
+
+
+def test_a_damaged_file_is_drawn_anew(tmp_path: Path) -> None:
+    y = np.arange(40) % 4
+    first = Draws(tmp_path).get("triplets", y, 60, 30, (0, "words"))
+    (path,) = tmp_path.glob("*.npz")
+    path.write_bytes(path.read_bytes()[:200])
+    again = Draws(tmp_path).get("triplets", y, 60, 30, (0, "words"))
+    np.testing.assert_array_equal(first.rows, again.rows)

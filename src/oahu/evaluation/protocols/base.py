@@ -30,6 +30,8 @@ class Protocol(ABC):
         Whether more of it is better.
     tunable : bool
         Whether it has a way to be tuned.
+    tuned_as : str, optional
+        The protocol whose tuning it shares, if that is not its own.
     runs : int
         How often it is repeated unless somebody says otherwise.
     defaults : mapping
@@ -42,6 +44,7 @@ class Protocol(ABC):
     score: ClassVar[str]
     higher: ClassVar[bool] = False
     tunable: ClassVar[bool] = True
+    tuned_as: ClassVar[str | None] = None
     runs: ClassVar[int] = 10
     defaults: ClassVar[Mapping[str, Any]] = {}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}

@@ -86,6 +86,7 @@ class Constraints(Classification):
     """Error against the number of constraints: a uniform sample of those that classification learns from."""
 
     name = "constraints"
+    tuned_as = "classification"
     counts: Final = tuple(range(1_000, 10_001, 1_000))
 
     def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Cell]:

@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,9 +112,9 @@ class Draws:
     ) -> Stream:
         """What `draw` gives with a generator of its own for these words, the first of which is the seed."""
         path = None if self.folder is None else self.folder / f"{_digest(kind, y, n, n_seeds, words, exclude)}.npz"
-        if path is not None and path.is_file():
-            with np.load(path) as kept:
-                return Stream(kept["rows"], kept.get("same"), kept["followed"])
+        found = None if path is None else _kept(path)
+        if found is not None:
+            return found
         stream = draw(kind, y, n, n_seeds, generator_for(*words, kind), exclude)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +123,15 @@ class Draws:
             np.savez(part, rows=stream.rows, followed=stream.followed, **labels)
             part.replace(path)
         return stream
+
+
+def _kept(path: Path) -> Stream | None:
+    """What is in a file; None if it is not there, or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file) as kept:
+            return Stream(kept["rows"], kept.get("same"), kept["followed"])
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None
 
 
 def _digest(kind: str, y: NDArray[Any], n: int, n_seeds: int, words: Any, exclude: Any) -> str:

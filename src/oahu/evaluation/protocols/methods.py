@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -80,13 +83,14 @@ class Method:
         """What tells it from other methods of its name: its class, and the parameters that are not the defaults."""
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
-        defaults = type(self.learner)().get_params(deep=False)
+        kind = type(self.learner)
+        defaults = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
         changed = {
             name: value if isinstance(value, str | int | float | bool | None) else repr(value)
             for name, value in self.learner.get_params(deep=False).items()
-            if name not in _OURS and value is not defaults[name] and repr(value) != repr(defaults[name])
+            if name not in _OURS and repr(value) != repr(defaults.get(name))
         }
-        return {"class": type(self.learner).__name__, **changed}
+        return {"class": kind.__name__, **changed, **_source(kind)}
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
@@ -138,6 +142,17 @@ def as_methods(given: Sequence[Any] | None) -> list[Method]:
     return methods
 
 
+def _source(kind: type) -> dict[str, str]:
+    """A digest of the module that a user's learner is in: one that was edited is another one."""
+    if kind.__module__.partition(".")[0] == "oahu":
+        return {}
+    try:
+        source = inspect.getsource(sys.modules[kind.__module__])
+    except (OSError, TypeError, KeyError):  # typed into a shell
+        return {}
+    return {"source": hashlib.sha256(source.encode()).hexdigest()[:16]}
+
+
 def _named(name: str) -> Method:
     known = {learner.lower(): learner for learner in learners.LEARNERS}
     if name.lower() in known:
@@ -151,9 +166,14 @@ def _named(name: str) -> Method:
     module, _, attribute = name.partition(":")
     if attribute:
         try:
-            return as_method((attribute, getattr(import_module(module), attribute)))
-        except (ImportError, AttributeError) as error:
-            raise InvalidInputError(f"The method {name!r} cannot be imported: {error}.") from error
+            thing = getattr(import_module(module), attribute)
+            thing = thing() if isinstance(thing, type) else thing
+        except Exception as error:  # it is another's code
+            raise InvalidInputError(
+                f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on "
+                "the Python path (PYTHONPATH), and a class must need no arguments."
+            ) from error
+        return as_method((attribute, thing))
     raise InvalidInputError(
         f"There is no method {name!r}. It must be one of {', '.join(learners.LEARNERS)}, module:Name, or a model "
         "file."

@@ -98,7 +98,7 @@ def _cell(
     scaling, params = candidate
     params = {**settings["params"], **params}
     told = {**settings, "scaling": scaling, "params": params, "learner": method.described}
-    return Cell(protocol.name, dataset.name, method.name, fold, told, stage="tuning")
+    return Cell(protocol.tuned_as or protocol.name, dataset.name, method.name, fold, told, stage="tuning")
 
 
 def _mean(scores: Sequence[float]) -> float:
