@@ -475,7 +475,8 @@ def images_of(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, Floats
         return dict(zip(rows, plots.as_images(dataset.X[list(rows.values())], dataset.image_shape), strict=True))
     if dataset.pictures is None or dataset.keys is None:
         return {}
-    files = {path.stem: path for path in sorted(dataset.pictures.rglob("*")) if path.suffix.lower() in _PICTURES}
+    found = [path for path in sorted(dataset.pictures.rglob("*")) if path.suffix.lower() in _PICTURES]
+    files = {name: path for path in found for name in (path.stem, path.name)}
     wanted = {name: str(dataset.keys[row]) for name, row in rows.items()}
     return {name: plots.read_image(files[key]) for name, key in wanted.items() if key in files}
 

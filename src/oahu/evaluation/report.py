@@ -163,7 +163,7 @@ def _no_sheet(group: Group) -> str:
         return "There is no sheet of right and wrong examples: OAHU kept none."
     return (
         f"There is no sheet of right and wrong examples: it needs the images of {group.dataset}: pixels as "
-        "features, or image files by the items' names (for LFW in the folder lfw/images of the data sets)."
+        "features, or image files named as the items are, in the set's folder images."
     )
 
 

@@ -66,6 +66,16 @@ def test_a_whole_cifar_has_the_official_split(tmp_path: Path, name: str, file: s
     assert np.flatnonzero(read.is_train).tolist() == list(range(50_000))
 
 
+def test_images_by_their_names_belong_to_a_set_of_features(tmp_path: Path) -> None:
+    np.savez(tmp_path / "cars196-features.npz", X=np.eye(3, dtype=np.float32), y=[0, 1, 1], image=["a", "b", "c"])
+    assert load("cars196", tmp_path).pictures is None
+    (tmp_path / "cars196" / "images").mkdir(parents=True)
+    cars = load("cars196", tmp_path)
+    assert cars.pictures == tmp_path / "cars196" / "images"
+    assert cars.keys is not None
+    assert cars.keys.tolist() == ["a", "b", "c"]
+
+
 def test_a_split_in_the_archive_goes_first(tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10-gray.npz", X=np.zeros((6, 1024), np.uint8), y=Y, is_train=IS_TRAIN)
     read = load("cifar10-gray", tmp_path)

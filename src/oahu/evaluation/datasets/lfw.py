@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.base import Dataset, Fold, Views
-from oahu.evaluation.datasets.prepared import features_of, names_of, read_arrays
+from oahu.evaluation.datasets.prepared import features_of, names_of, pictures_in, read_arrays
 from oahu.evaluation.datasets.source import Remote, Source, damaged
 from oahu.exceptions import DatasetError
 
@@ -35,7 +35,13 @@ def _read(home: Path) -> Dataset:
     plain = home / _ATTRIBUTES
     X, keys, persons = _attributes(plain if plain.is_file() else home / _PACKED)
     return Dataset(
-        "lfw", X, persons, scaling="standard", keys=keys, views=_views(home, keys), pictures=_pictures(home)
+        "lfw",
+        X,
+        persons,
+        scaling="standard",
+        keys=keys,
+        views=_views(home, keys),
+        pictures=pictures_in(home, "lfw"),
     )
 
 
@@ -60,13 +66,8 @@ def _read_soft(home: Path) -> Dataset:
         scaling="standard",
         keys=keys,
         views=_views(home, keys),
-        pictures=_pictures(home),
+        pictures=pictures_in(home, "lfw"),
     )
-
-
-def _pictures(home: Path) -> Path | None:
-    folder = home / "lfw" / "images"
-    return folder if folder.is_dir() else None
 
 
 # -- attributes ------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ __all__ = [
     "features_of",
     "labels_of",
     "names_of",
+    "pictures_in",
     "read_arrays",
     "read_prepared",
     "split_of",
@@ -41,9 +42,16 @@ def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = 
     An archive that has ``n`` items and no ``is_train`` has ``n_train`` items to train with, and they come first.
     """
     made = dataset_of(read_arrays(path, ARRAYS), path, name, scaling)
+    made = replace(made, pictures=pictures_in(path.parent, name))
     if made.is_train is None and n_train is not None and len(made) == n:
         return replace(made, is_train=np.arange(n) < n_train)
     return made
+
+
+def pictures_in(home: Path, name: str) -> Path | None:
+    """The folder of a set's image files, if it is there: they are named as the items are."""
+    folder = home / name / "images"
+    return folder if folder.is_dir() else None
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
