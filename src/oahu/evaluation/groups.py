@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from math import nan
 from typing import Any, Final
 
+from oahu.evaluation.protocols.methods import PAPER_METHODS
 from oahu.evaluation.records import Cell, Outcome, Record
 from oahu.evaluation.statistics import Better, Comparison, Summary, compare
 
 __all__ = ["METHODS", "PROTOCOLS", "UNLEARNED", "Group", "Row", "groups", "in_order", "setting"]
 
 PROTOCOLS: Final = ("classification", "constraints", "verification", "retrieval", "sensitivity", "regret")
-METHODS: Final = ("OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine")
+METHODS: Final = PAPER_METHODS
 UNLEARNED: Final = ("Euclidean", "Cosine")
 
 _OURS: Final = "OAHU"

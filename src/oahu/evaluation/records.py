@@ -66,9 +66,10 @@ class Outcome:
         What is drawn: ``weights`` (``rounds``, ``weights``), ``roc`` (``far``, ``tar``), ``regret`` (``rounds``,
         ``regret``, ``bound``), ``examples``.
     seconds : dict
-        Where the time went: ``constraints``, ``learning``, ``evaluation``.
+        Where the time went: ``inputs``, ``constraints``, ``learning``, ``evaluation``.
     facts : dict
-        What else is worth knowing: how many constraints were drawn and how many followed from them, ...
+        What else is worth knowing: how many constraints were drawn and how many followed from them, the versions
+        of what computed, warnings.
     error : str, optional
         Why there are no scores.
     """
