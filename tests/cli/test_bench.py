@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -123,16 +124,21 @@ def test_own_data_own_learner_and_a_model_file(tmp_path: Path) -> None:
     assert len(again.outcomes) == 2
 
 
-def test_killed_and_continued_is_the_same(tmp_path: Path) -> None:
-    """SIGINT in the middle; the same command goes on, and ends as one that was never stopped."""
+@pytest.mark.parametrize("whom", ["the command", "its group"])
+def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> None:
+    """SIGINT in the middle; the same command goes on, and ends as one that was never stopped.
+
+    Ctrl-C in a terminal reaches the whole group of processes.
+    """
     words = ["bench", "classification", "--quick", "--runs", "6", "--methods", "OAHU,POLA,Euclidean"]
     whole = benched(tmp_path / "whole", *words[1:])
     command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stderr=pipe, stdout=pipe, text=True, start_new_session=True) as process:
         cells = tmp_path / "cut" / "cells"
         while process.poll() is None and (not cells.is_dir() or len(list(cells.glob("*.json"))) < 2):
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        (os.kill if whom == "the command" else os.killpg)(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     kept = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
     assert 2 <= len(kept) < 18
@@ -170,6 +176,13 @@ def test_a_failing_method_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
         (("--quick", "--set", "LEGO.nothing=1", "--methods", "LEGO"), "nothing"),
         (("--quick", "--set", "OAHU.tau=0.1", "--methods", "LEGO"), "METHOD.NAME=VALUE"),
         (("--quick", "--set", "LEGO.learning_rate", "--methods", "LEGO"), "NAME=VALUE"),
+        (("--quick", "--methods", ""), "There is no method ''"),
+        (("--quick", "--people", "disjoint"), "--people means nothing to classification"),
+        (("--quick", "--folds", "3"), "--folds and --tune-items are for --tune"),
+        (("--quick", "--seeds", "2000"), "n_seeds"),
+        (("--quick", "--pca", "65"), "pca must be from 1 to 64"),
+        (("--dataset", "nowhere.npz"), "There is no file nowhere.npz"),
+        (("--dataset", __file__, "--labels", "nowhere.npy"), "There is no file nowhere.npy"),
     ],
 )
 def test_what_cannot_be_measured_is_said_and_nothing_is_written(
@@ -196,3 +209,40 @@ def test_a_terminal_sees_a_live_table_with_the_time_left(tmp_path: Path) -> None
     for word in ("classification on digits", "OAHU", "error_rate", "seconds a cell", "cells,", "left"):
         assert word in seen
     assert "4 of 4 cells" in seen
+
+
+def test_what_is_found_done_is_told_and_the_report_of_another_command_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["bench", "classification", "--quick", "--runs", "1", "--methods", "Euclidean,Cosine", "--jobs", "1"]
+    words += ["--out", str(tmp_path)]
+    for extra, told in (([], ""), ([], "Cosine 0 (found done)"), (["--pca", "8"], "holds the report of")):
+        monkeypatch.setattr("sys.argv", ["oahu", *words, *extra])
+        result = runner.invoke(app, [*words, *extra])
+        assert result.exit_code == 0
+        assert told in result.output
+        assert bool(told) == ("found done" in result.output or "is replaced" in result.output)
+    kept = tmp_path / "figures" / "mine.png"
+    kept.write_bytes(b"")
+    before = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert "classification-digits-untuned-error.png" in before
+    retrieved = runner.invoke(app, ["bench", "retrieval", *words[2:]])
+    assert retrieved.exit_code == 0
+    after = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {name.partition("-")[0] for name in after} == {"retrieval", "mine.png"}
+
+
+def test_results_go_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    words = ["bench", "classification", "--quick", "--methods", "Euclidean", "--out", str(tmp_path / "taken")]
+    result = runner.invoke(app, words)
+    assert result.exit_code == 1
+    assert "cannot be one" in " ".join(result.output.split())
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_folds_and_items_of_tuning_are_taken_in_quick_too(tmp_path: Path) -> None:
+    words = ("--tune", "--folds", "3", "--tune-items", "150", "--scaling", "unit,range", "--methods", "Euclidean")
+    record = benched(tmp_path, "classification", "--quick", *words)
+    tuning = [outcome.cell.settings for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+    assert {(settings["folds"], settings["tune_items"]) for settings in tuning} == {(3, 150)}

@@ -70,7 +70,7 @@ class Noting(Listener):
     def begins(self, title: str, cells: Sequence[Cell]) -> None:
         self.begun.append((title, len(cells)))
 
-    def seen(self, outcome: Outcome) -> None:
+    def seen(self, outcome: Outcome, found: bool) -> None:
         self.outcomes.append(outcome)
         if len(self.outcomes) == self.stop_after:
             raise KeyboardInterrupt

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from oahu.evaluation.groups import METHODS, groups, in_order, setting
+from oahu.evaluation import protocols
+from oahu.evaluation.groups import METHODS, PROTOCOLS, groups, in_order, setting
 from oahu.evaluation.records import Cell, Outcome, Record
+from oahu.evaluation.tables import DECIDES
 
 
 def outcome(method: str, run: int = 0, value: float = 0.5, error: str | None = None, **settings: Any) -> Outcome:
@@ -114,3 +117,24 @@ def test_settings_are_said_plainly() -> None:
         setting(None),
         "unit",
     ]
+
+
+def test_what_learned_nothing_is_the_same_at_every_place_of_a_sweep() -> None:
+    learned = [
+        replace(outcome("LEGO", 0, n / 1e4, protocol="constraints", n_constraints=n), facts={"n_seen": n})
+        for n in (1000, 2000)
+    ]
+    (group,) = groups(
+        record(*learned, outcome("mine", 0, 0.3, protocol="constraints", n_constraints=2000)), "constraints"
+    )
+    assert [group.rows[1].values("error_rate", n) for n in (1000, 2000)] == [[0.3], [0.3]]
+    assert [group.rows[0].values("error_rate", n) for n in (1000, 2000)] == [[0.1], [0.2]]
+    half = replace(learned[1], cell=learned[1].cell)
+    (group,) = groups(record(half), "constraints")
+    assert group.rows[0].values("error_rate", 1000) == []
+
+
+def test_the_report_knows_every_protocol_and_its_score() -> None:
+    assert tuple(protocols.PROTOCOLS) == PROTOCOLS
+    for name, (score, better) in DECIDES.items():
+        assert (protocols.PROTOCOLS[name].score, protocols.PROTOCOLS[name].higher) == (score, better == "higher")

@@ -20,6 +20,7 @@ from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.records import Cell, Outcome, Record
 from oahu.evaluation.runner import Runner
+from oahu.exceptions import InvalidInputError
 
 FEW = {"n_constraints": 100, "n_seeds": 50}
 SMALL = oahu.OAHU(n_layers=2, hidden_size=8, embedding_size=4)
@@ -109,7 +110,7 @@ class Interrupting:
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def __call__(self, outcome: Outcome) -> None:
+    def __call__(self, outcome: Outcome, found: bool) -> None:
         self.left -= 1
         if not self.left:
             raise KeyboardInterrupt
@@ -128,7 +129,7 @@ def test_what_was_interrupted_goes_on(digits: Dataset, expected: dict[str, Any],
 
 def test_cells_are_stored_as_they_finish(digits: Dataset, tmp_path: Path) -> None:
     counts: list[int] = []
-    runner(tmp_path, digits).run(cells_of(digits), lambda outcome: counts.append(len(stored(tmp_path))))
+    runner(tmp_path, digits).run(cells_of(digits), lambda *seen: counts.append(len(stored(tmp_path))))
     assert counts == [1, 2, 3, 4, 5, 6]
 
 
@@ -137,9 +138,10 @@ def test_what_is_stored_is_not_measured_again(
 ) -> None:
     runner(tmp_path, digits).run(cells_of(digits))
     monkeypatch.setattr("oahu.evaluation.runner._measure", None)
-    seen: list[Outcome] = []
-    assert numbers(runner(tmp_path, digits).run(cells_of(digits), seen.append)) == expected
-    assert len(seen) == 6
+    seen: list[bool] = []
+    found = runner(tmp_path, digits).run(cells_of(digits), lambda outcome, found: seen.append(found))
+    assert numbers(found) == expected
+    assert seen == [True] * 6
 
 
 @pytest.mark.parametrize(
@@ -341,3 +343,9 @@ def test_helpers_that_were_started_in_another_folder_write_into_this_one(
         record = bench([plan], ["Euclidean"], "out", jobs=2)
         assert not record.failures
         assert len(list((tmp_path / place / "out" / "cells").glob("*.json"))) == 2
+
+
+def test_there_is_no_measuring_without_a_job(digits: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="at least one job"):
+        runner(tmp_path / "out", digits, jobs=0)
+    assert not (tmp_path / "out").exists()

@@ -326,3 +326,39 @@ def test_failures_only_still_make_a_table(protocol: str) -> None:
 
 def test_an_empty_record_has_its_data_sets_only() -> None:
     assert [table.title for table in tables.everything(record())] == ["Data sets"]
+
+
+# -- what one should know --------------------------------------------------------------------------------
+
+
+def test_pairs_that_are_missing_are_said_once_for_all_methods() -> None:
+    def verified(method: str, run: int, n_missing: int) -> Outcome:
+        return outcome(method, run, "verification", scores={"auc": 0.5}, facts={"n_missing": n_missing})
+
+    some = [verified(method, run, n) for method in ("OAHU", "LEGO") for run, n in enumerate((3, 1_200))]
+    assert "1,203 of the folds' pairs" in " ".join(tables.verification(only(*some, protocol="verification")).notes)
+    none = verified("OAHU", 0, 0)
+    assert "pairs name" not in " ".join(tables.verification(only(none, protocol="verification")).notes)
+
+
+def test_warnings_are_listed_with_where_they_came() -> None:
+    warning = outcome("LEGO", 2, scores={"error_rate": 0.5}, facts={"warnings": ["too steep"]})
+    table = tables.warned(record(*classified(ERRORS), warning))
+    assert [[entry.text for entry in row] for row in table.rows] == [
+        ["classification", "fashion-mnist", "LEGO", "2", "result", "too steep"]
+    ]
+    assert "Warnings" in [table.title for table in tables.everything(record(warning))]
+    assert "Warnings" not in [table.title for table in tables.everything(record(*classified(ERRORS)))]
+
+
+def test_parameters_tuned_to_an_end_of_their_grid_are_named() -> None:
+    def tuned(method: str, chosen: float, tried: list[float]) -> list[Outcome]:
+        races = [outcome(method, 0, params={"eta": value}, stage="tuning", tuned=True) for value in tried]
+        return [*races, outcome(method, 0, scores={"error_rate": 0.5}, params={"eta": chosen}, tuned=True)]
+
+    some = [*tuned("OAHU", 0.1, [0.1, 0.2, 0.3]), *tuned("LEGO", 0.2, [0.1, 0.2, 0.3]), *tuned("POLA", 1, [1, 2])]
+    (said,) = [note for note in tables.settings(record(*some), "classification").notes if "an end" in note]
+    assert said == "fashion-mnist · tuned: at an end of what tuning tried: OAHU eta 0.1."
+    assert not any(
+        "an end" in note for note in tables.settings(record(*classified(ERRORS)), "classification").notes
+    )

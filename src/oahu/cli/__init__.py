@@ -342,18 +342,24 @@ def bench(
         typer.Option(help="Of the inputs; with --tune, A,B,... to choose from.", show_default="the set's"),
     ] = None,
     pca: Annotated[int | None, typer.Option(min=1, help="Keep only so many principal components.")] = None,
-    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a class.")] = 5,
+    k: Annotated[int | None, typer.Option(min=1, help="Neighbours that vote on a class.", show_default="5")] = None,
     queries: Annotated[
         int | None, typer.Option(min=1, help="Test items that are asked, drawn from all.", show_default="all")
     ] = None,
     people: Annotated[
-        options.People, typer.Option(help="Whether people in a tested fold may be learned from (verification).")
-    ] = options.People.shared,
+        options.People | None,
+        typer.Option(
+            help="Whether people in a tested fold may be learned from (verification).", show_default="shared"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of splits, constraints and learners.")] = 0,
-    folds: Annotated[int, typer.Option(min=2, help="Of the cross-validation.")] = 10,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Of the cross-validation of --tune.", show_default="10")
+    ] = None,
     tune_items: Annotated[
-        int, typer.Option(min=20, help="Development items that tuning looks at, at most.")
-    ] = 10_000,
+        int | None,
+        typer.Option(min=20, help="Development items that --tune looks at, at most.", show_default="10000"),
+    ] = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter of a learner.")
     ] = None,
@@ -361,7 +367,7 @@ def bench(
     """Measure learners against each other, as the paper does, and write a report."""
     from oahu.cli.bench import Order, run
 
-    given = {"seed": seed, "pca": pca, "k": k, "queries": queries, "people": people.value}
+    given = {"seed": seed, "pca": pca, "k": k, "queries": queries, "people": people and people.value}
     if constraints is not None:
         given |= {"n_constraints": constraints, "n_seeds": constraints // 2}
     if seeds is not None:
@@ -373,7 +379,7 @@ def bench(
         protocol=protocol.value,
         datasets=tuple(dataset or ()),
         labels=labels,
-        methods=tuple(map(str.strip, methods.split(","))) if methods else (),
+        methods=() if methods is None else tuple(map(str.strip, methods.split(","))),
         runs=runs,
         jobs=jobs,
         out=out,
@@ -383,7 +389,7 @@ def bench(
         tune_items=tune_items,
         scalings=scalings if tune else (),
         parameters=tuple(parameters or ()),
-        settings=given,
+        settings={name: value for name, value in given.items() if value is not None},
     )
     with _telling():
         complete = run(_console, _errors, order)

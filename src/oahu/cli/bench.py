@@ -28,6 +28,7 @@ from oahu.exceptions import InvalidInputError
 __all__ = ["Order", "run"]
 
 _QUICK: dict[str, Any] = {"n_constraints": 1_000, "n_seeds": 500}
+_FLAGS = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
 _QUICK_PLAN: dict[str, Any] = {"runs": 2, "folds": 2, "tune_items": 300}
 
 
@@ -44,8 +45,8 @@ class Order:
     out: Path = Path("bench-output")
     tune: bool = False
     quick: bool = False
-    folds: int = 10
-    tune_items: int = 10_000
+    folds: int | None = None
+    tune_items: int | None = None
     scalings: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -53,11 +54,16 @@ class Order:
 
 def run(console: Console, errors: Console, order: Order) -> bool:
     """Measure, and write the report; False if a cell failed."""
+    if not order.tune and (order.folds or order.tune_items):
+        raise InvalidInputError("--folds and --tune-items are for --tune, which is not given.")
     methods = _methods(order)
     plans = _plans(errors, order)
     jobs = order.jobs or joblib.cpu_count()
     table = _LiveTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
+    if (before := _command_of(order.out)) not in (None, command):
+        told = f"{order.out} holds the report of `{before}`: it is replaced. The cells measured for it stay."
+        errors.print(told, style="yellow", highlight=False, markup=False, soft_wrap=True)
     try:
         with table:
             record = bench(plans, methods, order.out, jobs, table, command)
@@ -69,6 +75,14 @@ def run(console: Console, errors: Console, order: Order) -> bool:
         path = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
     _show(console, record, path)
     return all(failure.cell.stage == "tuning" for failure in record.failures)
+
+
+def _command_of(out: Path) -> str | None:
+    """What has written the results in a folder, if there are any."""
+    try:
+        return Record.load(out / "results.json").command
+    except (OSError, InvalidInputError):
+        return None
 
 
 def _methods(order: Order) -> list[Method]:
@@ -140,11 +154,15 @@ def _load(errors: Console, name: str, order: Order) -> Dataset | None:
 
 def _plan(order: Order, protocol: str, dataset: Dataset, tune: bool) -> Plan:
     known = PROTOCOLS[protocol].settings(dataset)
+    for name in order.settings:
+        if name not in known and order.protocol != "paper":  # of the paper's protocols, those take it that know it
+            flag = _FLAGS.get(name, f"--{name}")
+            raise InvalidInputError(f"{flag} means nothing to {protocol}. See `oahu bench --help`.")
     settings = {**(_QUICK if order.quick else {}), **order.settings}
     settings = {name: value for name, value in settings.items() if name in known}
-    options: dict[str, Any] = {"folds": order.folds, "tune_items": order.tune_items, "runs": order.runs}
-    if order.quick:
-        options = _QUICK_PLAN | ({} if order.runs is None else {"runs": order.runs})
+    asked = {"runs": order.runs, "folds": order.folds, "tune_items": order.tune_items}
+    options: dict[str, Any] = _QUICK_PLAN if order.quick else {}
+    options = options | {name: value for name, value in asked.items() if value is not None}
     if order.scalings:
         options["scalings"] = order.scalings
     return Plan(protocol, dataset, tune=tune, settings=settings, **options)
@@ -174,7 +192,7 @@ class _LiveTable(Listener):
 
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
-        self.n_seen = 0
+        self.n_seen = self.n_found = 0
         self._cells: dict[str, Cell] = {}
         self._done: dict[str, Outcome] = {}
         self._title, self._began = "", time.monotonic()
@@ -191,16 +209,19 @@ class _LiveTable(Listener):
 
     def begins(self, title: str, cells: Sequence[Cell]) -> None:
         self._title, self._cells, self._done = title, {one.id: one for one in cells}, {}
+        self.n_found = 0
         self._began = time.monotonic()
         if not self.console.is_terminal:
             self.console.print(f"{title}: {len(cells)} cells", highlight=False)
 
-    def seen(self, outcome: Outcome) -> None:
+    def seen(self, outcome: Outcome, found: bool) -> None:
         self.n_seen += outcome.error is None
+        self.n_found += found
         self._done[outcome.cell.id] = outcome
         if not self.console.is_terminal:
             told = outcome.error or ", ".join(f"{k} {number(v)}" for k, v in outcome.scores.items())
             where = f"{len(self._done)}/{len(self._cells)} {outcome.cell.method} {outcome.cell.run}"
+            where += " (found done)" * found
             self.console.print(f"{where}: {told}", highlight=False, markup=False, soft_wrap=True)
 
     def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
@@ -219,7 +240,8 @@ class _LiveTable(Listener):
             total = sum(one.method == method for one in self._cells.values())
             done = [one for one in self._done.values() if one.cell.method == method]
             shown.add_row(cell(method), f"{len(done)}/{total}", *self._row(done, score))
-        left = f"{len(self._done)} of {len(self._cells)} cells, {self._left()} left"
+        found = f" ({self.n_found} found done)" if self.n_found else ""
+        left = f"{len(self._done)} of {len(self._cells)} cells{found}, {self._left()} left"
         return Group(Text(f"\n{self._title}", style="bold"), shown, Text(left, style="dim"))
 
     def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:

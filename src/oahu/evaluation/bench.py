@@ -79,8 +79,8 @@ class Listener:
     def begins(self, title: str, cells: Sequence[Cell]) -> None:
         """These cells are measured next."""
 
-    def seen(self, outcome: Outcome) -> None:
-        """A cell is done, or was found done."""
+    def seen(self, outcome: Outcome, found: bool) -> None:
+        """A cell is done, or was found done in the folder."""
 
     def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
         """Tuning has chosen a scaling and parameters for each method."""

@@ -47,8 +47,13 @@ class Row:
         return sorted(place for place in found if place is not None)
 
     def at(self, place: float | None) -> list[Outcome]:
-        """The runs at one place of a sweep; all, without one."""
-        return [outcome for outcome in self.outcomes if place is None or _place(outcome.cell) == place]
+        """The runs at one place of a sweep: all without one, and all where nothing was learned."""
+        everywhere = place is None or (self.learned_nothing and len(self.places) == 1)
+        return [outcome for outcome in self.outcomes if everywhere or _place(outcome.cell) == place]
+
+    @property
+    def learned_nothing(self) -> bool:
+        return not any("n_seen" in outcome.facts for outcome in self.outcomes)
 
     def values(self, score: str, place: float | None = None) -> list[float]:
         """A score for each run; NaN where a run does not have it."""

@@ -36,7 +36,7 @@ _INTRO: Final = {
     "sensitivity": "One parameter of OAHU changes; all others stay as they are.",
     "regret": "What it cost not to know from the start which depth would be best.",
 }
-_LATEX_HEAD: Final = "% \\usepackage{booktabs} in the preamble; \\input this file.\n\n"
+_LATEX_HEAD: Final = "% \\usepackage{booktabs,graphicx} in the preamble; \\input this file.\n\n"
 
 
 def write(
@@ -44,7 +44,7 @@ def write(
 ) -> Path:
     """Write ``tables.md``, ``tables.tex``, ``figures/`` and ``report.html`` into a folder.
 
-    Without matplotlib there are no figures, and the report says so.
+    A report that is there is replaced, with its figures. Without matplotlib there are none, and the report says so.
 
     Parameters
     ----------
@@ -68,11 +68,20 @@ def write(
     (folder / "tables.tex").write_text(
         _LATEX_HEAD + "\n".join(table.to_latex() for table in made), encoding="utf-8"
     )
+    _clear(folder / "figures")
     drawn, problem = _draw(record, folder / "figures", datasets)
     page = _page(record, drawn, problem, paired)
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _clear(figures: Path) -> None:
+    """Remove the figures of a report that was here: files of that name and kind, nothing else."""
+    for protocol in PROTOCOLS:
+        for kind in ("png", "svg"):
+            for path in figures.glob(f"{protocol}-*.{kind}"):
+                path.unlink()
 
 
 def _draw(
@@ -207,6 +216,7 @@ def _how(record: Record, present: Iterable[str], paired: bool) -> str:
         f"<dl>\n{listed}</dl>\n",
         tables.datasets(record).to_html() if record.datasets else "",
         *(_folded(f"Settings: {_TITLES[each].lower()}", tables.settings(record, each)) for each in present),
+        _folded("Warnings", tables.warned(record)),
         f"<p>{escape(test)} A p-value below 0.05 counts; it is not corrected for the number of comparisons.</p>\n",
         f'<p>The paper is <a href="{paper.ADDRESS}">{escape(paper.TITLE)}</a>. {escape(_defaults())}</p>\n',
         "</section>\n",

@@ -24,10 +24,11 @@ from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
 from oahu.evaluation.protocols.draws import Draws
 from oahu.evaluation.records import Cell, Outcome, Record, versions, write_json
+from oahu.exceptions import InvalidInputError
 
 __all__ = ["Runner"]
 
-Seen = Callable[[Outcome], None]
+Seen = Callable[[Outcome, bool], None]
 
 
 class Runner:
@@ -49,16 +50,26 @@ class Runner:
     def __init__(
         self, out: Path, datasets: Mapping[str, Dataset], methods: Sequence[Method], jobs: int = 1
     ) -> None:
+        if jobs < 1:
+            raise InvalidInputError(f"There must be at least one job. Got {jobs} instead.")
         self.out = out.absolute()  # those who help may be in another folder
         self.datasets, self.jobs = datasets, jobs
         self.methods = {method.name: method for method in methods}
         self.outcomes: dict[str, Outcome] = {}
         self._order: dict[str, None] = {}  # ids, as cells were asked for
         self._started, self._began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-        (out / "cells").mkdir(parents=True, exist_ok=True)
+        try:
+            (out / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInputError(
+                f"Results are kept in a folder, and {out} cannot be one: {error.strerror}."
+            ) from error
 
     def run(self, cells: Sequence[Cell], seen: Seen | None = None) -> list[Outcome]:
-        """Measure cells, or find what was measured of them; ``seen`` is told of each as soon as it is there."""
+        """Measure cells, or find what was measured of them; ``seen`` is told of each as soon as it is there.
+
+        With it goes whether it was found done.
+        """
         missing = []
         self._order.update(dict.fromkeys(cell.id for cell in cells))
         for cell in cells:
@@ -66,7 +77,7 @@ class Runner:
             if kept is None:
                 missing.append(cell)
             else:
-                self._take(kept, seen)
+                self._take(kept, seen, True)
         with warnings.catch_warnings(), closing(self._measured(missing)) as measured:
             warnings.filterwarnings("ignore", ".*tasks which were still being processed")  # if interrupted
             for outcome in measured:
@@ -90,10 +101,10 @@ class Runner:
         ordered = tuple(self.outcomes[cell] for cell in self._order if cell in self.outcomes)
         return Record(command, self._started, round(seconds, 1), _machine(self.jobs), datasets, ordered)
 
-    def _take(self, outcome: Outcome, seen: Seen | None) -> None:
+    def _take(self, outcome: Outcome, seen: Seen | None, found: bool = False) -> None:
         self.outcomes[outcome.cell.id] = outcome
         if seen is not None:
-            seen(outcome)
+            seen(outcome, found)
 
     def _kept(self, cell: Cell) -> Outcome | None:
         try:

@@ -48,6 +48,7 @@ td:last-child { white-space: normal; min-width: 9rem; max-width: 28rem; }
 .mark { display: inline-block; width: 0.7em; color: var(--mark); font-size: 1.15em; font-weight: 700;
   line-height: 1; }
 thead th { border-bottom: 1px solid var(--ink); color: var(--soft); font-weight: 600; }
+thead th:first-child { position: sticky; left: 0; background: var(--card); }
 tbody th { font-weight: 500; position: sticky; left: 0; background: var(--card); }
 tbody tr:nth-child(even) > * { background: var(--stripe); }
 .notes { list-style: none; padding: 0; margin: 0 0 1.5rem; font-size: 0.85rem; color: var(--soft); max-width:

@@ -24,17 +24,15 @@ def headlines(record: Record, paired: bool = False) -> list[str]:
     if record.failures:
         n = len(record.failures)
         said.append(f"{n:,} of {len(record.outcomes):,} measurements failed; they are listed under Failures.")
-    return said or ["No task was measured with scores to compare." if record.outcomes else "Nothing was measured."]
+    if said:
+        return said
+    told = [words for kind in _TOLD for group in groups(record, kind) if (words := about(group, paired))]
+    return told or ["No task was measured with scores to compare." if record.outcomes else "Nothing was measured."]
 
 
 def about(group: Group, paired: bool = False) -> str:
     """What a group's numbers say; nothing, if that is what they say."""
-    kinds: dict[str, Callable[[Group], str]] = {
-        "constraints": _constraints,
-        "sensitivity": _sensitivity,
-        "regret": _regret,
-    }
-    return kinds[group.protocol](group) if group.protocol in kinds else _compared(group, paired)
+    return _TOLD[group.protocol](group) if group.protocol in _TOLD else _compared(group, paired)
 
 
 def _tested(record: Record, paired: bool) -> Iterator[tuple[Group, Row, Comparison]]:
@@ -208,6 +206,13 @@ def _regret(group: Group) -> str:
     runs = "in the one run there is" if n == 1 else f"in {below or n} of {n} runs"
     under = "stays below" if below else "exceeds"
     return f"The measured regret {under} √(T ln N) {runs}; on average it is {sum(shares) / n:.2f} of it."
+
+
+_TOLD: Final[dict[str, Callable[[Group], str]]] = {
+    "constraints": _constraints,
+    "sensitivity": _sensitivity,
+    "regret": _regret,
+}
 
 
 def _list(words: list[str], between: str = ", ") -> str:

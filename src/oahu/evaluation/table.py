@@ -34,6 +34,7 @@ _LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "–": "--",  # noqa: RUF001
     "…": r"\dots{}",
 }
+_NO_WIDER: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,13 @@ class Table:
         return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
 
     def to_latex(self) -> str:
-        """A floating table for a document that uses the package booktabs."""
+        """A floating table, no wider than the text, for a document with the packages booktabs and graphicx."""
         kinds = "".join("r" if number else "l" for number in self.numeric)
         header = " & ".join(map(_latex, self.header))
         rows = [" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in self.rows]
         lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
-        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
-        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [_NO_WIDER, rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
+        lines += [r"\bottomrule", r"\end{tabular}}"]
         lines += [rf"\par\smallskip{{\footnotesize {_latex(note)}\par}}" for note in self.notes]
         return "\n".join([*lines, r"\end{table}", ""])
 

@@ -16,9 +16,10 @@ from oahu.evaluation.table import NOTHING, Entry, Table, number, p_value, plus_m
 
 __all__ = ["DECIDES", "at_a_glance", "auc_by_fold", "classification", "constraints", "datasets", "everything"]
 __all__ += ["failures", "of_group", "regret", "retrieval", "sensitivity", "settings", "time", "verification"]
-__all__ += ["win_tie_loss"]
+__all__ += ["warned", "win_tie_loss"]
 
 _PARTS: Final = ("inputs", "constraints", "learning", "evaluation")
+_WHERE: Final = ("Protocol", "Data set", "Method", "Run", "Stage")
 _PRINTED: Final = ("error_rate", "macro_f1", "utilization")
 DECIDES: Final[dict[str, tuple[str, Better]]] = {
     "classification": ("error_rate", "lower"),
@@ -78,10 +79,20 @@ def verification(group: Group, paired: bool = False) -> Table:
     notes = [
         *_test_notes(group, paired),
         "Accuracy is that at a threshold calibrated on other pairs; p is that of AUC.",
+        *_missing(group),
     ]
     return Table(
         f"Verification: {group.title}", header, tuple(rows), (*notes, paper.NOT_STATED["verification"], *absent)
     )
+
+
+def _missing(group: Group) -> list[str]:
+    """How many official pairs name an image that the data set does not have."""
+    missing = {
+        outcome.cell.run: outcome.facts.get("n_missing", 0) for row in group.rows for outcome in row.outcomes
+    }
+    n = sum(missing.values())
+    return [f"{n:,} of the folds' pairs name an image that is not in the data: they are left out."] if n else []
 
 
 def auc_by_fold(group: Group) -> Table:
@@ -327,8 +338,31 @@ def settings(record: Record, protocol: str) -> Table:
         "Queries",
         "Random seed",
     )
-    notes = ("Parameters not named are the defaults. A dash under Queries means all, under PCA none.",)
-    return Table(f"Settings: {protocol}", (*header, "Parameters set"), tuple(rows), notes)
+    notes = ["Parameters not named are the defaults. A dash under Queries means all, under PCA none."]
+    notes += [_edges(record, group) for group in groups(record, protocol) if _edges(record, group)]
+    return Table(f"Settings: {protocol}", (*header, "Parameters set"), tuple(rows), tuple(notes))
+
+
+def _edges(record: Record, group: Group) -> str:
+    """Which parameters were tuned to the least or the greatest value that was tried: beyond it might be better."""
+    tried: dict[tuple[str, str], set[float]] = {}
+    for outcome in record.outcomes:
+        if outcome.cell.stage == "tuning" and outcome.cell.dataset == group.dataset:
+            for name, value in _numbers(outcome):
+                tried.setdefault((outcome.cell.method, name), set()).add(value)
+    found = [
+        f"{row.label} {name} {setting(value)}"
+        for row in group.rows
+        for name, value in _numbers(row.outcomes[0] if group.tuned and row.outcomes else None)
+        if len(values := tried.get((row.method, name), set())) > 2 and value in (min(values), max(values))
+    ]
+    return f"{group.title}: at an end of what tuning tried: {', '.join(found)}." if found else ""
+
+
+def _numbers(outcome: Outcome | None) -> Iterable[tuple[str, float]]:
+    """The parameters of an outcome that are numbers."""
+    params = (outcome.cell.settings.get("params") or {}) if outcome else {}
+    return [(name, value) for name, value in params.items() if type(value) in (int, float)]
 
 
 def datasets(record: Record) -> Table:
@@ -349,7 +383,18 @@ def failures(record: Record) -> Table:
         cell = outcome.cell
         words = (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage, str(outcome.error))
         rows.append(tuple(map(Entry, words)))
-    return Table("Failures", ("Protocol", "Data set", "Method", "Run", "Stage", "Why"), tuple(rows))
+    return Table("Failures", (*_WHERE, "Why"), tuple(rows))
+
+
+def warned(record: Record) -> Table:
+    """What was measured with a warning."""
+    rows = []
+    for outcome in record.outcomes:
+        cell = outcome.cell
+        for warning in outcome.facts.get("warnings", ()):
+            words = (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage, str(warning))
+            rows.append(tuple(map(Entry, words)))
+    return Table("Warnings", (*_WHERE, "What was said"), tuple(rows))
 
 
 def everything(record: Record, paired: bool = False) -> list[Table]:
@@ -363,8 +408,7 @@ def everything(record: Record, paired: bool = False) -> list[Table]:
             made.append(of_group(group, paired))
             made += [auc_by_fold(group)] if protocol == "verification" else []
         made += [time(record, protocol), settings(record, protocol)] if found else []
-    made.append(datasets(record))
-    return [*made, failures(record)] if record.failures else made
+    return [*made, datasets(record), *(table for table in (failures(record), warned(record)) if table.rows)]
 
 
 # -- parts -----------------------------------------------------------------------------------------------

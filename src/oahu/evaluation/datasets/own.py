@@ -37,6 +37,9 @@ def read_own(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None
         The labels, if they are in a file of their own (.npy, .txt, .csv); they replace those beside the features.
     """
     path = Path(path)
+    for file in (path, labels):
+        if file is not None and not Path(file).is_file():
+            raise InvalidInputError(f"There is no file {file}.")
     parts = _from_npz(path) if path.suffix.lower() == ".npz" else _from_table(path)
     if labels is not None:
         parts["y"] = read_labels(labels)

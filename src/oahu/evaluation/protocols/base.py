@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.protocols.draws import Draws
@@ -16,6 +16,8 @@ from oahu.exceptions import InvalidInputError
 from oahu.version import __version__
 
 __all__ = ["Protocol"]
+
+_AT_LEAST: Final = {"seed": 0, "pca": 1, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
 
 
 class Protocol(ABC):
@@ -70,7 +72,13 @@ class Protocol(ABC):
                 raise InvalidInputError(
                     f"The setting {name!r} must be one of {', '.join(self.choices[name])}. Got {value!r} instead."
                 )
-        return {**known, **changed}
+            if name in _AT_LEAST and value is not None and value < _AT_LEAST[name]:
+                raise InvalidInputError(
+                    f"The setting {name!r} must be at least {_AT_LEAST[name]}. Got {value} instead."
+                )
+        settings = {**known, **changed}
+        _check_fit(settings, changed, dataset)
+        return settings
 
     def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
         """What is measured of a method: a cell for every run."""
@@ -86,6 +94,21 @@ class Protocol(ABC):
     @abstractmethod
     def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
         """Measure one cell of tuning, on development data: its run is the fold."""
+
+
+def _check_fit(settings: Mapping[str, Any], changed: Mapping[str, Any], dataset: Dataset) -> None:
+    """Raise where settings do not fit each other or the data set."""
+    pca, seeds = settings["pca"], changed.get("n_seeds", 0)
+    if pca is not None and pca > dataset.n_features:
+        raise InvalidInputError(
+            f"pca must be from 1 to {dataset.n_features}, the number of features of {dataset.name}. "
+            f"Got {pca} instead."
+        )
+    if seeds > settings.get("n_constraints", seeds):
+        raise InvalidInputError(
+            f"The constraints that are drawn (n_seeds) are some of all (n_constraints), here "
+            f"{settings['n_constraints']:,}. Got {seeds:,} instead."
+        )
 
 
 def outcome(cell: Cell, learned: Learned, clock: Clock, scores: Mapping[str, float], **curves: Any) -> Outcome:

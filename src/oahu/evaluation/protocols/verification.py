@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -80,7 +81,8 @@ class Verification(Protocol):
         diameter = learned.metric.diameter
         middle = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
         examples = _examples(dataset, tested, right, found.probabilities, np.abs(found.scores - middle))
-        return outcome(cell, learned, clock, scores, roc=_curve(roc), examples=examples)
+        measured = outcome(cell, learned, clock, scores, roc=_curve(roc), examples=examples)
+        return replace(measured, facts={**measured.facts, "n_missing": tested.n_missing})
 
     def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
         """AUC on the pairs of View 1; its run tells one draw of constraints from another."""
