@@ -225,7 +225,7 @@ def test_what_is_found_done_is_told_and_the_report_of_another_command_is_replace
     kept = tmp_path / "figures" / "mine.png"
     kept.write_bytes(b"")
     before = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert "classification-digits-untuned-error.png" in before
+    assert "classification-digits-untuned-errors.png" in before
     retrieved = runner.invoke(app, ["bench", "retrieval", *words[2:]])
     assert retrieved.exit_code == 0
     after = {path.name for path in (tmp_path / "figures").iterdir()}

@@ -191,7 +191,7 @@ def test_constraints_have_a_column_for_each_number() -> None:
     assert table.header == ("Method", "1,000", "2,000")
     assert column(table, "1,000")["LEGO"] == Entry("0.500 ± 0.010", mark="•")
     assert column(table, "2,000")["OAHU"] == Entry("0.190 ± 0.010", bold=True)
-    assert column(table, "1,000")["Cosine"].text == DASH
+    assert column(table, "1,000")["Cosine"].text == column(table, "2,000")["Cosine"].text == "0.390 ± 0.010"
 
 
 def test_sensitivity_has_a_row_for_each_value() -> None:

@@ -34,7 +34,7 @@ _LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "–": "--",  # noqa: RUF001
     "…": r"\dots{}",
 }
-_NO_WIDER: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+_NO_WIDER: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Table:
         header = " & ".join(map(_latex, self.header))
         rows = [" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in self.rows]
         lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
-        lines += [_NO_WIDER, rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
+        lines += [rf"{_NO_WIDER}\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
         lines += [r"\bottomrule", r"\end{tabular}}"]
         lines += [rf"\par\smallskip{{\footnotesize {_latex(note)}\par}}" for note in self.notes]
         return "\n".join([*lines, r"\end{table}", ""])
