@@ -16,7 +16,7 @@ demo: $(VENV)/.plots ## stream the bundled digits through OAHU; writes demo-outp
 	@$(BIN)/oahu demo
 
 test: $(VENV)/.dev lint ## every check
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.dev ## format, lint, types and the import contract
 	@$(BIN)/ruff format --check .

@@ -127,7 +127,11 @@ def test_two_gaussians_have_the_rates_of_theory(separation: float) -> None:
     assert roc.auc == pytest.approx(auc, abs=5 * math.sqrt(auc * (1 - auc) / n))
 
 
-@pytest.mark.parametrize("transform", [np.exp, np.arctan, lambda s: s**3 + 100, lambda s: s * 1e-310], ids=str)
+@pytest.mark.parametrize(
+    "transform",
+    [np.exp, np.arctan, lambda s: s**3 + 100, lambda s: s * 1e-310],
+    ids=["exp", "arctan", "cube", "denormal"],
+)
 @given(pairs=TIED, rate=RATES)
 @settings(max_examples=30)
 def test_only_the_order_of_scores_counts(transform: Callable[[Any], Any], pairs: Pairs, rate: float) -> None:

@@ -247,11 +247,9 @@ class _LiveTable(Listener):
     def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:
         values = [one.scores[score] for one in done if score in one.scores]
         failed = sum(one.error is not None for one in done)
-        told = _spread(values) if values else NOTHING
+        told = (_spread(values) if values else NOTHING) + (f" ({failed} failed)" if failed else "")
         seconds = [sum(one.seconds.values()) for one in done if one.error is None]
-        return told + f" ({failed} failed)" * bool(failed), number(
-            sum(seconds) / len(seconds), 1
-        ) if seconds else NOTHING
+        return told, number(sum(seconds) / len(seconds), 1) if seconds else NOTHING
 
     def _left(self) -> str:
         """A guess from what the cells of each method took; those not seen yet take the mean of all."""

@@ -64,7 +64,12 @@ class Plan:
         if self.protocol not in PROTOCOLS:
             raise InvalidInputError(f"There is no protocol {self.protocol!r}. There are {', '.join(PROTOCOLS)}.")
         PROTOCOLS[self.protocol].check(self.dataset)
-        PROTOCOLS[self.protocol].settings(self.dataset, **self.settings)
+        settings = PROTOCOLS[self.protocol].settings(self.dataset, **self.settings)
+        if self.settings.get("n_seeds", 0) > settings["n_constraints"]:
+            raise InvalidInputError(
+                f"n_seeds is how many of the {settings['n_constraints']:,} constraints are drawn. "
+                f"Got {self.settings['n_seeds']:,} instead."
+            )
         for scaling in self.scalings:
             PROTOCOLS[self.protocol].settings(self.dataset, scaling=scaling)
         if (self.runs is not None and self.runs < 1) or self.folds < 2:

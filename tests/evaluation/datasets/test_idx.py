@@ -133,6 +133,7 @@ IMAGES, LABELS = halves()[:2]
         (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, and there is 10"),
         (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), and those to train with (4, 5)"),
     ],
+    ids=lambda value: "file" if isinstance(value, bytes) else str(value),
 )
 def test_what_is_wrong_is_said_of_the_file(fashion: Path, file: int, content: bytes, problem: str) -> None:
     path = fashion / "fashion-mnist" / FASHION[file]

@@ -152,7 +152,11 @@ def test_other_files_are_no_attributes(home: Path, content: bytes, problem: str)
         load("lfw", home)
 
 
-@pytest.mark.parametrize("content", [gzip.compress(attributes().encode())[:-30], attributes().encode(), b""])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(attributes().encode())[:-30], attributes().encode(), b""],
+    ids=["cut", "not packed", "empty"],
+)
 def test_broken_gzip_is_said(home: Path, content: bytes) -> None:
     (home / "lfw" / "lfw_attributes.txt").unlink()
     (home / "lfw" / "lfw_attributes.txt.gz").write_bytes(content)

@@ -39,7 +39,7 @@ def read_own(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None
     path = Path(path)
     for file in (path, labels):
         if file is not None and not Path(file).is_file():
-            raise InvalidInputError(f"There is no file {file}.")
+            raise FileNotFoundError(f"There is no file {file}.")
     parts = _from_npz(path) if path.suffix.lower() == ".npz" else _from_table(path)
     if labels is not None:
         parts["y"] = read_labels(labels)

@@ -76,9 +76,13 @@ class Protocol(ABC):
                 raise InvalidInputError(
                     f"The setting {name!r} must be at least {_AT_LEAST[name]}. Got {value} instead."
                 )
-        settings = {**known, **changed}
-        _check_fit(settings, changed, dataset)
-        return settings
+        pca = changed.get("pca")
+        if pca is not None and pca > dataset.n_features:
+            raise InvalidInputError(
+                f"pca must be from 1 to {dataset.n_features}, the number of features of {dataset.name}. "
+                f"Got {pca} instead."
+            )
+        return {**known, **changed}
 
     def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
         """What is measured of a method: a cell for every run."""
@@ -94,21 +98,6 @@ class Protocol(ABC):
     @abstractmethod
     def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
         """Measure one cell of tuning, on development data: its run is the fold."""
-
-
-def _check_fit(settings: Mapping[str, Any], changed: Mapping[str, Any], dataset: Dataset) -> None:
-    """Raise where settings do not fit each other or the data set."""
-    pca, seeds = settings["pca"], changed.get("n_seeds", 0)
-    if pca is not None and pca > dataset.n_features:
-        raise InvalidInputError(
-            f"pca must be from 1 to {dataset.n_features}, the number of features of {dataset.name}. "
-            f"Got {pca} instead."
-        )
-    if seeds > settings.get("n_constraints", seeds):
-        raise InvalidInputError(
-            f"The constraints that are drawn (n_seeds) are some of all (n_constraints), here "
-            f"{settings['n_constraints']:,}. Got {seeds:,} instead."
-        )
 
 
 def outcome(cell: Cell, learned: Learned, clock: Clock, scores: Mapping[str, float], **curves: Any) -> Outcome:
