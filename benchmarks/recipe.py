@@ -23,6 +23,8 @@ VARIANTS = {
     "η = 0.01": {"learning_rate": 0.01},
     "η = 0.003": {"learning_rate": 0.003},
     "η = 0.001": {"learning_rate": 0.001},
+    "η = 0.0003": {"learning_rate": 0.0003},
+    "η = 0.0001": {"learning_rate": 0.0001},
     "η = 0.01, τ = 0.6": {"learning_rate": 0.01, "tau": 0.6},
     "η = 0.003, τ = 0.6": {"learning_rate": 0.003, "tau": 0.6},
     "η = 0.003, orthogonal initialisation": {"learning_rate": 0.003, "initialization": "orthogonal"},
