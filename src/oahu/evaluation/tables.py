@@ -339,7 +339,7 @@ def settings(record: Record, protocol: str) -> Table:
         "Random seed",
     )
     notes = ["Parameters not named are the defaults. A dash under Queries means all, under PCA none."]
-    notes += [_edges(record, group) for group in groups(record, protocol) if _edges(record, group)]
+    notes += filter(None, (_edges(record, group) for group in groups(record, protocol)))
     return Table(f"Settings: {protocol}", (*header, "Parameters set"), tuple(rows), tuple(notes))
 
 
@@ -380,9 +380,7 @@ def failures(record: Record) -> Table:
     """What has no scores, and why."""
     rows = []
     for outcome in record.failures:
-        cell = outcome.cell
-        words = (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage, str(outcome.error))
-        rows.append(tuple(map(Entry, words)))
+        rows.append((*_where(outcome), Entry(str(outcome.error))))
     return Table("Failures", (*_WHERE, "Why"), tuple(rows))
 
 
@@ -390,11 +388,14 @@ def warned(record: Record) -> Table:
     """What was measured with a warning."""
     rows = []
     for outcome in record.outcomes:
-        cell = outcome.cell
         for warning in outcome.facts.get("warnings", ()):
-            words = (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage, str(warning))
-            rows.append(tuple(map(Entry, words)))
+            rows.append((*_where(outcome), Entry(str(warning))))
     return Table("Warnings", (*_WHERE, "What was said"), tuple(rows))
+
+
+def _where(outcome: Outcome) -> tuple[Entry, ...]:
+    cell = outcome.cell
+    return tuple(map(Entry, (cell.protocol, cell.dataset, cell.method, str(cell.run), cell.stage)))
 
 
 def everything(record: Record, paired: bool = False) -> list[Table]:

@@ -10,14 +10,14 @@ from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.protocols.draws import Draws
 from oahu.evaluation.protocols.learning import Clock, Learned
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.scaling import SCALINGS
+from oahu.evaluation.protocols.scaling import SCALINGS, check_components
 from oahu.evaluation.records import Cell, Outcome
 from oahu.exceptions import InvalidInputError
 from oahu.version import __version__
 
 __all__ = ["Protocol"]
 
-_AT_LEAST: Final = {"seed": 0, "pca": 1, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
+_AT_LEAST: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
 
 
 class Protocol(ABC):
@@ -76,12 +76,7 @@ class Protocol(ABC):
                 raise InvalidInputError(
                     f"The setting {name!r} must be at least {_AT_LEAST[name]}. Got {value} instead."
                 )
-        pca = changed.get("pca")
-        if pca is not None and pca > dataset.n_features:
-            raise InvalidInputError(
-                f"pca must be from 1 to {dataset.n_features}, the number of features of {dataset.name}. "
-                f"Got {pca} instead."
-            )
+        check_components(changed.get("pca"), dataset.n_features)
         return {**known, **changed}
 
     def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:

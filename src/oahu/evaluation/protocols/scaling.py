@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["SCALINGS", "Inputs", "fit_inputs"]
+__all__ = ["SCALINGS", "Inputs", "check_components", "fit_inputs"]
 
 Rows = NDArray[np.float32]
 Inputs = Callable[[NDArray[Any]], Rows]
@@ -40,15 +40,18 @@ def fit_inputs(development: NDArray[Any], scaling: str, pca: int | None = None) 
     """
     if scaling not in SCALINGS:
         raise InvalidInputError(f"The scaling must be one of {', '.join(SCALINGS)}. Got {scaling!r} instead.")
+    check_components(pca, development.shape[1])
     if pca is None:
         return _Scaled(scaling, development)
-    if not 1 <= pca <= development.shape[1]:
-        raise InvalidInputError(
-            f"pca must be from 1 to {development.shape[1]}, the number of features. Got {pca} instead."
-        )
     projected = _Projected(development, pca)
     scaled = _Scaled(scaling, projected(development))
     return lambda items: scaled(projected(items))
+
+
+def check_components(pca: int | None, n_features: int) -> None:
+    """Raise if there cannot be so many principal components."""
+    if pca is not None and not 1 <= pca <= n_features:
+        raise InvalidInputError(f"pca must be from 1 to {n_features}, the number of features. Got {pca} instead.")
 
 
 class _Scaled:
