@@ -130,7 +130,7 @@ def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> Non
 
     Ctrl-C in a terminal reaches the whole group of processes.
     """
-    words = ["bench", "classification", "--quick", "--runs", "6", "--methods", "OAHU,POLA,Euclidean"]
+    words = ["bench", "classification", "--quick", "--runs", "40", "--methods", "OAHU,POLA,Euclidean"]
     whole = benched(tmp_path / "whole", *words[1:])
     command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
@@ -141,7 +141,7 @@ def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> Non
         (os.kill if whom == "the command" else os.killpg)(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     kept = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
-    assert 2 <= len(kept) < 18
+    assert 2 <= len(kept) < 120
     assert process.returncode == 1
     assert "Stopped" in said
     assert "Traceback" not in said
