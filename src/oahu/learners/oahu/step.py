@@ -1,13 +1,9 @@
 """The fused online update: Algorithm 1 of the paper, one triplet after the other, compiled.
 
-A round's work is bounded by reading and writing the parameters once. The d-wide matrix ``first`` is where most
-of them are, so its update waits: while the next round's dot products are taken, each row is updated and used
-in one pass (`_update_then_project`). After the last triplet a pass with nothing to project settles what is
-owed. Every pass, also the first and the last of a call, runs the same machine code over the same row lengths,
-so a model does not depend on how its stream was cut into calls.
-
-In the deeper layers the gradient needs the weights before their update, so there both are one pass
-(`_backpropagate_then_update`), from the deepest layer down. No layer is updated before every other has used it.
+The d-wide matrix is updated one round late, while the next round's dot products are taken (passes.py). After the
+last triplet a pass with nothing to project settles what is owed. Every pass, also the first and the last of a call,
+runs the same machine code over the same row lengths, so a model does not depend on how its stream was cut into
+calls. No layer is updated before every other has used it.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -30,6 +26,17 @@ from oahu.learners.oahu.loss import (
     repulsive_loss,
     repulsive_slope,
     similarity_threshold,
+)
+from oahu.learners.oahu.passes import (
+    backpropagate_then_update,
+    length_of,
+    owe,
+    project,
+    reach,
+    rectify,
+    through_unit,
+    to_unit,
+    update_then_project,
 )
 
 __all__ = ["LEARNED", "learn"]
@@ -99,188 +106,46 @@ def learn(
     previous = nothing
     for t in range(n + 1):
         current = triplets[t] if t < n else nothing
-        _update_then_project(first, first_bias, owed, previous, current, projected)
+        update_then_project(first, first_bias, owed, previous, current, projected)
         if t == n:
             break
 
         # Embeddings and local losses, from the shallowest expert to the deepest.
         loss[0] = _expert(projected, E, alpha[0], tau, through_thresholds, unit, first_gradient)
         if n_layers:
-            _rectify(projected, E, hidden[0])
+            rectify(projected, E, hidden[0])
         for i in range(n_layers - 1):
-            _project(middle[i], middle_bias[i], hidden[i], outputs[i])
+            project(middle[i], middle_bias[i], hidden[i], outputs[i])
             loss[i + 1] = _expert(outputs[i], E, alpha[i + 1], tau, through_thresholds, unit, gradients[i])
-            _rectify(outputs[i], E, hidden[i + 1])
+            rectify(outputs[i], E, hidden[i + 1])
         if n_layers:
-            _project(last, last_bias, hidden[n_layers - 1], last_output)
+            project(last, last_bias, hidden[n_layers - 1], last_output)
             loss[n_layers] = _expert(last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient)
 
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
-        reach = 0.0
+        moved = 0.0
         if n_layers:
-            reach += _reach(last_gradient, hidden[n_layers - 1], rate, rate_of_bias)
-            _backpropagate_then_update(last, last_bias, hidden[n_layers - 1], last_gradient, rate,
+            moved += reach(last_gradient, hidden[n_layers - 1], rate, rate_of_bias)
+            backpropagate_then_update(last, last_bias, hidden[n_layers - 1], last_gradient, rate,
                                        rate_of_bias, delta)  # fmt: skip
         for i in range(n_layers - 2, -1, -1):
             gradients[i][:, E : E + H] = delta
-            reach += _reach(gradients[i], hidden[i], rate, rate_of_bias)
-            _backpropagate_then_update(middle[i], middle_bias[i], hidden[i], gradients[i], rate,
+            moved += reach(gradients[i], hidden[i], rate, rate_of_bias)
+            backpropagate_then_update(middle[i], middle_bias[i], hidden[i], gradients[i], rate,
                                        rate_of_bias, delta)  # fmt: skip
         if n_layers:
             first_gradient[:, E:] = delta
-        reach += _reach(first_gradient, current, rate, rate_of_bias)
-        if not reach < limit:  # also when it is NaN
+        moved += reach(first_gradient, current, rate, rate_of_bias)
+        if not moved < limit:  # also when it is NaN
             return n_used, t
-        n_used += reach > 0.0
-        _owe(first_gradient, first_bias, rate, rate_of_bias, owed)
+        n_used += moved > 0.0
+        owe(first_gradient, first_bias, rate, rate_of_bias, owed)
         previous = current
 
         alpha[:] = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
         losses[t] = loss
         weights[t] = alpha
     return n_used, LEARNED
-
-
-@kernel
-def _update_then_project(
-    matrix: Floats, bias: Floats, owed: Floats, previous: Floats, current: Floats, out: Floats
-) -> None:
-    """Settle the last round's rank-three update of (out, in) weights and take this round's dot products.
-
-    ``matrix += owed.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
-    """
-    rows, d = matrix.shape
-    x0, x1, x2 = previous[0], previous[1], previous[2]
-    y0, y1, y2 = current[0], current[1], current[2]
-    zero = matrix.dtype.type(0)
-    for i in range(0, rows - 1, 2):
-        u, v = matrix[i], matrix[i + 1]
-        a0, a1, a2 = owed[0, i], owed[1, i], owed[2, i]
-        b0, b1, b2 = owed[0, i + 1], owed[1, i + 1], owed[2, i + 1]
-        p0 = p1 = p2 = q0 = q1 = q2 = zero
-        for j in range(d):
-            p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
-            q = v[j] + b0 * x0[j] + b1 * x1[j] + b2 * x2[j]
-            u[j] = p
-            v[j] = q
-            p0 += p * y0[j]
-            p1 += p * y1[j]
-            p2 += p * y2[j]
-            q0 += q * y0[j]
-            q1 += q * y1[j]
-            q2 += q * y2[j]
-        out[0, i], out[1, i], out[2, i] = p0 + bias[i], p1 + bias[i], p2 + bias[i]
-        out[0, i + 1], out[1, i + 1], out[2, i + 1] = q0 + bias[i + 1], q1 + bias[i + 1], q2 + bias[i + 1]
-    if rows % 2:
-        i = rows - 1
-        u = matrix[i]
-        a0, a1, a2 = owed[0, i], owed[1, i], owed[2, i]
-        p0 = p1 = p2 = zero
-        for j in range(d):
-            p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
-            u[j] = p
-            p0 += p * y0[j]
-            p1 += p * y1[j]
-            p2 += p * y2[j]
-        out[0, i], out[1, i], out[2, i] = p0 + bias[i], p1 + bias[i], p2 + bias[i]
-
-
-@kernel
-def _project(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
-    """``out = hidden @ matrix + bias`` for (in, out) weights, over the active units only, six at a time."""
-    n_units, width = matrix.shape
-    active = np.empty(n_units, np.intp)
-    for k in range(3):
-        h, o = hidden[k], out[k]
-        for r in range(width):
-            o[r] = bias[r]
-        n = 0
-        for j in range(n_units):  # without a branch: which units are active is anyone's guess
-            active[n] = j
-            n += h[j] != 0
-        for i in range(0, n - n % 6, 6):
-            j0, j1, j2 = active[i], active[i + 1], active[i + 2]
-            j3, j4, j5 = active[i + 3], active[i + 4], active[i + 5]
-            h0, h1, h2, h3, h4, h5 = h[j0], h[j1], h[j2], h[j3], h[j4], h[j5]
-            w0, w1, w2, w3, w4, w5 = matrix[j0], matrix[j1], matrix[j2], matrix[j3], matrix[j4], matrix[j5]
-            for r in range(width):
-                o[r] += h0 * w0[r] + h1 * w1[r] + h2 * w2[r] + h3 * w3[r] + h4 * w4[r] + h5 * w5[r]
-        for i in range(n - n % 6, n):
-            h0, w0 = h[active[i]], matrix[active[i]]
-            for r in range(width):
-                o[r] += h0 * w0[r]
-
-
-@kernel
-def _backpropagate_then_update(
-    matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
-    delta: Floats,
-) -> None:  # fmt: skip
-    """The gradient before the ReLU below, and the descent step of (in, out) weights, in one pass.
-
-    ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights as they are, then
-    ``matrix -= rate * hidden.T @ gradient``. The rows of units that are silent in all three are passed over.
-    """
-    n_units, width = matrix.shape
-    g0, g1, g2 = gradient[0], gradient[1], gradient[2]
-    zero = matrix.dtype.type(0)
-    active = np.empty(n_units, np.intp)
-    n = 0
-    for j in range(n_units):
-        active[n] = j
-        n += (hidden[0, j] != 0) | (hidden[1, j] != 0) | (hidden[2, j] != 0)
-    delta[:] = zero
-    for i in range(n):
-        j = active[i]
-        row = matrix[j]
-        a0, a1, a2 = -rate * hidden[0, j], -rate * hidden[1, j], -rate * hidden[2, j]
-        d0 = d1 = d2 = zero
-        for r in range(width):
-            w = row[r]
-            d0 += w * g0[r]
-            d1 += w * g1[r]
-            d2 += w * g2[r]
-            row[r] = w + a0 * g0[r] + a1 * g1[r] + a2 * g2[r]
-        delta[0, j], delta[1, j], delta[2, j] = d0, d1, d2
-    for k in range(3):  # in a loop of its own it is a selection, not a branch
-        for j in range(n_units):
-            delta[k, j] = delta[k, j] if hidden[k, j] > 0 else zero
-    for r in range(width):
-        bias[r] -= bias_rate * (g0[r] + g1[r] + g2[r])
-
-
-@kernel
-def _owe(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, owed: Floats) -> None:
-    """Note what the d-wide matrix is owed, and update its bias."""
-    for i in range(bias.size):
-        bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
-    for k in range(3):
-        for i in range(bias.size):
-            owed[k, i] = -rate * gradient[k, i]
-
-
-@kernel
-def _rectify(output: Floats, start: int, hidden: Floats) -> None:
-    """ReLU of the hidden part of a layer's output."""
-    zero = output.dtype.type(0)
-    for k in range(3):
-        for j in range(hidden.shape[1]):
-            value = output[k, start + j]
-            hidden[k, j] = zero if value <= 0 else value  # NaN passes, and is refused later
-
-
-@kernel
-def _reach(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
-    """An upper bound of how far a rank-three step moves any weight; NaN or infinite if a part of it would be."""
-    bound = 0.0
-    for k in range(3):
-        g = x = gradient.dtype.type(0)
-        for i in range(gradient.shape[1]):
-            g += abs(gradient[k, i])
-        for i in range(inputs.shape[1]):
-            x += abs(inputs[k, i])
-        bound += float(rate * g) * float(x) + float(g) * float(rate * x) + float(bias_rate * g)
-    return bound
 
 
 @kernel
@@ -294,10 +159,10 @@ def _expert(
     are equal up to rounding have no direction to move in: their distance counts as 0, and its gradient is 0.
     """
     zero = output.dtype.type(0)
-    n0, n1, n2 = _length(output[0], size), _length(output[1], size), _length(output[2], size)
-    _scale(output[0], n0, unit[0])
-    _scale(output[1], n1, unit[1])
-    _scale(output[2], n2, unit[2])
+    n0, n1, n2 = length_of(output[0], size), length_of(output[1], size), length_of(output[2], size)
+    to_unit(output[0], n0, unit[0])
+    to_unit(output[1], n1, unit[1])
+    to_unit(output[2], n2, unit[2])
     a, p, n = unit[0], unit[1], unit[2]
     to_positive = to_negative = zero
     for r in range(size):
@@ -321,44 +186,7 @@ def _expert(
         along_a -= (g_p + g_n) * a[r]
         along_p += g_p * p[r]
         along_n += g_n * n[r]
-    _tangent(gradient[0], a, along_a, n0)
-    _tangent(gradient[1], p, along_p, n1)
-    _tangent(gradient[2], n, along_n, n2)
+    through_unit(gradient[0], a, along_a, n0)
+    through_unit(gradient[1], p, along_p, n1)
+    through_unit(gradient[2], n, along_n, n2)
     return local_loss(positive, negative, tau)
-
-
-@kernel
-def _length(vector: Floats, size: int) -> Scalar:
-    """The Euclidean length of the first ``size`` entries, also where their squares over- or underflow."""
-    total = vector.dtype.type(0)
-    for r in range(size):
-        total += vector[r] * vector[r]
-    if 1e-30 < total < 1e30:
-        return np.sqrt(total)
-    largest = vector.dtype.type(0)
-    for r in range(size):
-        if not abs(vector[r]) <= largest:  # also when it is NaN
-            largest = abs(vector[r])
-    if largest == 0:
-        return largest
-    total = vector.dtype.type(0)
-    for r in range(size):
-        total += (vector[r] / largest) ** 2
-    return largest * np.sqrt(total)
-
-
-@kernel
-def _scale(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Project onto the unit sphere; the zero vector stays where it is."""
-    for r in range(unit.size):
-        unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
-
-
-@kernel
-def _tangent(gradient: Floats, unit: Floats, along: Scalar, length: Scalar) -> None:
-    """Take a gradient back through the projection onto the unit sphere."""
-    for r in range(unit.size):
-        if length != 0:
-            gradient[r] = (gradient[r] - along * unit[r]) / length
-        else:
-            gradient[r] = 0
