@@ -48,11 +48,12 @@ if TYPE_CHECKING:
         SOML,
         SORS,
         AdaSORS,
+        AnchoredOAHU,
         Cosine,
         Euclidean,
         load,
     )
-    from oahu.metrics import BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
+    from oahu.metrics import AnchoredMetric, BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
     from oahu.tasks import Classifier, Comparator, Comparison, Evidence, Match, Result, Results, Retriever, Roc
 
 __all__ = [
@@ -66,6 +67,8 @@ __all__ = [
     "SOML",
     "SORS",
     "AdaSORS",
+    "AnchoredMetric",
+    "AnchoredOAHU",
     "BilinearMetric",
     "Classifier",
     "Comparator",

@@ -10,6 +10,7 @@ from oahu.metrics import files
 from oahu.metrics.files import load
 
 if TYPE_CHECKING:
+    from oahu.learners.anchored import AnchoredOAHU
     from oahu.learners.fixed import Cosine, Euclidean
     from oahu.learners.lego import LEGO
     from oahu.learners.oahu import OAHU
@@ -31,6 +32,7 @@ __all__ = [
     "SOML",
     "SORS",
     "AdaSORS",
+    "AnchoredOAHU",
     "Cosine",
     "Euclidean",
     "load",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOMES = {
     "OAHU": "oahu.learners.oahu",
+    "AnchoredOAHU": "oahu.learners.anchored",
     "LEGO": "oahu.learners.lego",
     "RDML": "oahu.learners.rdml",
     "OASIS": "oahu.learners.oasis",

@@ -1,0 +1,212 @@
+"""AnchoredOAHU's metric: the unlearned space, the whitened one and the experts', each with what it has earned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oahu.metrics.base import DistanceMetric, read_only
+from oahu.metrics.ensemble import EnsembleMetric
+from oahu.metrics.files import Content, part, storable, with_part
+
+__all__ = ["SOFTNESS", "Anchored", "AnchoredMetric"]
+
+Floats = NDArray[np.floating]
+
+#: Softened lengths are sqrt(||x||^2 + SOFTNESS / d * mean ||x||^2).
+SOFTNESS = 4.0
+
+_BLOCK = 2048  # items that are between two spaces at a time
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class AnchoredMetric(DistanceMetric):
+    """A frozen metric: the distance that items had before anything was learned, and beside it what was learned.
+
+    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0 compares items by direction and, the
+    fewer features there are, also by length; D_white does so after whitening by the scatter of similar pairs.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        What the whitened space and the experts subtract.
+    directions : ndarray of shape (r, d)
+        The leading directions of the scatter of similar pairs.
+    gains : ndarray of shape (r + 1,)
+        How much each of them, and then everything else, is stretched in the whitened space.
+    softening : ndarray of shape (3,)
+        Added to squared lengths before dividing by them: of items, of centred items, of whitened items.
+    experts : EnsembleMetric
+        E_0 ... E_L, which see centred items of about unit variance.
+    metric_weights : ndarray of shape (L + 3,)
+        How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
+    version : int
+        How many constraints the metric has learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oahu import AnchoredOAHU
+    >>> metric = AnchoredOAHU(n_layers=1, random_state=0).initialize(n_features=4).metric()
+    >>> [(space.name, space.weight) for space in metric.spaces]
+    [('unlearned', 1.0), ('whitened', 0.0), ('E_0', 0.0), ('E_1', 0.0)]
+    """
+
+    mean: Floats = field(repr=False)
+    directions: Floats = field(repr=False)
+    gains: NDArray[np.float64] = field(repr=False)
+    softening: NDArray[np.float64] = field(repr=False)
+    experts: EnsembleMetric = field(repr=False)
+    metric_weights: NDArray[np.float64]
+    version: int
+
+    diameter = 2.0
+    multiplies = True
+
+    @classmethod
+    def frozen(
+        cls,
+        mean: Floats,
+        directions: Floats,
+        gains: NDArray[np.float64],
+        softening: NDArray[np.float64],
+        experts: EnsembleMetric,
+        metric_weights: NDArray[np.float64],
+        version: int,
+    ) -> AnchoredMetric:
+        """A metric of its own read-only copies."""
+        arrays = map(read_only, (mean, directions, gains, softening))
+        return cls(*arrays, experts, read_only(metric_weights), version)
+
+    @property
+    def n_features(self) -> int:
+        return self.mean.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.mean.dtype
+
+    @property
+    def spaces(self) -> tuple[Anchored, ...]:
+        """The unlearned space, the whitened one, then the experts' from shallow to deep, each with its weight."""
+        return tuple(Anchored(self, index) for index in range(len(self.metric_weights)))
+
+    def transform_checked(self, items: NDArray[Any]) -> Floats:
+        return self._joint(items)
+
+    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
+        return [self._joint(items)] if joint else self._encoded(items)
+
+    def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
+        vectors = self._joint(items).reshape(len(items) // size, size, -1)
+        apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
+        return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
+
+    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+        pairs = zip(self._encoded(left), self._encoded(right), strict=True)
+        return np.array([np.sqrt(np.square((a - b).astype(np.float64)).sum(axis=1)) for a, b in pairs])
+
+    def _joint(self, items: NDArray[Any]) -> Floats:
+        """All spaces' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions)."""
+        d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
+        scales = np.sqrt(self.metric_weights).astype(self.dtype)
+        joint: Floats = np.zeros((len(items), 2 * d + e * (len(scales) - 2)), self.dtype)
+        starts = [0, d, *range(2 * d, joint.shape[1], e)]
+        for first in range(0, len(items), _BLOCK):
+            block = items[first : first + _BLOCK]
+            places = joint[first : first + _BLOCK]
+            for start, vectors, scale in zip(starts, self._block(block, first, scales > 0), scales, strict=True):
+                if vectors is not None:
+                    np.multiply(vectors, scale, out=places[:, start : start + vectors.shape[1]])
+        return joint
+
+    def _encoded(self, items: NDArray[Any]) -> list[Floats]:
+        """Every space's vectors."""
+        wanted = np.ones(len(self.metric_weights), bool)
+        blocks = [self._block(items[i : i + _BLOCK], i, wanted) for i in range(0, len(items), _BLOCK)]
+        return [np.concatenate([block[space] for block in blocks]) for space in range(len(wanted))]
+
+    def _block(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
+        """The vectors of the spaces that are wanted; ``first`` is the row of the first item."""
+        items = items.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            spaces: list[Any] = [self._softened(items, 0) if wanted[0] else None]
+            if wanted[1:].any():
+                centred = items - self.mean
+                spaces += [self._softened(self._whitened(centred), 2) if wanted[1] else None]
+            else:
+                spaces += [None]
+            if wanted[2:].any():
+                inputs = self._softened(centred, 1)
+                inputs *= self.dtype.type(np.sqrt(self.n_features))
+                inputs[~np.isfinite(inputs).all(axis=1)] = np.nan
+        for space in spaces:
+            if space is not None:
+                self._refuse(~np.isfinite(space).all(axis=1), first)
+        if not wanted[2:].any():
+            return spaces + [None] * (len(wanted) - 2)
+        return spaces + list(self.experts.embed_checked(inputs))
+
+    def _whitened(self, centred: Floats) -> Floats:
+        rest = self.gains[-1]
+        along = centred @ self.directions.T
+        along *= (self.gains[:-1] - rest).astype(self.dtype)
+        whitened: Floats = along @ self.directions
+        whitened += centred * self.dtype.type(rest)
+        return whitened
+
+    def _softened(self, vectors: Floats, which: int) -> Floats:
+        squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+        lengths = np.sqrt(squares + SOFTNESS / self.n_features * self.softening[which])
+        softened: Floats = vectors / np.where(lengths > 0, lengths, 1)[:, None].astype(self.dtype)
+        return softened
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies and pickles are as read-only as the original."""
+        return AnchoredMetric.frozen, tuple(getattr(self, one.name) for one in fields(self))
+
+    def _to_content(self) -> Content:
+        names = ("mean", "directions", "gains", "softening", "metric_weights")
+        content = Content({"version": self.version}, {name: getattr(self, name) for name in names})
+        return with_part(content, "experts", self.experts)
+
+    @classmethod
+    def _from_content(cls, content: Content) -> AnchoredMetric:
+        experts = part(content, "experts")
+        if not isinstance(experts, EnsembleMetric):
+            raise ValueError(f"its experts cannot be a {type(experts).__name__}")
+        d, dtype = experts.n_features, experts.dtype
+        directions = content.array("directions", (None, d), dtype)
+        weights = content.array("metric_weights", (len(experts.metric_weights) + 2,), np.float64)
+        gains = content.array("gains", (len(directions) + 1,), np.float64)
+        softening = content.array("softening", (3,), np.float64)
+        if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
+            raise ValueError("its metric_weights are not shares of 1")
+        if min(gains.min(), softening.min()) < 0:
+            raise ValueError("its gains and softening cannot be negative")
+        mean = content.array("mean", (d,), dtype)
+        return cls.frozen(mean, directions, gains, softening, experts, weights, content.count("version"))
+
+
+@dataclass(frozen=True, eq=False)
+class Anchored:
+    """One of an anchored metric's spaces, with its weight."""
+
+    metric: AnchoredMetric
+    index: int
+
+    @property
+    def name(self) -> str:
+        return ("unlearned", "whitened")[self.index] if self.index < 2 else f"E_{self.index - 2}"
+
+    @property
+    def weight(self) -> float:
+        return float(self.metric.metric_weights[self.index])
+
+    def encode(self, X: ArrayLike) -> Floats:
+        """This space's vectors: (n_items, n_features) to (n_items, dimensions)."""
+        return self.metric._encoded(self.metric._check(X))[self.index]
