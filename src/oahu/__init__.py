@@ -53,7 +53,14 @@ if TYPE_CHECKING:
         Euclidean,
         load,
     )
-    from oahu.metrics import AnchoredMetric, BilinearMetric, CosineMetric, EnsembleMetric, EuclideanMetric, MahalanobisMetric
+    from oahu.metrics import (
+        AnchoredMetric,
+        BilinearMetric,
+        CosineMetric,
+        EnsembleMetric,
+        EuclideanMetric,
+        MahalanobisMetric,
+    )
     from oahu.tasks import Classifier, Comparator, Comparison, Evidence, Match, Result, Results, Retriever, Roc
 
 __all__ = [

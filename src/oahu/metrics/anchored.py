@@ -19,6 +19,7 @@ Floats = NDArray[np.floating]
 #: Softened lengths are sqrt(||x||^2 + SOFTNESS / d * mean ||x||^2).
 SOFTNESS = 4.0
 
+_TUPLES = 128  # pairs or triplets that are scored at a time
 _BLOCK = 2048  # items that are between two spaces at a time
 
 
@@ -27,8 +28,8 @@ _BLOCK = 2048  # items that are between two spaces at a time
 class AnchoredMetric(DistanceMetric):
     """A frozen metric: the distance that items had before anything was learned, and beside it what was learned.
 
-    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0 compares items by direction and, the
-    fewer features there are, also by length; D_white does so after whitening by the scatter of similar pairs.
+    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0 compares items by direction and,
+    the fewer features there are, also by length; D_white does so after whitening by the scatter of similar pairs.
 
     Attributes
     ----------
@@ -79,8 +80,15 @@ class AnchoredMetric(DistanceMetric):
         version: int,
     ) -> AnchoredMetric:
         """A metric of its own read-only copies."""
-        arrays = map(read_only, (mean, directions, gains, softening))
-        return cls(*arrays, experts, read_only(metric_weights), version)
+        return cls(
+            read_only(mean),
+            read_only(directions),
+            read_only(gains),
+            read_only(softening),
+            experts,
+            read_only(metric_weights),
+            version,
+        )
 
     @property
     def n_features(self) -> int:
@@ -102,24 +110,38 @@ class AnchoredMetric(DistanceMetric):
         return [self._joint(items)] if joint else self._encoded(items)
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        vectors = self._joint(items).reshape(len(items) // size, size, -1)
-        apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
-        return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
+        scores = np.empty((size - 1, len(items) // size))
+        step = size * _TUPLES
+        for start in range(0, len(items), step):
+            vectors = self._joint(items[start : start + step], start).reshape(-1, size, self._dimensions)
+            apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
+            part = -np.sqrt(np.square(apart).sum(axis=2)).T
+            scores[:, start // size : start // size + part.shape[1]] = part
+        return scores
 
     def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
         pairs = zip(self._encoded(left), self._encoded(right), strict=True)
         return np.array([np.sqrt(np.square((a - b).astype(np.float64)).sum(axis=1)) for a, b in pairs])
 
-    def _joint(self, items: NDArray[Any]) -> Floats:
-        """All spaces' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions)."""
+    @property
+    def _dimensions(self) -> int:
+        return 2 * self.n_features + sum(map(len, self.experts.embedding_weights))
+
+    def _joint(self, items: NDArray[Any], row: int = 0) -> Floats:
+        """All spaces' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions).
+
+        ``row`` is that of the first item, for who is told of one that is too large.
+        """
         d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
         scales = np.sqrt(self.metric_weights).astype(self.dtype)
-        joint: Floats = np.zeros((len(items), 2 * d + e * (len(scales) - 2)), self.dtype)
-        starts = [0, d, *range(2 * d, joint.shape[1], e)]
+        joint: Floats = np.zeros((len(items), self._dimensions), self.dtype)
+        starts = [0, d, *range(2 * d, self._dimensions, e)]
         for first in range(0, len(items), _BLOCK):
             block = items[first : first + _BLOCK]
             places = joint[first : first + _BLOCK]
-            for start, vectors, scale in zip(starts, self._block(block, first, scales > 0), scales, strict=True):
+            for start, vectors, scale in zip(
+                starts, self._block(block, row + first, scales > 0), scales, strict=True
+            ):
                 if vectors is not None:
                     np.multiply(vectors, scale, out=places[:, start : start + vectors.shape[1]])
         return joint

@@ -154,7 +154,7 @@ def _source(kind: type) -> dict[str, str]:
 
 
 def _named(name: str) -> Method:
-    known = {learner.lower(): learner for learner in learners.LEARNERS}
+    known = {learner.lower(): learner for learner in learners.LEARNERS} | {"anchored": "AnchoredOAHU"}
     if name.lower() in known:
         learner = known[name.lower()]
         made = getattr(learners, learner)(**_SET.get(learner, {}))

@@ -1,7 +1,7 @@
 """What holds the experts: where items lie, the unlearned space, and the space whitened by similar pairs.
 
-A similar pair says which differences do not matter. Their scatter, C_w = mean of (a - p)(a - p)^T / 2, is kept as its
-leading directions and one number for all others: a rank-r model that every pair updates in O(r d), with no
+A similar pair says which differences do not matter. The scatter of all, C_w = mean of (a - p)(a - p)^T / 2, is kept
+as its leading directions and one number for all others: a rank-r model that every pair updates in O(r d), with no
 decomposition at any time (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal
 weight may rotate among themselves, which leaves what is made of them as it is.
 
@@ -53,7 +53,7 @@ def squared_length(vector: Floats) -> Scalar:
 def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
     """Let the n-th similar pair's difference, which is used up, turn the directions towards it.
 
-    Each direction moves towards what the ones before it leave over, by 3/n: the early ones, when the directions were
+    Each direction moves towards what the ones before it leave over, by 3/n: early pairs, when the directions were
     still anywhere, are forgotten.
     """
     dtype = difference.dtype
@@ -61,7 +61,7 @@ def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doub
     step = min(1.0, 3.0 / n) if n > 3.0 else 1.0 / n
     for k in range(len(directions)):
         v = directions[k]
-        if variances[k] == 0.0:  # a direction that no pair had a part in yet
+        if not variances[k] > 0.0:  # a direction that no pair had a part in yet
             left = squared_length(difference)
             if left > 0.0:
                 scale = dtype.type(1.0 / math.sqrt(left))
@@ -94,8 +94,11 @@ def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doub
 
 @kernel
 def whitening(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
-    """gains_k = (w_k + shrinkage * w)^(-1/2) for the r directions, then for all others; w is C_w's mean variance as
-    a pair meets it, sum of w_k^2 / sum of w_k, which does not change when constant features are added."""
+    """How much each of the r directions is stretched, then all others: (1 + w_k / floor)^(-1/2).
+
+    The floor is ``shrinkage`` times the mean of the variances, weighted by themselves, which does not change when
+    constant features are added.
+    """
     r = len(variances)
     known = 0.0
     for k in range(r):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oahu.learners.anchored.weights import earned_weights, standard_errors
 from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.oahu.network import Network, Shape
@@ -24,7 +25,73 @@ _NETWORK = ("first", "first_bias", "middle", "middle_bias", "last", "last_bias")
 
 @storable
 class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
-    """OAHU that starts at the unlearned metric and moves away only as far as the stream has earned."""
+    """OAHU held to the metric it started from: it moves away only as far as the stream has earned.
+
+    Before the first constraint it is an unlearned metric, the cosine with softened lengths. Beside that space stand
+    a whitened one, learned from similar pairs alone, and OAHU's experts E_0 to E_L, learned by InfoNCE over windows
+    of constraints. Each gets weight by how surely it answers a local question better than the unlearned space does:
+    does the positive come before the window's other items? Feedback that the unlearned space cannot make sense of
+    earns nothing. See docs/anchored.md.
+
+    One triplet costs O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, r = min(64, d / 2),
+    and every ``window``-th settles its window, in about the time that all of it took to arrive. The model takes
+    d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers, and a
+    few, whatever the stream.
+
+    Parameters
+    ----------
+    n_layers : int, default=5
+        L: the number of hidden layers. There are L + 1 experts. 0 leaves the linear one.
+    hidden_size : int, default=100
+        S_hidden: units in each hidden layer.
+    embedding_size : int, default=50
+        S_emb: dimensions of each expert's space.
+    learning_rate : float, default=0.05
+        The step size of gradient descent on the mean loss of a window.
+    temperature : float, default=0.1
+        Of InfoNCE: how much more near candidates matter than far ones.
+    shrinkage : float, default=0.2
+        How far from full whitening the whitened space stays.
+    strength : float, default=0.5
+        The most that the experts can count together, with what the unlearned and the whitened space count together
+        as 1.
+    window : int, default=16
+        Constraints that are asked about and learned together by the experts.
+    n_constraints : int, default=10000
+        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The table that triplets of indices point into. An array or a memory map is never copied.
+    dtype : {"float32", "float64"}, default="float32"
+        What the model computes in. float64 is for verification.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the initial weights and the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    metric_weights_ : ndarray of shape (L + 3,)
+        How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
+    evidence_ : ndarray of shape (L + 3,)
+        In standard errors: how surely the feedback agrees with the unlearned space, then how surely each other
+        space adds to it.
+    n_seen_ : int
+        How many triplets were learned.
+    n_features_in_ : int
+        d: the number of features.
+
+    See Also
+    --------
+    oahu.AnchoredMetric : what `metric` returns.
+    oahu.OAHU : the paper's learner.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from oahu import AnchoredOAHU
+    >>> X, y = load_digits(return_X_y=True)
+    >>> learner = AnchoredOAHU(n_constraints=2000, random_state=0).fit(X, y)
+    >>> learner.n_seen_, learner.transform(X).shape
+    (2000, (1797, 428))
+    """
 
     def __init__(
         self,
@@ -35,7 +102,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         learning_rate: float = 0.05,
         temperature: float = 0.1,
         shrinkage: float = 0.2,
-        strength: float = 1.0,
+        strength: float = 0.5,
         window: int = 16,
         n_constraints: int = 10_000,
         preprocessor: ArrayLike | None = None,
@@ -57,7 +124,11 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
-        return self._weights(self._require_fitted().arrays["evidence"])
+        return earned_weights(self._require_fitted().arrays["evidence"], self.strength)
+
+    @property
+    def evidence_(self) -> NDArray[np.float64]:
+        return standard_errors(self._require_fitted().arrays["evidence"])
 
     def _check_parameters(self) -> None:
         check_integer(self, "n_layers", self.n_layers, least=0)
@@ -67,6 +138,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         check_real(self, "temperature", self.temperature, 0.0, np.inf)
         check_real(self, "shrinkage", self.shrinkage, 0.0, np.inf)
         check_real(self, "strength", self.strength, 0.0, np.inf, closed="left")
+        check_integer(self, "window", self.window, least=2)
         super()._check_parameters()
 
     def _begin(self, n_features: int, rng: np.random.Generator) -> ArrayState:
@@ -106,33 +178,20 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     def _step(self, arrays: Arrays, block: NDArray[Any], same: NDArray[np.bool_], used: NDArray[np.bool_]) -> int:
         from oahu.learners.anchored.step import learn  # not before it is needed: numba takes time to import
 
-        def some(*names: str) -> tuple[NDArray[Any], ...]:
-            return tuple(arrays[name] for name in names)
-
+        a = arrays
         used[:] = True
-        refused: int = learn(
+        return learn(
             block,
-            some(*_NETWORK),
+            (a["first"], a["first_bias"], a["middle"], a["middle_bias"], a["last"], a["last_bias"]),
             (self.n_layers, self.hidden_size, self.embedding_size),
-            some("counts", "mean", "directions", "variances"),
-            some("read_mean", "read_directions", "gains", "softening"),
-            some("items", "along", "first_out", "middle_out", "last_out"),
-            arrays["evidence"],
+            (a["counts"], a["mean"], a["directions"], a["variances"]),
+            (a["read_mean"], a["read_directions"], a["gains"], a["softening"]),
+            (a["items"], a["along"], a["first_out"], a["middle_out"], a["last_out"]),
+            a["evidence"],
             float(self.learning_rate),
             float(self.temperature),
             float(self.shrinkage),
         )
-        return refused
-
-    def _weights(self, evidence: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much each space counts, by how sure it is that it helps: from nothing at 2 standard errors to its share
-        at 4."""
-        z = evidence[0] / np.sqrt(np.maximum(evidence[1], 1e-12))
-        earned = np.clip(z / 2 - 1, 0, 1)
-        weights = earned * earned[0]
-        weights[0] = 1.0
-        weights[2:] *= self.strength / (self.n_layers + 1)
-        return np.asarray(weights / weights.sum())
 
     def _made(self, state: ArrayState) -> AnchoredMetric:
         a = state.arrays
@@ -141,7 +200,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             getattr(network, name)[...] = a[name]
         n = self.n_layers + 1
         experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), state.n_seen)
+        weights = earned_weights(a["evidence"], self.strength)
         return AnchoredMetric.frozen(
-            a["read_mean"], a["read_directions"], a["gains"], a["softening"], experts, self._weights(a["evidence"]),
-            state.n_seen,
-        )  # fmt: skip
+            a["read_mean"], a["read_directions"], a["gains"], a["softening"], experts, weights, state.n_seen
+        )

@@ -1,7 +1,7 @@
 """One constraint after the other, compiled: the anchor learns, the experts learn, and each earns its weight.
 
-When a constraint arrives, its items are taken through the network as it stands, its similar pair moves the whitening,
-and its items move the mean (`_arrive`). Constraints wait in a window; when it is full (`_close`)
+When a constraint arrives, its items are taken through the network as it stands, its similar pair moves the
+whitening, and its items move the mean (`_arrive`). Constraints wait in a window; when it is full (`_close`)
 
 1. every space is asked the local question about each of them: how many of the window's items come nearer to the
    anchor than its positive? What a space adds to the unlearned one's answers is its evidence;
@@ -10,8 +10,8 @@ and its items move the mean (`_arrive`). Constraints wait in a window; when it i
 
 So the candidates of a window are all seen with the same eyes, and each window is a test before it is a lesson.
 
-Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate j
-is the positive of constraint j, candidate n + j its negative.
+Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
+j is the positive of constraint j, candidate n + j its negative.
 """
 
 from __future__ import annotations
@@ -166,10 +166,10 @@ def _close(
     centred = np.empty((m, d), dtype)
     _centre(items, eyes, centred)
     open_to = np.empty((n, 2 * n), np.bool_)
-    apart = np.empty((n_layers + 3, n, 2 * n))
+    apart = np.empty((n_layers + 3, 2, n, 2 * n))
     _which_count(items, open_to)
-    _unlearned_distances(items, eyes[3][0], apart[0])
-    _whitened_distances(centred, along, eyes, apart[1])
+    _anchored_distances(items, along, np.ones(1), eyes[3][0], apart[0])
+    _anchored_distances(centred, along, eyes[2], eyes[3][2], apart[1])
 
     units = np.empty((m, E), dtype)
     first_gradient = np.zeros((m, first.shape[0]), dtype)
@@ -194,10 +194,7 @@ def _close(
     _to_inputs(centred, eyes)
     moved += _descend_first(first, first_bias, centred, first_gradient, rate)
 
-    answers = np.empty(n_layers + 3)
-    for i in range(n):
-        _answers(apart, open_to, i, answers)
-        _weigh(answers, apart[0, i, i] < apart[0, i, n + i], seen - n + i, evidence)
+    _weigh(apart, open_to, seen, evidence)
     return moved
 
 
@@ -230,56 +227,50 @@ def _read(moments: Moments, shrinkage: float, eyes: Eyes, window: Window) -> Non
 
 
 @kernel
+def _row(j: int, n: int) -> int:
+    """The row of candidate j in a window of n constraints."""
+    return 3 * j + 1 if j < n else 3 * (j - n) + 2
+
+
+@kernel
 def _which_count(items: Floats, open_to: Flags) -> None:
     """A candidate that is the anchor or the positive of a constraint does not count in it, but for its own."""
     n = len(open_to)
     for i in range(n):
         for j in range(2 * n):
+            y = items[_row(j, n)]
             own = j == i or j == n + i
-            y = items[3 * j + 1] if j < n else items[3 * (j - n) + 2]
             open_to[i, j] = own or (_differ(y, items[3 * i]) and _differ(y, items[3 * i + 1]))
 
 
 @kernel
 def _differ(x: Floats, y: Floats) -> bool:
-    for j in range(x.size):  # items that differ do so early
-        if x[j] != y[j]:
-            return True
-    return False
+    j = 0
+    while j < x.size and x[j] == y[j]:  # items that differ do so early
+        j += 1
+    return j < x.size
 
 
 @kernel
-def _unlearned_distances(items: Floats, softening: float, apart: Doubles) -> None:
-    """Squared distances of every anchor to every candidate in the unlearned space."""
+def _anchored_distances(items: Floats, along: Floats, gains: Doubles, softening: float, apart: Doubles) -> None:
+    """Squared distances of both ends of every pair to every candidate, of softened lengths.
+
+    With one gain for all, in the items' own space; else in the whitened one, given coordinates along directions.
+    """
     m, d = items.shape
     n = m // 3
-    squares, lengths = np.empty(m), np.empty(m)
-    for i in range(m):
-        squares[i] = float(squared_length(items[i]))
-        lengths[i] = soft_length(squares[i], softening, d)
-    for i in range(n):
-        for j in range(2 * n):
-            at = 3 * j + 1 if j < n else 3 * (j - n) + 2
-            inner = float(_dot(items[3 * i], items[at]))
-            apart[i, j] = _between(inner, squares[3 * i], squares[at], lengths[3 * i], lengths[at])
-
-
-@kernel
-def _whitened_distances(centred: Floats, along: Floats, eyes: Eyes, apart: Doubles) -> None:
-    """Squared distances of every anchor to every candidate in the whitened space."""
-    m, d = centred.shape
-    n = m // 3
-    gains = eyes[2]
     rest = gains[-1] ** 2
     squares, lengths = np.empty(m), np.empty(m)
     for i in range(m):
-        squares[i] = max(float(squared_length(centred[i])) * rest + _along(along[i], along[i], gains), 0.0)
-        lengths[i] = soft_length(squares[i], eyes[3][2], d)
-    for i in range(n):
-        for j in range(2 * n):
-            at = 3 * j + 1 if j < n else 3 * (j - n) + 2
-            inner = float(_dot(centred[3 * i], centred[at])) * rest + _along(along[3 * i], along[at], gains)
-            apart[i, j] = _between(inner, squares[3 * i], squares[at], lengths[3 * i], lengths[at])
+        squares[i] = max(float(squared_length(items[i])) * rest + _along(along[i], along[i], gains), 0.0)
+        lengths[i] = soft_length(squares[i], softening, d)
+    for end in range(2):
+        for i in range(n):
+            x = 3 * i + end
+            for j in range(2 * n):
+                y = _row(j, n) if j != i else 3 * i + 1 - end
+                inner = float(_dot(items[x], items[y])) * rest + _along(along[x], along[y], gains)
+                apart[end, i, j] = _between(inner, squares[x], squares[y], lengths[x], lengths[y])
 
 
 @kernel
@@ -295,7 +286,7 @@ def _along(x: Floats, y: Floats, gains: Doubles) -> float:
     """What the directions add to a whitened inner product, given two items' coordinates along them."""
     rest = gains[-1] ** 2
     total = 0.0
-    for k in range(x.size):
+    for k in range(gains.size - 1):
         total += (gains[k] ** 2 - rest) * float(x[k]) * float(y[k])
     return total
 
@@ -317,32 +308,45 @@ def _between(inner: float, here: float, there: float, length: float, other: floa
 
 
 @kernel
-def _answers(apart: Doubles, open_to: Flags, i: int, answers: Doubles) -> None:
-    """1 / (1 + how many come before constraint i's positive): in the unlearned space, then with each other beside it."""
-    for space in range(len(apart)):
+def _answer(apart: Doubles, space: int, open_to: Flags, i: int) -> float:
+    """1 / (1 + how many candidates come before the other end of pair i), from both ends, their mean.
+
+    In the unlearned space, or with another beside it.
+    """
+    total = 0.0
+    for end in range(2):
+        near = apart[0, end, i, i]
+        if space:
+            near += apart[space, end, i, i]
         before = 0
         for j in range(open_to.shape[1]):
             if open_to[i, j] and j != i:
-                near, far = apart[0, i, i], apart[0, i, j]
+                far = apart[0, end, i, j]
                 if space:
-                    near += apart[space, i, i]
-                    far += apart[space, i, j]
+                    far += apart[space, end, i, j]
                 before += far < near
-        answers[space] = 1.0 / (1.0 + before)
+        total += 0.5 / (1.0 + before)
+    return total
 
 
 @kernel
-def _weigh(answers: Doubles, ordered: bool, seen: float, evidence: Doubles) -> None:
+def _weigh(apart: Doubles, open_to: Flags, seen: float, evidence: Doubles) -> None:
     """Row 0 of ``evidence`` sums what each space added to the unlearned one's answers, row 1 the squares of it.
 
     Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? What came in the
     first half of the stream counts less, and what came 10,000 constraints ago hardly.
     """
-    keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
-    for space in range(len(answers)):
-        gain = answers[space] - answers[0] if space else (0.5 if ordered else -0.5)
-        evidence[0, space] = keep * evidence[0, space] + gain
-        evidence[1, space] = keep * evidence[1, space] + gain * gain
+    n = len(open_to)
+    for i in range(n):
+        keep = 1.0 - 1.0 / min(100.0 + 0.5 * (seen - n + i), 10_000.0)
+        unlearned = _answer(apart, 0, open_to, i)
+        for space in range(len(apart)):
+            if space:
+                gain = _answer(apart, space, open_to, i) - unlearned
+            else:
+                gain = 0.5 if apart[0, 0, i, i] < apart[0, 0, i, n + i] else -0.5
+            evidence[0, space] = keep * evidence[0, space] + gain
+            evidence[1, space] = keep * evidence[1, space] + gain * gain
 
 
 # -- the experts ---------------------------------------------------------------------------------------------
@@ -352,10 +356,10 @@ def _weigh(answers: Doubles, ordered: bool, seen: float, evidence: Doubles) -> N
 def _contrast(
     outputs: Floats, size: int, open_to: Flags, temperature: float, units: Floats, apart: Doubles, gradient: Floats
 ) -> None:
-    """InfoNCE of one expert, averaged over the window: -log of the positive's share of exp(cosine / temperature) among
-    the candidates that count.
+    """InfoNCE of one expert, averaged over the window.
 
-    Writes squared distances, and the gradient to the first ``size`` columns of ``gradient``.
+    It is -log of the positive's share of exp(cosine / temperature) among the candidates that count. Writes squared
+    distances, and the gradient to the first ``size`` columns of ``gradient``.
     """
     dtype = outputs.dtype
     m, n = len(outputs), len(open_to)
@@ -370,9 +374,11 @@ def _contrast(
         x = units[3 * i]
         highest = -2.0
         for j in range(2 * n):
-            cosine = float(_dot(x, units[3 * j + 1] if j < n else units[3 * (j - n) + 2]))
+            cosine = float(_dot(x, units[_row(j, n)]))
             shares[j] = cosine
-            apart[i, j] = 2.0 - 2.0 * cosine
+            apart[0, i, j] = 2.0 - 2.0 * cosine
+            other = cosine if j == i else float(_dot(units[3 * i + 1], units[_row(j, n)]))
+            apart[1, i, j] = 2.0 - 2.0 * other
             if open_to[i, j]:
                 highest = max(highest, cosine)
         whole = 0.0
@@ -381,7 +387,7 @@ def _contrast(
             whole += shares[j]
         for j in range(2 * n):
             weight = dtype.type((shares[j] / whole - (j == i)) / (temperature * n))
-            at = 3 * j + 1 if j < n else 3 * (j - n) + 2
+            at = _row(j, n)
             y = units[at]
             for q in range(size):
                 gradient[3 * i, q] += weight * y[q]
@@ -404,9 +410,7 @@ def _hidden_of(first_out: Floats, middle_out: Floats, level: int, start: int, hi
 
 
 @kernel
-def _descend(
-    matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, below: Floats
-) -> float:
+def _descend(matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, below: Floats) -> float:
     """The gradient before the ReLU below, with the weights as they are; then the step of (in, out) weights."""
     n_units, width = matrix.shape
     m = len(hidden)
@@ -433,7 +437,7 @@ def _descend(
 
 @kernel
 def _descend_first(matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, rate: Scalar) -> float:
-    """The step of the d-wide (out, in) weights: four items at a time, so that a row is read and written less often."""
+    """The step of the d-wide (out, in) weights, four items at a time: a row is read and written less often."""
     rows, d = matrix.shape
     m = len(inputs)
     furthest = 0.0
