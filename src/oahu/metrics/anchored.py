@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.metrics.base import DistanceMetric, read_only
+from oahu.metrics.base import DistanceMetric, Whole, read_only
 from oahu.metrics.ensemble import EnsembleMetric
 from oahu.metrics.files import Content, part, storable, with_part
 
-__all__ = ["SOFTNESS", "Anchored", "AnchoredMetric"]
+__all__ = ["SOFTNESS", "AnchoredMetric", "Part"]
 
 Floats = NDArray[np.floating]
 
@@ -53,7 +53,7 @@ class AnchoredMetric(DistanceMetric):
     >>> import numpy as np
     >>> from oahu import AnchoredOAHU
     >>> metric = AnchoredOAHU(n_layers=1, random_state=0).initialize(n_features=4).metric()
-    >>> [(space.name, space.weight) for space in metric.spaces]
+    >>> [(part.name, part.weight) for part in metric.parts]
     [('unlearned', 1.0), ('whitened', 0.0), ('E_0', 0.0), ('E_1', 0.0)]
     """
 
@@ -99,15 +99,17 @@ class AnchoredMetric(DistanceMetric):
         return self.mean.dtype
 
     @property
-    def spaces(self) -> tuple[Anchored, ...]:
+    def spaces(self) -> tuple[Whole]:
+        """One: its parts are made to be measured together."""
+        return (Whole(self),)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
         """The unlearned space, the whitened one, then the experts' from shallow to deep, each with its weight."""
-        return tuple(Anchored(self, index) for index in range(len(self.metric_weights)))
+        return tuple(Part(self, index) for index in range(len(self.metric_weights)))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         return self._joint(items)
-
-    def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        return [self._joint(items)] if joint else self._encoded(items)
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
         scores = np.empty((size - 1, len(items) // size))
@@ -118,10 +120,6 @@ class AnchoredMetric(DistanceMetric):
             part = -np.sqrt(np.square(apart).sum(axis=2)).T
             scores[:, start // size : start // size + part.shape[1]] = part
         return scores
-
-    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
-        pairs = zip(self._encoded(left), self._encoded(right), strict=True)
-        return np.array([np.sqrt(np.square((a - b).astype(np.float64)).sum(axis=1)) for a, b in pairs])
 
     @property
     def _dimensions(self) -> int:
@@ -215,8 +213,8 @@ class AnchoredMetric(DistanceMetric):
 
 
 @dataclass(frozen=True, eq=False)
-class Anchored:
-    """One of an anchored metric's spaces, with its weight."""
+class Part:
+    """One of the spaces that an anchored metric is made of, with its weight."""
 
     metric: AnchoredMetric
     index: int
