@@ -29,6 +29,7 @@ N_FEATURES = 5
 #: What makes a learner small enough for thousands of constraints in no time, and at home with the data below.
 SMALL: dict[str, dict[str, Any]] = {
     "OAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4},
+    "AnchoredOAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "window": 7},
     "OPML": {"gamma": 1e-4, "too_long": "skip"},
 }
 

@@ -665,6 +665,16 @@ PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
         "initialization": ("one of 'pytorch', 'he', 'orthogonal'", ["zeros", 0, None, True]),
         "bias": CHOICE,
     },
+    "AnchoredOAHU": {
+        "n_layers": ("an int of at least 0", [-1, 2.0, True, np.nan, None, "2", [2]]),
+        "hidden_size": ("an int of at least 1", [0, -5, 6.0, True, np.nan, None, "6"]),
+        "embedding_size": ("an int of at least 1", [0, -5, 4.0, True, np.nan, None, "4"]),
+        "learning_rate": STEP,
+        "temperature": STEP,
+        "shrinkage": STEP,
+        "strength": AT_LEAST_0,
+        "window": ("an int of at least 2", [1, 0, -16, 16.0, True, np.nan, None, "16"]),
+    },
     "LEGO": {
         "learning_rate": STEP,
         "bounds": ("two numbers in order, in [0, inf)", [*TWO[1:], (1, np.inf)]),

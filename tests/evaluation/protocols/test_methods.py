@@ -18,6 +18,7 @@ every_learner = pytest.mark.parametrize("name", oahu.LEARNERS)
 FEEDS = {
     "OAHU": "triplets", "LEGO": "pairs", "RDML": "pairs", "OASIS": "triplets", "OPML": "labels", "POLA": "pairs",
     "SOML": "triplets", "SORS": "triplets", "AdaSORS": "triplets", "Euclidean": "nothing", "Cosine": "nothing",
+    "AnchoredOAHU": "triplets",
 }  # fmt: skip
 
 # -- names -----------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         return learn(
             block,
             (a["first"], a["first_bias"], a["middle"], a["middle_bias"], a["last"], a["last_bias"]),
-            (self.n_layers, self.hidden_size, self.embedding_size),
+            _sizes(a),
             (a["counts"], a["mean"], a["directions"], a["variances"]),
             (a["read_mean"], a["read_directions"], a["gains"], a["softening"]),
             (a["items"], a["along"], a["first_out"], a["middle_out"], a["last_out"]),
@@ -195,12 +195,18 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
     def _made(self, state: ArrayState) -> AnchoredMetric:
         a = state.arrays
-        network = Network(self._shape(state.n_features), state.dtype)
+        network = Network(Shape(state.n_features, *_sizes(a)), state.dtype)
         for name in _NETWORK:
             getattr(network, name)[...] = a[name]
-        n = self.n_layers + 1
+        n = network.shape.n_layers + 1
         experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), state.n_seen)
         weights = earned_weights(a["evidence"], self.strength)
         return AnchoredMetric.frozen(
             a["read_mean"], a["read_directions"], a["gains"], a["softening"], experts, weights, state.n_seen
         )
+
+
+def _sizes(arrays: Arrays) -> tuple[int, int, int]:
+    """L, S_hidden and S_emb of what was learned; the parameters are about the next start."""
+    n_layers, hidden_size = arrays["evidence"].shape[1] - 3, arrays["middle"].shape[1]
+    return n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0)

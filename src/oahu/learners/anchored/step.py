@@ -121,8 +121,7 @@ def _arrive(
     counts[1] += (float(squared_length(difference)) - counts[1]) / n
     learn_pair(difference, n, directions, variances)
     share = 1.0 / (3.0 * n)
-    for k in range(3):
-        counts[2] += (float(squared_length(triplet[k])) - counts[2]) * share
+    counts[2] += (total / 3.0 - counts[2]) / n
     for j in range(d):
         mean[j] += (float(triplet[0, j]) + float(triplet[1, j]) + float(triplet[2, j]) - 3.0 * mean[j]) * share
     return True
@@ -182,17 +181,17 @@ def _close(
     if n_layers:
         _contrast(last_out, E, open_to, temperature, units, apart[n_layers + 2], last_gradient)
         _hidden_of(first_out, middle_out, n_layers - 1, E, hidden)
-        moved += _descend(last, last_bias, hidden, last_gradient, rate, below)
+        moved += _descend(last, last_bias, hidden, last_gradient, last.shape[1], rate, below)
     for i in range(n_layers - 2, -1, -1):
         _contrast(middle_out[i], E, open_to, temperature, units, apart[i + 3], gradient)
         gradient[:, E : E + H] = below
         _hidden_of(first_out, middle_out, i, E, hidden)
-        moved += _descend(middle[i], middle_bias[i], hidden, gradient, rate, below)
+        moved += _descend(middle[i], middle_bias[i], hidden, gradient, E, rate, below)
     _contrast(first_out, E, open_to, temperature, units, apart[2], first_gradient)
     if n_layers:
         first_gradient[:, E:] = below
     _to_inputs(centred, eyes)
-    moved += _descend_first(first, first_bias, centred, first_gradient, rate)
+    moved += _descend_first(first, first_bias, centred, first_gradient, E, rate)
 
     _weigh(apart, open_to, seen, evidence)
     return moved
@@ -376,9 +375,10 @@ def _contrast(
         for j in range(2 * n):
             cosine = float(_dot(x, units[_row(j, n)]))
             shares[j] = cosine
-            apart[0, i, j] = 2.0 - 2.0 * cosine
             other = cosine if j == i else float(_dot(units[3 * i + 1], units[_row(j, n)]))
-            apart[1, i, j] = 2.0 - 2.0 * other
+            there = 3 * i if j == i else _row(j, n)
+            apart[0, i, j] = (lengths[3 * i] > 0) + (lengths[_row(j, n)] > 0) - 2.0 * cosine
+            apart[1, i, j] = (lengths[3 * i + 1] > 0) + (lengths[there] > 0) - 2.0 * other
             if open_to[i, j]:
                 highest = max(highest, cosine)
         whole = 0.0
@@ -410,8 +410,13 @@ def _hidden_of(first_out: Floats, middle_out: Floats, level: int, start: int, hi
 
 
 @kernel
-def _descend(matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, below: Floats) -> float:
-    """The gradient before the ReLU below, with the weights as they are; then the step of (in, out) weights."""
+def _descend(
+    matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, size: int, rate: Scalar, below: Floats
+) -> float:
+    """The gradient before the ReLU below, with the weights as they are; then the step of (in, out) weights.
+
+    The first ``size`` outputs are an embedding, which has no bias: where all units are silent it is 0, and stays so.
+    """
     n_units, width = matrix.shape
     m = len(hidden)
     furthest = 0.0
@@ -429,24 +434,28 @@ def _descend(matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rat
         g = gradient[i]
         total = matrix.dtype.type(0)
         for p in range(width):
-            bias[p] -= rate * g[p]
             total += abs(g[p])
+        for p in range(size, width):
+            bias[p] -= rate * g[p]
         furthest += float(rate * total) * _largest(hidden[i]) + float(rate * total)
     return furthest
 
 
 @kernel
-def _descend_first(matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, rate: Scalar) -> float:
+def _descend_first(
+    matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar
+) -> float:
     """The step of the d-wide (out, in) weights, four items at a time: a row is read and written less often."""
     rows, d = matrix.shape
     m = len(inputs)
     furthest = 0.0
     for q in range(rows):
         row = matrix[q]
-        total = matrix.dtype.type(0)
-        for i in range(m):
-            total += gradient[i, q]
-        bias[q] -= rate * total
+        if q >= size:
+            total = matrix.dtype.type(0)
+            for i in range(m):
+                total += gradient[i, q]
+            bias[q] -= rate * total
         for i in range(0, m - m % 4, 4):
             a, b = -rate * gradient[i, q], -rate * gradient[i + 1, q]
             c, e = -rate * gradient[i + 2, q], -rate * gradient[i + 3, q]

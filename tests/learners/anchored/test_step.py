@@ -1,0 +1,202 @@
+"""A window against oracles derived another way: autograd for the experts, brute force for the evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from oahu import AnchoredMetric, AnchoredOAHU, EnsembleMetric
+from oahu.learners.anchored.weights import standard_errors
+
+Rows = NDArray[np.float64]
+LAYERS = ("hidden_weights", "hidden_biases", "embedding_weights", "embedding_biases")
+
+
+def learner_of(**parameters: Any) -> AnchoredOAHU:
+    return AnchoredOAHU(dtype="float64", random_state=0, **parameters)
+
+
+def constraints(n: int, d: int, n_items: int, seed: int) -> Rows:
+    """Triplets among few items, so that windows hold some of them more than once."""
+    rng = np.random.default_rng(seed)
+    items = rng.standard_normal((n_items, d)) + 0.3
+    rows = np.array([rng.choice(n_items, 3, replace=False) for _ in range(n)])
+    return items[rows]
+
+
+def counting(window: Rows) -> NDArray[np.bool_]:
+    """Which candidates, positives then negatives, count for which constraint."""
+    n = len(window)
+    candidates = np.concatenate([window[:, 1], window[:, 2]])
+    counts = np.ones((n, 2 * n), bool)
+    for i, (anchor, positive, _) in enumerate(window):
+        for j, candidate in enumerate(candidates):
+            own = j in (i, n + i)
+            counts[i, j] = own or not (np.array_equal(candidate, anchor) or np.array_equal(candidate, positive))
+    return counts
+
+
+# -- the experts ---------------------------------------------------------------------------------------------
+
+
+def seen_by_experts(metric: AnchoredMetric, items: Rows) -> Rows:
+    d = metric.n_features
+    centred = items - metric.mean
+    lengths = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) + 4 / d * metric.softening[1])
+    return np.asarray(np.sqrt(d) * centred / lengths)
+
+
+def autograd_step(
+    metric: AnchoredMetric, window: Rows, learning_rate: float, temperature: float
+) -> list[list[Rows]]:
+    """The experts' layers after one window, as a PyTorch user would learn from it."""
+    layers = [[torch.tensor(a, requires_grad=True) for a in getattr(metric.experts, name)] for name in LAYERS]
+    hidden_weights, hidden_biases, embedding_weights, embedding_biases = layers
+    inputs = torch.tensor(seen_by_experts(metric, window))
+    counts = torch.tensor(counting(window))
+    n = len(window)
+    hidden, loss = inputs, torch.zeros((), dtype=torch.float64)
+    for level, (theta, bias) in enumerate(zip(embedding_weights, embedding_biases, strict=True)):
+        if level:
+            before = hidden @ hidden_weights[level - 1].T + hidden_biases[level - 1]
+            assume(before.abs().min() > 1e-9)  # not at the kink, where both sides are right
+            hidden = torch.relu(before)
+        outputs = hidden @ theta.T + bias
+        lengths = outputs.norm(dim=-1, keepdim=True)
+        assume(not ((lengths > 0) & (lengths < 1e-6)).any())  # nor a direction that is rounding
+        units = torch.where(lengths > 0, outputs / torch.where(lengths > 0, lengths, 1.0), 0.0)
+        candidates = torch.cat([units[:, 1], units[:, 2]])
+        logits = (units[:, 0] @ candidates.T / temperature).masked_fill(~counts, -torch.inf)
+        loss = loss + torch.nn.functional.cross_entropy(logits, torch.arange(n))
+    loss.backward()
+    trained = layers[:3]  # an embedding has no bias
+    stepped = [[(a - learning_rate * a.grad).detach().numpy() for a in part] for part in trained]
+    return [*stepped, [a.detach().numpy() for a in embedding_biases]]
+
+
+def layers_of(experts: EnsembleMetric) -> list[list[Rows]]:
+    return [list(getattr(experts, name)) for name in LAYERS]
+
+
+@settings(max_examples=40)
+@given(
+    n_layers=st.integers(0, 4),
+    hidden_size=st.integers(2, 20),
+    embedding_size=st.integers(2, 12),
+    d=st.integers(2, 30),
+    window=st.integers(2, 9),
+    n_items=st.integers(4, 40),
+    temperature=st.floats(0.05, 1.0),
+    seed=st.integers(0, 10**6),
+)
+def test_a_window_moves_the_experts_as_autograd_does(
+    n_layers: int,
+    hidden_size: int,
+    embedding_size: int,
+    d: int,
+    window: int,
+    n_items: int,
+    temperature: float,
+    seed: int,
+) -> None:
+    learner = learner_of(
+        n_layers=n_layers,
+        hidden_size=hidden_size,
+        embedding_size=embedding_size,
+        window=window,
+        temperature=temperature,
+    ).initialize(d)
+    stream = constraints(3 * window, d, n_items, seed)
+    for start in range(0, len(stream), window):
+        part = stream[start : start + window]
+        expected = autograd_step(learner.metric(), part, learner.learning_rate, temperature)
+        learner.partial_fit(part)
+        for mine, theirs in zip(layers_of(learner.metric().experts), expected, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_a_window_that_is_not_full_leaves_the_experts_where_they_were() -> None:
+    learner = learner_of(window=8).initialize(6)
+    before = layers_of(learner.metric().experts)
+    learner.partial_fit(constraints(7, 6, 20, 0))
+    for mine, theirs in zip(layers_of(learner.metric().experts), before, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+# -- the evidence --------------------------------------------------------------------------------------------
+
+
+def answer(vectors: list[Rows], counts: NDArray[np.bool_], i: int) -> float:
+    """The mean of 1 / (1 + how many come before), of both ends of pair i; vectors are (n, 3, dimensions)."""
+    total = 0.0
+    for end, other in ((0, 1), (1, 0)):
+        candidates = [np.concatenate([v[:, 1], v[:, 2]]) for v in vectors]
+        apart = sum(np.square(c - v[i, end]).sum(axis=1) for c, v in zip(candidates, vectors, strict=True))
+        apart[i] = sum(np.square(v[i, other] - v[i, end]).sum() for v in vectors)
+        others = counts[i] & (np.arange(len(counts[i])) != i)
+        total += 0.5 / (1.0 + np.sum(apart[others] < apart[i]))
+    return total
+
+
+def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
+    """The evidence of a stream, by what each part's vectors say before the window is learned."""
+    sums = np.zeros((2, learner.n_layers + 3))
+    seen = 0
+    for start in range(0, len(stream), window):
+        part = stream[start : start + window]
+        metric, counts = learner.metric(), counting(part)
+        spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
+        for i in range(len(part)):
+            keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
+            near, far = (np.square(spaces[0][i, 0] - spaces[0][i, k]).sum() for k in (1, 2))
+            base = answer(spaces[:1], counts, i)
+            gains = [0.5 if near < far else -0.5]
+            gains += [answer([spaces[0], space], counts, i) - base for space in spaces[1:]]
+            sums = keep * sums + np.array([gains, np.square(gains)])
+            seen += 1
+        learner.partial_fit(part)
+    return sums
+
+
+@settings(max_examples=15)
+@given(d=st.integers(2, 12), window=st.integers(2, 8), n_items=st.integers(5, 30), seed=st.integers(0, 10**6))
+def test_the_evidence_is_what_the_parts_say_of_constraints_not_yet_learned(
+    d: int, window: int, n_items: int, seed: int
+) -> None:
+    learner = learner_of(n_layers=2, hidden_size=8, embedding_size=5, window=window).initialize(d)
+    # with d < 4 the whitened space is known in one direction, and exactly
+    sums = gathered(learner, constraints(5 * window, d, n_items, seed), window)
+    mine = learner.evidence_
+    columns = [c for c in range(len(mine)) if c != 1 or d < 4]
+    assert mine[columns] == pytest.approx(standard_errors(sums)[columns], rel=1e-6, abs=1e-6)
+
+
+# -- the anchor ----------------------------------------------------------------------------------------------
+
+
+def test_the_moments_are_those_of_the_stream() -> None:
+    stream = constraints(64, 7, 25, 3)
+    metric = learner_of(window=16).partial_fit(stream).metric()
+    items = stream.reshape(-1, 7)
+    assert metric.mean == pytest.approx(items.mean(axis=0))
+    assert metric.softening[0] == pytest.approx(np.square(items).sum(axis=1).mean())
+
+
+def test_the_whitened_space_shrinks_what_similar_pairs_differ_in() -> None:
+    rng = np.random.default_rng(0)
+    anchors = rng.standard_normal((4_000, 6))
+    nuisance = np.zeros((4_000, 6))
+    nuisance[:, 0] = 5.0 * rng.standard_normal(4_000)
+    positives = anchors + nuisance + 0.1 * rng.standard_normal((4_000, 6))
+    stream = np.stack([anchors, positives, rng.standard_normal((4_000, 6))], axis=1)
+    metric = learner_of().partial_fit(stream).metric()
+    assert abs(metric.directions[0, 0]) > 0.99
+    assert metric.gains[0] < 0.5 * metric.gains[-1]
