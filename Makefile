@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
-#   make demo   stream real digits through OAHU and see it learn
+#   make demo   stream real digits through both OAHUs and see them learn
 #   make test   every check: format, lint, types, imports, tests
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +12,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(VENV)/.plots ## stream the bundled digits through OAHU; writes demo-output/
+demo: $(VENV)/.plots ## stream the bundled digits through OAHU and AnchoredOAHU; writes demo-output/
 	@$(BIN)/oahu demo
 
 test: $(VENV)/.dev lint ## every check

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 from typer.testing import CliRunner
 
 import oahu
@@ -24,33 +27,101 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, result.output
 
 
-def test_demo_shows_progress_weights_and_accuracy(demo: tuple[Path, str]) -> None:
+def rows(output: str, name: str) -> list[list[str]]:
+    return [line.split()[1:] for line in output.splitlines() if line.split()[:1] == [name]]
+
+
+def test_demo_shows_progress_and_the_weights_of_both_learners(demo: tuple[Path, str]) -> None:
     _, output = demo
     assert "3000/3000 triplets" in output
-    assert all(f"E_{level}" in output for level in range(6))
-    assert "100% of the triplets moved the model" in output
+    assert "weights of OAHU" in output
+    assert "weights of AnchoredOAHU" in output
+    assert all(output.count(f"E_{level}") == 2 for level in range(6))
+    assert "whitened" in output
 
 
-def test_demo_learns(demo: tuple[Path, str]) -> None:
-    folder, _ = demo
-    learner = oahu.load(folder / "digits.oahu")
+def test_demo_shows_three_lines(demo: tuple[Path, str]) -> None:
+    _, output = demo
+    for name in ("unlearned", "OAHU", "AnchoredOAHU"):
+        (error, right) = next(row for row in rows(output, name) if row[-1].endswith("%"))
+        assert 0 <= float(error.rstrip("%")) < 20
+        assert 80 < float(right.rstrip("%")) <= 100
+
+
+def table(output: str) -> dict[int, list[float]]:
+    """The summary, in per cent: three errors and three shares of triplets ordered right, by triplets seen."""
+    lines = re.findall(r"^ *([\d,]+)((?: +[\d.]+%){6}) *$", output, flags=re.MULTILINE)
+    return {int(n.replace(",", "")): [float(x.rstrip("%")) for x in cells.split()] for n, cells in lines}
+
+
+def test_demo_sums_up_the_stream_from_beginning_to_end(demo: tuple[Path, str]) -> None:
+    _, output = demo
+    seen = list(table(output))
+    assert len(seen) == 9
+    assert (seen[0], seen[-1]) == (0, 3_000)
+    assert seen == sorted(seen)
+
+
+def test_demo_does_not_move_what_is_not_learned(demo: tuple[Path, str]) -> None:
+    lines = np.array(list(table(demo[1]).values()))
+    assert np.ptp(lines[:, [0, 3]], axis=0).tolist() == [0, 0]
+
+
+def test_demo_learns_to_order_triplets_and_the_anchor_holds(demo: tuple[Path, str]) -> None:
+    """Both order triplets better than no learning does; the anchored one starts where that is, and stays nearer."""
+    lines = table(demo[1])
+    first, last = lines[0], lines[3_000]
+    assert min(last[4:]) > last[3] + 2
+    assert first[2] == pytest.approx(first[0], abs=0.5)
+    assert first[5] == pytest.approx(first[3], abs=1)
+    assert last[2] < last[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "column"), [("digits.oahu", "AnchoredOAHU", 2), ("digits-paper.oahu", "OAHU", 1)]
+)
+def test_demo_saves_the_learners_that_it_showed(demo: tuple[Path, str], name: str, kind: str, column: int) -> None:
+    """Judged again, a file makes the mistakes that it was shown with."""
+    folder, output = demo
+    learner = oahu.load(folder / name)
+    assert type(learner) is getattr(oahu, kind)
     assert learner.n_seen_ == 3_000
     assert np.ptp(learner.metric_weights_) > 0.05
+    X, y = load_digits(return_X_y=True)
+    train, test, labels, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=0)
+    error = 1 - oahu.Classifier(learner.metric(), k=5).fit(train, labels).score(test, truth)
+    assert 100 * error == pytest.approx(table(output)[3_000][column], abs=0.06)
 
 
-def test_demo_draws_a_picture_and_says_where_it_is(demo: tuple[Path, str]) -> None:
+def test_demo_says_what_came_out_whichever_way_it_went(demo: tuple[Path, str]) -> None:
+    """The closing sentence counts what the table rounds."""
+    _, output = demo
+    said = " ".join(output.split())
+    counted = re.findall(r"mislabel (\d+) by OAHU, (\d+) by AnchoredOAHU, (\d+) by plain cosine", said)
+    paper, anchored, plain = map(int, counted[0])
+    shares = table(output)[3_000][:3]
+    assert shares == pytest.approx([100 * wrong / 899 for wrong in (plain, paper, anchored)], abs=0.06)
+    for name, difference in (("OAHU mislabels", paper - plain), ("AnchoredOAHU", anchored - plain)):
+        words = "just as many" if difference == 0 else f"{abs(difference)} {'more' if difference > 0 else 'fewer'}"
+        assert f"{name} {words}" in said.partition("Compared with learning nothing,")[2]
+
+
+def test_demo_draws_a_picture_and_says_where_everything_is(demo: tuple[Path, str]) -> None:
     folder, output = demo
     assert (folder / "learning.png").read_bytes().startswith(b"\x89PNG")
     unwrapped = output.replace("\n", "")
-    assert str(folder / "learning.png") in unwrapped
-    assert str(folder / "digits.oahu") in unwrapped
+    for name in ("learning.png", "digits.oahu", "digits-paper.oahu"):
+        assert str(folder / name) in unwrapped
 
 
-def test_info_describes_a_learner(demo: tuple[Path, str]) -> None:
-    result = runner.invoke(app, ["info", str(demo[0] / "digits.oahu")])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("digits-paper.oahu", ["OAHU"]), ("digits.oahu", ["AnchoredOAHU", "weight of whitened"])]
+)
+def test_info_describes_a_learner(demo: tuple[Path, str], name: str, expected: list[str]) -> None:
+    result = runner.invoke(app, ["info", str(demo[0] / name)])
     assert result.exit_code == 0
-    for expected in ("OAHU", "3,000", "weight of E_5", "learning_rate"):
-        assert expected in result.output
+    for text in (*expected, "3,000", "weight of E_5", "learning_rate"):
+        assert text in result.output
 
 
 def test_info_describes_a_metric(tmp_path: Path) -> None:

@@ -41,14 +41,33 @@ def test_weights_are_stacked_to_one(tmp_path: Path) -> None:
     drawn.savefig(tmp_path / "weights.png")
 
 
-def test_accuracy_is_a_line_with_the_unlearned_metric_beside_it(tmp_path: Path) -> None:
+def test_what_is_learned_is_a_line_and_what_is_not_is_dashed(tmp_path: Path) -> None:
     drawn, (left, right) = plots.figure(2, "Two")
-    plots.accuracy_over_time(left, [0, 1, 2], [0.5, 0.7, 0.9], unlearned=0.6)
-    plots.accuracy_over_time(right, [0, 1, 2], [0.5, 0.7, 0.9])
-    np.testing.assert_array_equal(left.lines[0].get_ydata(), [0.5, 0.7, 0.9])
-    assert set(left.lines[1].get_ydata()) == {0.6}
-    assert len(right.lines) == 1
-    drawn.savefig(tmp_path / "accuracy.png")
+    curves = {"plain": [0.4, 0.4, 0.4], "ours": [0.5, 0.3, 0.2]}
+    plots.learning_curves(left, [0, 1, 2], curves, "errors", best=0)
+    plots.learning_curves(right, [0, 1, 2], {"ours": [0.5, 0.7, 0.875]}, "right", best=1)
+    level, learned = named(left, "curve")
+    np.testing.assert_array_equal(level.get_ydata(), curves["plain"])
+    np.testing.assert_array_equal(learned.get_ydata(), curves["ours"])
+    assert level.get_linestyle() == "--"
+    assert learned.get_linestyle() == "-"
+    assert left.get_ylim()[0] == 0.0
+    assert right.get_ylim()[1] == 1.0
+    assert [text.get_text() for text in left.texts] == ["ours 20.0%", "plain 40.0%"]  # the lowest first
+    drawn.savefig(tmp_path / "curves.png")
+
+
+def test_learners_have_colours_of_their_own() -> None:
+    _, (ax,) = plots.figure()
+    plots.learning_curves(ax, [0, 1], {f"learner {i}": [0.1, 0.2 + 0.01 * i] for i in range(12)}, "many", best=1)
+    looks = {(line.get_color(), line.get_linestyle()) for line in named(ax, "curve")}
+    assert len(looks) == 12
+
+
+def test_a_curve_of_another_length_is_refused_by_name() -> None:
+    _, (ax,) = plots.figure()
+    with pytest.raises(InvalidInputError, match="The curve of OAHU must have 3 entries"):
+        plots.learning_curves(ax, [0, 1, 2], {"OAHU": [0.1, 0.2]}, "errors", best=0)
 
 
 def test_axes_come_row_by_row() -> None:
@@ -441,7 +460,7 @@ def test_a_figure_is_written_twice_and_alike(tmp_path: Path) -> None:
     written = []
     for folder in ("one", "two"):
         drawn, (ax,) = plots.figure(1)
-        plots.accuracy_over_time(ax, [0, 1], [0.5, 0.7])
+        plots.learning_curves(ax, [0, 1], {"OAHU": [0.5, 0.7]}, "right", best=1)
         written.append([path.read_bytes() for path in plots.save(drawn, tmp_path / folder / "a.b")])
     assert written[0] == written[1]
     assert {path.name for path in (tmp_path / "one").iterdir()} == {"a.b.png", "a.b.svg"}

@@ -28,7 +28,7 @@ def test_the_first_example_runs_as_printed(
     names: dict[str, Any] = {}
     exec(compile(blocks(README, "python")[0], "README.md", "exec"), names)
     learner, triplets = names["learner"], names["triplets"]
-    assert isinstance(learner, oahu.OAHU)
+    assert isinstance(learner, oahu.AnchoredOAHU)
     learner.partial_fit(triplets[4_001:])  # it does go on
     distance, accuracy = map(float, capsys.readouterr().out.split())
     assert 0 < distance < 2

@@ -1,95 +1,140 @@
-"""The demo: real handwritten digits stream by as triplets, and the metric learns while one looks on."""
+"""The demo: handwritten digits stream by as triplets, two learners take them, and unseen digits judge both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console, Group, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from oahu import plots
 from oahu.constraints import sample_triplets
-from oahu.learners import OAHU
+from oahu.learners import OAHU, AnchoredOAHU, Cosine
+from oahu.tasks import Classifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["run"]
 
-_BAR = 30  # characters for a weight of 1/2
+_NAMES = ("unlearned", "OAHU", "AnchoredOAHU")
+_PARTS = 40  # of the stream; after each, the learners are judged
+_BAR = 24  # characters for a weight of 1
 _TABLE_LINES = 9
 
 
-@dataclass(frozen=True)
-class _Digits:
-    """Triplets to learn, and triplets of other digits to be judged by."""
+class _Mark(NamedTuple):
+    """What held-out digits say about a metric."""
+
+    wrong: int  # digits that their 5 nearest neighbours mislabel
+    error: float  # the share of them
+    right: float  # the share of triplets ordered right
+
+
+class _Digits(NamedTuple):
+    """Digits whose triplets are learned, and others to be judged by."""
 
     items: NDArray[np.float64]
+    labels: NDArray[np.intp]
     stream: NDArray[np.intp]
-    held_out: NDArray[np.float64]  # (n, 3, 64)
+    others: NDArray[np.float64]
+    truth: NDArray[np.intp]
+    triplets: NDArray[np.float64]  # of the others: (n, 3, 64)
 
     @classmethod
     def load(cls, n_triplets: int, seed: int) -> _Digits:
         X, y = load_digits(return_X_y=True)
-        items, others, labels, other_labels = train_test_split(
-            X / 16.0, y, test_size=0.5, stratify=y, random_state=seed
-        )
+        items, others, labels, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=seed)
         stream = sample_triplets(labels, n_triplets, seed)
-        held_out = others[sample_triplets(other_labels, 2_000, seed + 1)]
-        return cls(items, stream, held_out)
+        triplets = others[sample_triplets(truth, 2_000, seed + 1)]
+        return cls(items, labels, stream, others, truth, triplets)
 
-    def unlearned_accuracy(self) -> float:
-        """How often plain Euclidean distance orders a held-out triplet right."""
-        anchor, positive, negative = self.held_out.transpose(1, 0, 2)
-        near = np.linalg.norm(anchor - positive, axis=1)
-        return float(np.mean(near < np.linalg.norm(anchor - negative, axis=1)))
+    def judge(self, learner: Cosine | OAHU | AnchoredOAHU) -> _Mark:
+        neighbours = Classifier(learner.metric(), k=5).fit(self.items, self.labels)
+        wrong = int(np.sum(neighbours.predict(self.others) != self.truth))
+        return _Mark(wrong, wrong / len(self.truth), learner.score(self.triplets))
+
+
+class _Course:
+    """The two learners, and everybody's marks as the stream goes by."""
+
+    def __init__(self, digits: _Digits, seed: int) -> None:
+        self.digits = digits
+        self.paper = OAHU(learning_rate=0.05, preprocessor=digits.items, random_state=seed)
+        self.anchored = AnchoredOAHU(preprocessor=digits.items, random_state=seed)
+        self.steps: list[int] = []
+        self.marks: dict[str, list[_Mark]] = {name: [] for name in _NAMES}
+
+    def compile(self) -> None:
+        for learner in (self.paper, self.anchored):
+            learner.fit(self.digits.stream[:1])
+
+    def follow(self) -> Iterator[int]:
+        """Learn the stream from its beginning, part by part; yields how many triplets were learned."""
+        n_features = self.digits.items.shape[1]
+        unlearned = self.digits.judge(Cosine().initialize(n_features))
+        for learner in (self.paper, self.anchored):
+            learner.initialize(n_features)
+        yield self._mark(unlearned)
+        for part in np.array_split(self.digits.stream, _PARTS):
+            self.paper.partial_fit(part)
+            self.anchored.partial_fit(part)
+            yield self._mark(unlearned)
+
+    def _mark(self, unlearned: _Mark) -> int:
+        marks = (unlearned, self.digits.judge(self.paper), self.digits.judge(self.anchored))
+        for name, mark in zip(_NAMES, marks, strict=True):
+            self.marks[name].append(mark)
+        self.steps.append(self.anchored.n_seen_)
+        return self.anchored.n_seen_
 
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
     """Stream, show, plot and save; everything written goes to ``folder``."""
-    drawn, (left, right) = plots.figure(2, "OAHU learning a metric for digits, one triplet at a time")
-    digits = _Digits.load(n_triplets, seed)
-    unlearned = digits.unlearned_accuracy()
+    drawn, axes = plots.figure(2, "The same triplets, two learners, judged on held-out digits", size=(6.0, 4.0))
+    course = _Course(_Digits.load(n_triplets, seed), seed)
     console.print(
         "\n[bold]1,797 handwritten digits, 8 x 8 pixels.[/bold] Half of them stream by as triplets\n"
-        "(this one is like that one, unlike the other); half are held out to judge by.\n",
+        "(this one is like that one, unlike the other); half are held out to judge by.\n"
+        "OAHU is the paper's learner. AnchoredOAHU starts near the unlearned cosine, and\n"
+        "moves away only as far as the stream has earned.\n",
         highlight=False,
     )
-    learner = OAHU(learning_rate=0.05, preprocessor=digits.items, random_state=seed)
-    with console.status("Compiling the update (once; it is kept on disk) ..."):
-        learner.fit(digits.stream[:1])
-    learner.initialize(digits.items.shape[1])
+    with console.status("Compiling the updates (once; they are kept on disk) ..."):
+        course.compile()
+    with threadpool_limits(1):  # products this small only wait for a second thread
+        _show(console, course)
+    console.print(_summary(course))
+    console.print(_closing(course), highlight=False, soft_wrap=True)
 
-    steps, accuracies = [0], [learner.score(digits.held_out)]
-    for seen in _streamed(console, learner, digits.stream, accuracies):
-        steps.append(seen)
-        accuracies.append(learner.score(digits.held_out))
-
-    console.print(_summary(steps, accuracies, learner))
-    console.print(
-        f"\nHeld-out triplets ordered right: [bold]{accuracies[-1]:.1%}[/bold] after {learner.n_seen_:,} triplets, "
-        f"each seen once;\n{accuracies[0]:.1%} by the untrained network, {unlearned:.1%} by plain Euclidean "
-        f"distance.\n{learner.utilization_:.0%} of the triplets moved the model.\n",
-        highlight=False,
-        soft_wrap=True,
-    )
     folder.mkdir(parents=True, exist_ok=True)
-    model, picture = folder / "digits.oahu", folder / "learning.png"
-    learner.save(model)
-    plots.accuracy_over_time(left, steps, accuracies, unlearned)
-    plots.weights_over_time(right, learner.history_rounds_, learner.weight_history_)
+    anchored, paper, picture = (folder / name for name in ("digits.oahu", "digits-paper.oahu", "learning.png"))
+    course.anchored.save(anchored)
+    course.paper.save(paper)
+    _draw(axes, course)
     drawn.savefig(picture)
-    console.print(f"The model:  {model}\nThe plot:   {picture}\n", soft_wrap=True, markup=False)
+    console.print(
+        f"AnchoredOAHU:  {anchored}\nOAHU:          {paper}\nThe picture:   {picture}\n",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
-def _streamed(console: Console, learner: OAHU, stream: NDArray[np.intp], accuracies: list[float]) -> Iterator[int]:
-    """Learn the stream in a hundred parts, showing each; yields how many triplets were learned."""
+def _show(console: Console, course: _Course) -> None:
+    """Follow the stream before the reader's eyes."""
     progress = Progress(
         TextColumn("learning"),
         BarColumn(bar_width=40),
@@ -98,33 +143,87 @@ def _streamed(console: Console, learner: OAHU, stream: NDArray[np.intp], accurac
         TimeRemainingColumn(),
         console=console,
     )
-    task = progress.add_task("learning", total=len(stream))
+    task = progress.add_task("learning", total=len(course.digits.stream))
     with Live(console=console, refresh_per_second=12) as live:
-        for part in np.array_split(stream, 100):
-            learner.partial_fit(part)
-            yield learner.n_seen_
-            progress.update(task, completed=learner.n_seen_)
-            live.update(Group(progress, _weights(learner, accuracies[-1])))
+        for seen in course.follow():
+            progress.update(task, completed=seen)
+            live.update(Group(progress, "", _weights(course), "", _now(course)))
 
 
-def _weights(learner: OAHU, accuracy: float) -> RenderableType:
-    table = Table.grid(padding=(0, 1))
-    for level, weight in enumerate(learner.metric_weights_):
-        bar = "█" * max(1, round(weight * 2 * _BAR))
-        name = "linear" if level == 0 else f"{level} hidden layer{'s' * (level > 1)}"
-        table.add_row(f"E_{level}", Text(name, style="dim"), f"{weight:.2f}", Text(bar, style="cyan"))
-    return Group(table, f"held-out triplets ordered right: [bold]{accuracy:.1%}[/bold]")
+def _weights(course: _Course) -> Columns:
+    """The weights of both learners, side by side."""
+    paper = {space.name: space.weight for space in course.paper.metric().spaces}
+    anchored = {part.name: part.weight for part in course.anchored.metric().parts}
+    return Columns([_bars("OAHU", paper), _bars("AnchoredOAHU", anchored)], padding=(0, 4))
 
 
-def _summary(steps: list[int], accuracies: list[float], learner: OAHU) -> Table:
-    table = Table(
-        title="\nHeld-out accuracy, and the weight of each depth", title_justify="left", title_style="bold"
-    )
-    for name in ("triplets", "accuracy", *(f"E_{level}" for level in range(len(learner.metric_weights_)))):
-        table.add_column(name, justify="right")
-    rounds, history = learner.history_rounds_, learner.weight_history_
-    for i in np.unique(np.linspace(0, len(steps) - 1, _TABLE_LINES).round().astype(int)):
-        at = np.searchsorted(rounds, steps[i], side="right") - 1
-        weights = history[at] if at >= 0 else np.full(history.shape[1], 1 / history.shape[1])
-        table.add_row(f"{steps[i]:,}", f"{accuracies[i]:.1%}", *(f"{weight:.3f}" for weight in weights))
+def _bars(learner: str, weights: dict[str, float]) -> Table:
+    table = Table.grid(Column(), Column(), Column(min_width=_BAR), padding=(0, 1))
+    table.title, table.title_justify, table.title_style = f"weights of {learner}", "left", "bold"
+    for name, weight in weights.items():
+        table.add_row(name, f"{weight:.2f}", Text("█" * ceil(weight * _BAR), style="cyan"))
     return table
+
+
+def _now(course: _Course) -> Table:
+    """The last marks of all three."""
+    table = Table.grid(Column(), Column(justify="right"), Column(justify="right"), padding=(0, 2))
+    table.add_row("[bold]held-out digits", "[bold]5-NN error", "[bold]triplets right")
+    for name, marks in course.marks.items():
+        table.add_row(name, f"{marks[-1].error:.1%}", f"{marks[-1].right:.1%}")
+    return table
+
+
+def _summary(course: _Course) -> Table:
+    """Nine moments of the stream: both measures, side by side."""
+    rows = np.unique(np.linspace(0, len(course.steps) - 1, _TABLE_LINES).round().astype(int))
+    errors, rights = _titled("5-NN error"), _titled("triplets ordered right")
+    errors.add_column("triplets", justify="right")
+    for name in _NAMES:
+        errors.add_column(name, justify="right")
+        rights.add_column(name, justify="right")
+    for row in rows:
+        marks = [course.marks[name][row] for name in _NAMES]
+        errors.add_row(f"{course.steps[row]:,}", *(f"{mark.error:.1%}" for mark in marks))
+        rights.add_row(*(f"{mark.right:.1%}" for mark in marks))
+    both = Table.grid(padding=(0, 3, 0, 0))
+    both.add_row(errors, rights)
+    return both
+
+
+def _titled(title: str) -> Table:
+    return Table(
+        title=f"\n{title}",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+
+
+def _closing(course: _Course) -> str:
+    """What was measured, whichever way it went."""
+    unlearned, paper, anchored = (course.marks[name][-1] for name in _NAMES)
+    return (
+        f"\nAfter {course.steps[-1]:,} triplets, each seen once, OAHU orders {paper.right:.1%} of those held out "
+        f"right,\nAnchoredOAHU {anchored.right:.1%}, plain cosine {unlearned.right:.1%}. "
+        f"Of {len(course.digits.truth)} held-out digits, the 5 nearest\n"
+        f"mislabel {paper.wrong} by OAHU, {anchored.wrong} by AnchoredOAHU, {unlearned.wrong} by plain cosine.\n"
+        f"[bold]Compared with learning nothing, OAHU mislabels {_more(paper.wrong - unlearned.wrong)}, "
+        f"AnchoredOAHU {_more(anchored.wrong - unlearned.wrong)}.[/bold]\n"
+    )
+
+
+def _more(difference: int) -> str:
+    return f"{abs(difference)} {'more' if difference > 0 else 'fewer'}" if difference else "just as many"
+
+
+def _draw(axes: Sequence[Axes], course: _Course) -> None:
+    """Both measures, with all three lines."""
+    for ax, measure, title, best in (
+        (axes[0], "error", "5-NN error: lower is better", 0),
+        (axes[1], "right", "Triplets ordered right: higher is better", 1),
+    ):
+        curves = {name: [getattr(mark, measure) for mark in marks] for name, marks in course.marks.items()}
+        plots.learning_curves(ax, course.steps, curves, title, best)

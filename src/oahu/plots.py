@@ -6,7 +6,7 @@ figure of its own. Nothing needs a screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, isqrt, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_over_time", "as_images", "contact_sheet", "embeddings"]
-__all__ += ["end_labels", "figure", "pair_sheet", "read_image", "roc_curve", "save", "weights_over_time"]
+__all__ = ["as_images", "contact_sheet", "embeddings", "end_labels", "figure", "learning_curves", "pair_sheet"]
+__all__ += ["read_image", "roc_curve", "save", "weights_over_time"]
 
 Floats = NDArray[np.float64]
 
@@ -139,15 +139,38 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
     _label(ax, "Metric weight of each depth", "triplets learned", "weight, stacked")
 
 
-def accuracy_over_time(ax: Axes, rounds: ArrayLike, accuracy: ArrayLike, unlearned: float | None = None) -> None:
-    """How held-out triplet accuracy grows; ``unlearned`` is what plain Euclidean distance reaches."""
-    ax.plot(rounds, accuracy, color=_depth_colors(3)[1], linewidth=2, label="OAHU")
-    if unlearned is not None:
-        ax.axhline(unlearned, color=_MUTED, linestyle="--", linewidth=1.2, label="Euclidean, unlearned")
-    ax.set_xlim(np.min(rounds), np.max(rounds))
-    ax.set_ylim(top=1.0)
-    ax.legend(frameon=False, fontsize=9, loc="lower right")
-    _label(ax, "Held-out triplet accuracy", "triplets learned", "share of triplets ordered right")
+def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike], title: str, best: int) -> None:
+    """How a share of errors or of right answers goes with learning: a line for each name, with where it ends.
+
+    Parameters
+    ----------
+    rounds : array-like of shape (n,)
+    curves : mapping of str to array-like of shape (n,)
+        In the order in which they are drawn. One that never moves, what was not learned, is dashed and grey.
+    title : str
+    best : {0, 1}
+        The share that cannot be bettered: the axis ends there.
+    """
+    x = np.asarray(rounds)
+    names, ends, styles = [], [], []
+    n_learned = 0
+    for name, curve in curves.items():
+        y = np.asarray(_one_each(np.ravel(curve), len(x), f"The curve of {name}"), dtype=float)
+        style: dict[str, Any] = {"color": _MUTED, "linewidth": 1.2, "linestyle": "--"}
+        if np.ptp(y) > 0:
+            dashes = ("-", "-.", ":")[n_learned // 10 % 3]
+            style = {"color": _COLORS[n_learned % 10], "linewidth": 2.0, "linestyle": dashes}
+            n_learned += 1
+        ax.plot(x, y, gid="curve", **style)
+        names.append(f"{name} {y[-1]:.1%}")
+        ends.append(y[-1])
+        styles.append(style)
+    ax.set_xlim(x.min(), x.max())
+    ax.set_ylim(0.0 if best == 0 else None, 1.0 if best == 1 else None)
+    ax.locator_params(axis="x", nbins=5)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    _label(ax, title, "triplets learned", "")
+    end_labels(ax, ends, names, styles)
 
 
 def roc_curve(

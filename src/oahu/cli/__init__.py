@@ -16,7 +16,7 @@ from oahu.cli import options
 from oahu.exceptions import ModelFileError, OAHUError
 from oahu.learners import load
 from oahu.learners.base import Learner
-from oahu.metrics import EnsembleMetric, Metric
+from oahu.metrics import AnchoredMetric, EnsembleMetric, Metric
 from oahu.version import __version__
 
 __all__ = ["app"]
@@ -40,11 +40,11 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the model and the plot go.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="Where the models and the picture go.")] = Path("demo-output"),
     triplets: Annotated[int, typer.Option(min=100, help="How many triplets to stream.")] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split, the stream and the network.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split, the stream and the networks.")] = 0,
 ) -> None:
-    """Stream real digits through OAHU and watch it learn."""
+    """Stream real digits through OAHU and AnchoredOAHU, and watch them learn."""
     from oahu.demo import run
 
     try:
@@ -434,9 +434,9 @@ def _described(loaded: Any) -> Table:
             table.add_row(name, value)
     table.add_row("features", f"{metric.n_features:,}")
     table.add_row("constraints learned", f"{metric.version:,}")
-    if isinstance(metric, EnsembleMetric):
-        for expert in metric.spaces:
-            table.add_row(f"weight of {expert.name}", f"{expert.weight:.4f}")
+    if isinstance(metric, EnsembleMetric | AnchoredMetric):
+        for space in metric.spaces if isinstance(metric, EnsembleMetric) else metric.parts:
+            table.add_row(f"weight of {space.name}", f"{space.weight:.4f}")
     if isinstance(loaded, Learner):
         for name in ("utilization", "utilization_similar", "utilization_dissimilar"):
             if hasattr(loaded, f"{name}_"):

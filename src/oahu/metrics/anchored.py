@@ -182,7 +182,8 @@ class AnchoredMetric(DistanceMetric):
     def _softened(self, vectors: Floats, which: int) -> Floats:
         squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         lengths = np.sqrt(squares + SOFTNESS / self.n_features * self.softening[which])
-        softened: Floats = vectors / np.where(lengths > 0, lengths, 1)[:, None].astype(self.dtype)
+        lengths[~np.isfinite(lengths)] = np.nan
+        softened: Floats = vectors / np.where(lengths == 0, 1, lengths)[:, None].astype(self.dtype)
         return softened
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

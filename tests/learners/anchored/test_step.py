@@ -112,8 +112,9 @@ def test_a_window_moves_the_experts_as_autograd_does(
         window=window,
         temperature=temperature,
     ).initialize(d)
-    stream = constraints(3 * window, d, n_items, seed)
-    for start in range(0, len(stream), window):
+    stream = constraints(4 * window, d, n_items, seed)
+    learner.partial_fit(stream[:window])  # how long items are is not known before
+    for start in range(window, len(stream), window):
         part = stream[start : start + window]
         expected = autograd_step(learner.metric(), part, learner.learning_rate, temperature)
         learner.partial_fit(part)
@@ -146,14 +147,28 @@ def answer(vectors: list[Rows], counts: NDArray[np.bool_], i: int) -> float:
     return total
 
 
+def mean_apart(vectors: Rows) -> float:
+    """The mean squared distance of both ends of all pairs to all candidates; the other end is the positive."""
+    candidates = np.concatenate([vectors[:, 1], vectors[:, 2]])
+    total = 0.0
+    for end, other in ((0, 1), (1, 0)):
+        for i, triplet in enumerate(vectors):
+            compared = candidates.copy()
+            compared[i] = triplet[other]
+            total += np.square(compared - triplet[end]).sum(axis=1).mean()
+    return total / (2 * len(vectors))
+
+
 def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
     """The evidence of a stream, by what each part's vectors say before the window is learned."""
-    sums = np.zeros((2, learner.n_layers + 3))
-    seen = 0
+    sums, mean_square = learner._state.arrays["evidence"].copy(), learner._state.arrays["softening"][3]
+    seen = learner.n_seen_
     for start in range(0, len(stream), window):
         part = stream[start : start + window]
         metric, counts = learner.metric(), counting(part)
         spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
+        mean_square += (mean_apart(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
+        spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.2 / mean_square))
         for i in range(len(part)):
             keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
             near, far = (np.square(spaces[0][i, 0] - spaces[0][i, k]).sum() for k in (1, 2))
@@ -173,7 +188,9 @@ def test_the_evidence_is_what_the_parts_say_of_constraints_not_yet_learned(
 ) -> None:
     learner = learner_of(n_layers=2, hidden_size=8, embedding_size=5, window=window).initialize(d)
     # with d < 4 the whitened space is known in one direction, and exactly
-    sums = gathered(learner, constraints(5 * window, d, n_items, seed), window)
+    stream = constraints(6 * window, d, n_items, seed)
+    learner.partial_fit(stream[:window])  # how long items are is not known before
+    sums = gathered(learner, stream[window:], window)
     mine = learner.evidence_
     columns = [c for c in range(len(mine)) if c != 1 or d < 4]
     assert mine[columns] == pytest.approx(standard_errors(sums)[columns], rel=1e-6, abs=1e-6)

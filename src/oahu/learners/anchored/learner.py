@@ -48,7 +48,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         S_emb: dimensions of each expert's space.
     learning_rate : float, default=0.05
         The step size of gradient descent on the mean loss of a window.
-    temperature : float, default=0.1
+    temperature : float, default=0.05
         Of InfoNCE: how much more near candidates matter than far ones.
     shrinkage : float, default=0.2
         How far from full whitening the whitened space stays.
@@ -100,7 +100,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         embedding_size: int = 50,
         *,
         learning_rate: float = 0.05,
-        temperature: float = 0.1,
+        temperature: float = 0.05,
         shrinkage: float = 0.2,
         strength: float = 0.5,
         window: int = 16,
@@ -124,7 +124,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
-        return earned_weights(self._require_fitted().arrays["evidence"], self.strength)
+        return self._weights(self._require_fitted())
 
     @property
     def evidence_(self) -> NDArray[np.float64]:
@@ -166,7 +166,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         arrays["read_mean"] = np.zeros(d, dtype)
         arrays["read_directions"] = np.zeros((r, d), dtype)
         arrays["gains"] = np.ones(r + 1)
-        arrays["softening"] = np.full(3, float(d))
+        arrays["softening"] = np.array([d, d, d, 0.0])  # of three lengths; mean squared unlearned distance
         arrays["items"] = np.zeros((m, d), dtype)
         arrays["along"] = np.zeros((m, r), dtype)
         arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
@@ -193,6 +193,9 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             float(self.shrinkage),
         )
 
+    def _weights(self, state: ArrayState) -> NDArray[np.float64]:
+        return earned_weights(state.arrays["evidence"], self.strength, state.arrays["softening"][3])
+
     def _made(self, state: ArrayState) -> AnchoredMetric:
         a = state.arrays
         network = Network(Shape(state.n_features, *_sizes(a)), state.dtype)
@@ -200,9 +203,9 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             getattr(network, name)[...] = a[name]
         n = network.shape.n_layers + 1
         experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), state.n_seen)
-        weights = earned_weights(a["evidence"], self.strength)
+        weights = self._weights(state)
         return AnchoredMetric.frozen(
-            a["read_mean"], a["read_directions"], a["gains"], a["softening"], experts, weights, state.n_seen
+            a["read_mean"], a["read_directions"], a["gains"], a["softening"][:3], experts, weights, state.n_seen
         )
 
 

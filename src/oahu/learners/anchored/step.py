@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import compilable, kernel
 from oahu.learners.anchored.anchor import learn_pair, project_rows, soft_length, squared_length, whitening
+from oahu.learners.anchored.weights import unlearned_scale
 from oahu.learners.oahu.passes import length_of, project, rectify, through_unit, to_unit
 
 __all__ = ["LEARNED", "learn"]
@@ -36,6 +37,8 @@ Network = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 Moments = tuple[Doubles, Doubles, Floats, Doubles]
 Eyes = tuple[Floats, Floats, Doubles, Doubles]
 Window = tuple[Floats, Floats, Floats, Floats, Floats]
+
+compilable(unlearned_scale)
 
 #: What `learn` returns in place of a row when no triplet was refused.
 LEARNED = -1
@@ -94,6 +97,8 @@ def _arrive(
         total += float(squared_length(triplet[k]))
     if not total < limit:
         return False
+    if counts[0] == 0.0:  # how long items are is not known yet, but for these
+        eyes[3][:3] = total / 3.0
 
     centred = np.empty((3, d), dtype)
     hidden = np.empty((3, H), dtype)
@@ -193,7 +198,9 @@ def _close(
     _to_inputs(centred, eyes)
     moved += _descend_first(first, first_bias, centred, first_gradient, E, rate)
 
-    _weigh(apart, open_to, seen, evidence)
+    softening = eyes[3]
+    softening[3] += (apart[0].mean() - softening[3]) * max(n / seen, 0.01)
+    _weigh(apart, open_to, unlearned_scale(softening[3]), seen, evidence)
     return moved
 
 
@@ -307,20 +314,20 @@ def _between(inner: float, here: float, there: float, length: float, other: floa
 
 
 @kernel
-def _answer(apart: Doubles, space: int, open_to: Flags, i: int) -> float:
+def _answer(apart: Doubles, space: int, scale: float, open_to: Flags, i: int) -> float:
     """1 / (1 + how many candidates come before the other end of pair i), from both ends, their mean.
 
     In the unlearned space, or with another beside it.
     """
     total = 0.0
     for end in range(2):
-        near = apart[0, end, i, i]
+        near = scale * apart[0, end, i, i]
         if space:
             near += apart[space, end, i, i]
         before = 0
         for j in range(open_to.shape[1]):
             if open_to[i, j] and j != i:
-                far = apart[0, end, i, j]
+                far = scale * apart[0, end, i, j]
                 if space:
                     far += apart[space, end, i, j]
                 before += far < near
@@ -329,7 +336,7 @@ def _answer(apart: Doubles, space: int, open_to: Flags, i: int) -> float:
 
 
 @kernel
-def _weigh(apart: Doubles, open_to: Flags, seen: float, evidence: Doubles) -> None:
+def _weigh(apart: Doubles, open_to: Flags, scale: float, seen: float, evidence: Doubles) -> None:
     """Row 0 of ``evidence`` sums what each space added to the unlearned one's answers, row 1 the squares of it.
 
     Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? What came in the
@@ -338,10 +345,10 @@ def _weigh(apart: Doubles, open_to: Flags, seen: float, evidence: Doubles) -> No
     n = len(open_to)
     for i in range(n):
         keep = 1.0 - 1.0 / min(100.0 + 0.5 * (seen - n + i), 10_000.0)
-        unlearned = _answer(apart, 0, open_to, i)
+        unlearned = _answer(apart, 0, scale, open_to, i)
         for space in range(len(apart)):
             if space:
-                gain = _answer(apart, space, open_to, i) - unlearned
+                gain = _answer(apart, space, scale, open_to, i) - unlearned
             else:
                 gain = 0.5 if apart[0, 0, i, i] < apart[0, 0, i, n + i] else -0.5
             evidence[0, space] = keep * evidence[0, space] + gain
@@ -415,7 +422,7 @@ def _descend(
 ) -> float:
     """The gradient before the ReLU below, with the weights as they are; then the step of (in, out) weights.
 
-    The first ``size`` outputs are an embedding, which has no bias: where all units are silent it is 0, and stays so.
+    The first ``size`` outputs are an embedding, which has no bias: where all units are silent it stays 0.
     """
     n_units, width = matrix.shape
     m = len(hidden)

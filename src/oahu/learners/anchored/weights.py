@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["earned_weights", "standard_errors"]
+__all__ = ["earned_weights", "standard_errors", "unlearned_scale"]
 
 Doubles = NDArray[np.float64]
 
@@ -16,10 +16,20 @@ _WHITENED = (2.0, 5.0)
 _EXPERTS = (4.0, 12.0)
 
 
-def earned_weights(evidence: Doubles, strength: float) -> Doubles:
+def unlearned_scale(mean_square: float) -> float:
+    """What squared distances in the unlearned space are multiplied by, given their mean.
+
+    Items that are far from the origin have nearly the same direction. Without a scale their distances would be
+    nothing beside those of the other spaces, and nothing would be held by them.
+    """
+    return 0.2 / mean_square if 0.0 < mean_square < 0.2 else 1.0
+
+
+def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
     """How much each space counts: the unlearned one, the whitened one, E_0 ... E_L. They sum to 1.
 
-    Before there is evidence, and for feedback that orders items no better than by chance, the first is all:
+    ``mean_square`` is that of distances in the unlearned space. Before there is evidence, and for feedback that
+    orders items no better than by chance, that space is all:
 
     >>> earned_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
@@ -33,7 +43,8 @@ def earned_weights(evidence: Doubles, strength: float) -> Doubles:
     trust = _between(sure[0], _FEEDBACK)
     whitened = trust * _between(sure[1], _WHITENED)
     experts = trust * _between(sure[2:], _EXPERTS)
-    weights = np.array([1.0, whitened, *(experts * (strength * (1.0 + whitened) / len(experts)))])
+    scale = unlearned_scale(mean_square)
+    weights = np.array([scale, whitened, *(experts * (strength * (1.0 + whitened) / len(experts)))])
     return np.asarray(weights / weights.sum())
 
 

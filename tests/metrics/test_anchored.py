@@ -1,0 +1,127 @@
+"""The anchored metric: its parts, its formula, its files."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oahu
+from oahu import AnchoredMetric, AnchoredOAHU, CosineMetric, ModelFileError, OverflowedItemError
+
+RNG = np.random.default_rng(0)
+ITEMS = RNG.standard_normal((60, 7)) * [5, 1, 1, 1, 1, 1, 0.1] + 0.5
+
+
+@pytest.fixture(scope="module")
+def metric() -> AnchoredMetric:
+    rows = RNG.integers(0, 60, (200, 3))
+    learner = AnchoredOAHU(n_layers=2, hidden_size=9, embedding_size=4, dtype="float64", random_state=0)
+    learned = learner.partial_fit(ITEMS[rows]).metric()
+    weights = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    return replace(learned, metric_weights=weights)
+
+
+def test_before_the_first_constraint_it_ranks_as_the_softened_cosine() -> None:
+    start = AnchoredOAHU(random_state=0).initialize(7).metric()
+    softened = ITEMS / np.sqrt(np.square(ITEMS).sum(axis=1, keepdims=True) + 4.0)
+    expected = np.linalg.norm(softened[:, None] - softened[None], axis=2)
+    assert -start.scores(ITEMS, ITEMS) == pytest.approx(expected, abs=1e-6)
+
+
+def test_in_many_dimensions_it_starts_at_the_cosine() -> None:
+    items = np.random.default_rng(1).standard_normal((50, 3_000))
+    start = AnchoredOAHU(random_state=0, dtype="float64").initialize(3_000).metric()
+    assert start.scores(items, items) == pytest.approx(
+        CosineMetric(3_000, "float64").scores(items, items), rel=2e-3, abs=1e-6
+    )
+
+
+def test_the_squared_distance_is_the_weighted_sum_of_its_parts(metric: AnchoredMetric) -> None:
+    a, b = ITEMS[:30], ITEMS[30:]
+    squares = [np.square(part.encode(a) - part.encode(b)).sum(axis=1) for part in metric.parts]
+    expected = sum(part.weight * square for part, square in zip(metric.parts, squares, strict=True))
+    assert np.square(metric.distance(a, b)) == pytest.approx(expected)
+
+
+def test_the_whitened_part_is_the_closed_form(metric: AnchoredMetric) -> None:
+    V, f = metric.directions, metric.gains
+    F = f[-1] * np.eye(7) + V.T @ np.diag(f[:-1] - f[-1]) @ V
+    y = (ITEMS - metric.mean) @ F
+    expected = y / np.sqrt(np.square(y).sum(axis=1, keepdims=True) + 4 / 7 * metric.softening[2])
+    assert metric.parts[1].encode(ITEMS) == pytest.approx(expected)
+
+
+def test_no_vector_is_longer_than_one(metric: AnchoredMetric) -> None:
+    far = np.vstack([ITEMS, 1e6 * ITEMS, np.zeros((1, 7))])
+    assert np.linalg.norm(metric.transform(far), axis=1).max() <= 1 + 1e-9
+    assert metric.diameter == 2.0
+
+
+def test_names_and_weights_of_the_parts(metric: AnchoredMetric) -> None:
+    assert [part.name for part in metric.parts] == ["unlearned", "whitened", "E_0", "E_1", "E_2"]
+    assert [part.weight for part in metric.parts] == metric.metric_weights.tolist()
+    assert [space.name for space in metric.spaces] == ["whole"]
+
+
+def test_a_part_that_counts_nothing_takes_no_part(metric: AnchoredMetric) -> None:
+    alone = replace(metric, metric_weights=np.array([1.0, 0, 0, 0, 0]))
+    assert not alone.transform(ITEMS)[:, 7:].any()
+    assert alone.distance(ITEMS[0], ITEMS[1]) == pytest.approx(
+        np.linalg.norm(metric.parts[0].encode(ITEMS[:1]) - metric.parts[0].encode(ITEMS[1:2]))
+    )
+
+
+def test_many_items_are_encoded_as_few_are(metric: AnchoredMetric) -> None:
+    many = np.tile(ITEMS, (50, 1))
+    assert metric.transform(many)[-60:] == pytest.approx(metric.transform(ITEMS), abs=1e-12)
+    left, right = many[:1500], many[1500:]
+    assert metric.score(left, right) == pytest.approx(-np.linalg.norm(
+        metric.transform(left) - metric.transform(right), axis=1
+    ))  # fmt: skip
+
+
+def test_it_is_frozen(metric: AnchoredMetric) -> None:
+    for array in (metric.mean, metric.directions, metric.gains, metric.softening):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert not other.mean.flags.writeable
+        np.testing.assert_array_equal(other.transform(ITEMS), metric.transform(ITEMS))
+
+
+def test_a_file_gives_it_back(metric: AnchoredMetric, tmp_path: Path) -> None:
+    metric.save(tmp_path / "metric.oahu")
+    loaded = oahu.load(tmp_path / "metric.oahu")
+    assert type(loaded) is AnchoredMetric
+    assert loaded.version == metric.version == 200
+    np.testing.assert_array_equal(loaded.transform(ITEMS), metric.transform(ITEMS))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("metric_weights", np.array([0.4, 0.3, 0.15, 0.1, 0.5]), "not shares of 1"),
+        ("metric_weights", np.array([1.4, -0.4, 0.0, 0.0, 0.0]), "not shares of 1"),
+        ("gains", np.array([1.0, -1.0, 1.0, 1.0]), "cannot be negative"),
+        ("softening", np.array([1.0, 1.0, -1.0]), "cannot be negative"),
+        ("mean", np.zeros(6), "mean"),
+    ],
+)
+def test_a_file_of_what_no_learning_leads_to_is_refused(
+    metric: AnchoredMetric, tmp_path: Path, name: str, value: np.ndarray, why: str
+) -> None:
+    replace(metric, **{name: value}).save(tmp_path / "wrong.oahu")
+    with pytest.raises(ModelFileError, match=why):
+        oahu.load(tmp_path / "wrong.oahu")
+
+
+def test_an_item_too_large_is_named(metric: AnchoredMetric) -> None:
+    items = ITEMS.copy()
+    items[41] = 1e200
+    with pytest.raises(OverflowedItemError, match="Item 41 is too large"):
+        metric.transform(items)
