@@ -70,9 +70,9 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     ----------
     metric_weights_ : ndarray of shape (L + 3,)
         How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
-    evidence_ : ndarray of shape (L + 3,)
-        In standard errors: how surely the feedback agrees with the unlearned space, then how surely each other
-        space adds to it.
+    evidence_ : ndarray of shape (L + 4,)
+        In standard errors: how surely the feedback agrees with the unlearned space; how surely each other space adds
+        to it; how surely the whitened space does better without it.
     n_seen_ : int
         How many triplets were learned.
     n_features_in_ : int
@@ -172,7 +172,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
         arrays["middle_out"] = np.zeros((len(network.middle), m, network.middle.shape[2]), dtype)
         arrays["last_out"] = np.zeros((m, network.last.shape[1]), dtype)
-        arrays["evidence"] = np.zeros((2, n_experts + 2))
+        arrays["evidence"] = np.zeros((2, n_experts + 3))
         return arrays
 
     def _step(self, arrays: Arrays, block: NDArray[Any], same: NDArray[np.bool_], used: NDArray[np.bool_]) -> int:
@@ -211,5 +211,5 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
 def _sizes(arrays: Arrays) -> tuple[int, int, int]:
     """L, S_hidden and S_emb of what was learned; the parameters are about the next start."""
-    n_layers, hidden_size = arrays["evidence"].shape[1] - 3, arrays["middle"].shape[1]
+    n_layers, hidden_size = arrays["evidence"].shape[1] - 4, arrays["middle"].shape[1]
     return n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0)

@@ -339,8 +339,9 @@ def _answer(apart: Doubles, space: int, scale: float, open_to: Flags, i: int) ->
 def _weigh(apart: Doubles, open_to: Flags, scale: float, seen: float, evidence: Doubles) -> None:
     """Row 0 of ``evidence`` sums what each space added to the unlearned one's answers, row 1 the squares of it.
 
-    Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? What came in the
-    first half of the stream counts less, and what came 10,000 constraints ago hardly.
+    Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? The last is about
+    what the whitened space would add if the unlearned one were gone. What came in the first half of the stream
+    counts less, and what came 10,000 constraints ago hardly.
     """
     n = len(open_to)
     for i in range(n):
@@ -353,6 +354,9 @@ def _weigh(apart: Doubles, open_to: Flags, scale: float, seen: float, evidence: 
                 gain = 0.5 if apart[0, 0, i, i] < apart[0, 0, i, n + i] else -0.5
             evidence[0, space] = keep * evidence[0, space] + gain
             evidence[1, space] = keep * evidence[1, space] + gain * gain
+        gain = _answer(apart, 1, 0.0, open_to, i) - _answer(apart, 1, scale, open_to, i)
+        evidence[0, -1] = keep * evidence[0, -1] + gain
+        evidence[1, -1] = keep * evidence[1, -1] + gain * gain
 
 
 # -- the experts ---------------------------------------------------------------------------------------------
