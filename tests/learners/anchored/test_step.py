@@ -168,7 +168,7 @@ def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
         metric, counts = learner.metric(), counting(part)
         spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
         mean_square += (mean_apart(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
-        spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.2 / mean_square))
+        spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.3 / mean_square))
         for i in range(len(part)):
             keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
             near, far = (np.square(spaces[0][i, 0] - spaces[0][i, k]).sum() for k in (1, 2))

@@ -71,8 +71,8 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     metric_weights_ : ndarray of shape (L + 3,)
         How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
     evidence_ : ndarray of shape (L + 4,)
-        In standard errors: how surely the feedback agrees with the unlearned space; how surely each other space adds
-        to it; how surely the whitened space does better without it.
+        In standard errors: how surely the feedback agrees with the unlearned space; how surely each other space
+        adds to it; how surely the whitened space does better without it.
     n_seen_ : int
         How many triplets were learned.
     n_features_in_ : int

@@ -97,8 +97,8 @@ def _arrive(
         total += float(squared_length(triplet[k]))
     if not total < limit:
         return False
-    if counts[0] == 0.0:  # how long items are is not known yet, but for these
-        eyes[3][:3] = total / 3.0
+    if counts[0] == 0.0:
+        _first_look(triplet, eyes)
 
     centred = np.empty((3, d), dtype)
     hidden = np.empty((3, H), dtype)
@@ -130,6 +130,21 @@ def _arrive(
     for j in range(d):
         mean[j] += (float(triplet[0, j]) + float(triplet[1, j]) + float(triplet[2, j]) - 3.0 * mean[j]) * share
     return True
+
+
+@kernel
+def _first_look(triplet: Floats, eyes: Eyes) -> None:
+    """Where items lie and how long they are, as far as one constraint tells."""
+    mean, softening = eyes[0], eyes[3]
+    around = 0.0
+    for j in range(mean.size):
+        mean[j] = (triplet[0, j] + triplet[1, j] + triplet[2, j]) / 3
+        for k in range(3):
+            around += float(triplet[k, j] - mean[j]) ** 2 / 3.0
+    for k in range(3):
+        softening[0] += (float(squared_length(triplet[k])) - softening[0]) / (k + 1.0)
+    softening[1] = around
+    softening[2] = around
 
 
 @kernel

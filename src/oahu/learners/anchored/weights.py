@@ -24,7 +24,7 @@ def unlearned_scale(mean_square: float) -> float:
     Items that are far from the origin have nearly the same direction. Without a scale their distances would be
     nothing beside those of the other spaces, and nothing would be held by them.
     """
-    return 0.2 / mean_square if 0.0 < mean_square < 0.2 else 1.0
+    return 0.3 / mean_square if 0.0 < mean_square < 0.3 else 1.0
 
 
 def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
