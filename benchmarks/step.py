@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import oahu
-from oahu import OAHU
+from oahu import OAHU, AnchoredOAHU
 from oahu.learners.oahu.network import Shape
 from oahu.torch import OAHUHead
 
@@ -49,6 +49,7 @@ def main() -> None:
     console.print(f"[bold]{machine()}[/bold]", highlight=False)
     console.print(start_up())
     console.print(against_peers(repeats))
+    console.print(evenness(repeats))
     console.print(growth(repeats))
     console.print(memory())
 
@@ -100,6 +101,7 @@ def against_peers(repeats: int) -> Table:
     contestants: dict[str, tuple[int, Callable[[int], object]]] = {
         "oahu.OAHU, partial_fit": (n, _learner(triplets)),
         "oahu.OAHU, learn_one": (n // 4, _learner_one_by_one(triplets)),
+        "oahu.AnchoredOAHU, partial_fit": (n, _learning(_anchored(triplets), triplets)),
         "oahu.OAHU, partial_fit in float64": (n // 2, _learner(triplets.astype(np.float64), "float64")),
         "bound: one pass, by two rows": (n, _bound(triplets, _one_pass_by_two)),
         "bound: one pass, plain loop": (n, _bound(triplets, _one_pass)),
@@ -131,7 +133,11 @@ def _learner(triplets: NDArray[np.floating], dtype: str = "float32") -> Callable
     return _learning(OAHU(random_state=0, dtype=dtype).partial_fit(triplets[:8]), triplets)
 
 
-def _learning(learner: OAHU, triplets: NDArray[np.floating]) -> Callable[[int], object]:
+def _anchored(triplets: NDArray[np.floating]) -> AnchoredOAHU:
+    return AnchoredOAHU(random_state=0).partial_fit(triplets[:8])
+
+
+def _learning(learner: OAHU | AnchoredOAHU, triplets: NDArray[np.floating]) -> Callable[[int], object]:
     return lambda count: learner.partial_fit(triplets[:count])
 
 
@@ -228,6 +234,37 @@ def _one_pass_by_two(weights, steps, old, new, out):  # type: ignore[no-untyped-
             o += h * y2[j]
         out[0, i], out[1, i], out[2, i] = p, q, r
         out[0, i + 1], out[1, i + 1], out[2, i + 1] = s, t, o
+
+
+# -- how even the cost is --------------------------------------------------------------------------------------
+
+
+def evenness(repeats: int) -> Table:
+    """What AnchoredOAHU's costliest constraint, the one that closes a window, costs beside a usual one.
+
+    As a caller of `learn_one` sees it, and the update alone. A place in the window is timed by its median over many
+    windows: a single constraint on a shared machine would time the neighbours.
+    """
+    table = Table(title="\nAnchoredOAHU: one constraint after the other", title_justify="left")
+    for heading in ("d", "learn_one: µs, median", "closing a window", "ratio", "update: µs", "closing", "ratio"):
+        table.add_column(heading, justify="right")
+    used = np.empty(1, np.bool_)
+    for d in (2, 64, 784, 4096):
+        triplets = np.random.default_rng(0).standard_normal((16, 3, d)).astype(np.float32)
+        learner = AnchoredOAHU(random_state=0).partial_fit(triplets)
+        arrays = learner._state.copy().arrays
+        ways = (
+            lambda i, t=triplets, learner=learner: learner.learn_one(*t[i]),
+            lambda i, t=triplets, learner=learner, a=arrays: learner._step(a, t[i : i + 1], used, used),
+        )
+        cells = []
+        for way in ways:
+            times = np.array([[_timed(way, i) for i in range(len(triplets))] for _ in range(8 * repeats)])
+            places = 1e6 * np.median(times, axis=0)
+            usual, closing = float(np.median(places)), float(places.max())
+            cells += [f"{usual:.0f}", f"{closing:.0f}", f"{closing / usual:.1f}"]
+        table.add_row(f"{d:,}", *cells)
+    return table
 
 
 # -- how cost grows --------------------------------------------------------------------------------------------
