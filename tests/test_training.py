@@ -292,7 +292,7 @@ def test_a_first_line_that_cannot_be_read_is_named(folder: Path) -> None:
 
 
 BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "an unknown learner": ((*ALL, "--learner", "ITML"), "no learner 'ITML'. There are OAHU, LEGO"),
+    "an unknown learner": ((*ALL, "--learner", "ITML"), "no learner 'ITML'. There are OAHU, AnchoredOAHU, LEGO"),
     "an unknown parameter": ((*ALL, "--set", "rate=1"), "OAHU has no parameter 'rate'. It has"),
     "the table as a parameter": ((*ALL, "--set", "preprocessor=1"), "has no parameter 'preprocessor'"),
     "no value": ((*ALL, "--set", "tau"), "NAME=VALUE. Got 'tau'"),
