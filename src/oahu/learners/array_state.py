@@ -60,6 +60,10 @@ class ArrayLearner(Learner[ArrayState]):
     def _made(self, state: ArrayState) -> Metric:
         """The metric of a state, of its own memory."""
 
+    def _kept(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
+        """Arrays of the shapes and types that a file of this learner must have."""
+        return self._start(self.n_features_in_, dtype)
+
     def _check_arrays(self, arrays: Arrays) -> None:
         """ValueError for arrays from a file that no learning leads to."""
 
@@ -104,8 +108,8 @@ class ArrayLearner(Learner[ArrayState]):
         dtype = np.dtype(content.state["dtype"])
         if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"no model computes in {dtype}")
-        start = self._start(self.n_features_in_, dtype)
-        arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in start.items()}
+        kept = self._kept(content, dtype)
+        arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in kept.items()}
         self._check_arrays(arrays)
         state = ArrayState(arrays, dtype, self.n_features_in_, np.random.default_rng(0))
         state.n_similar, state.n_similar_used = content.count("n_similar"), content.count("n_similar_used")

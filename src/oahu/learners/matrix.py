@@ -23,6 +23,7 @@ __all__ = [
     "limit",
     "negative_part",
     "project",
+    "project_all",
     "project_two",
     "relative_loss",
     "solve_along",
@@ -74,6 +75,15 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[i], out[i + 1] = top, bottom
     if rows % 2:
         out[rows - 1] = dot(matrix[rows - 1], vector)
+
+
+@kernel
+def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
+    """out = vectors @ matrix^T for a few vectors: each row of the matrix is read once."""
+    for i in range(matrix.shape[0]):
+        row = matrix[i]
+        for k in range(vectors.shape[0]):
+            out[k, i] = dot(row, vectors[k])
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.metrics.base import DistanceMetric, Whole, read_only
-from oahu.metrics.ensemble import EnsembleMetric
+from oahu.metrics.ensemble import EnsembleMetric, unpack_weights
 from oahu.metrics.files import Content, part, storable, with_part
 
 __all__ = ["SOFTNESS", "AnchoredMetric", "Part"]
@@ -202,11 +202,9 @@ class AnchoredMetric(DistanceMetric):
             raise ValueError(f"its experts cannot be a {type(experts).__name__}")
         d, dtype = experts.n_features, experts.dtype
         directions = content.array("directions", (None, d), dtype)
-        weights = content.array("metric_weights", (len(experts.metric_weights) + 2,), np.float64)
+        weights = unpack_weights(content, len(experts.metric_weights) + 2)
         gains = content.array("gains", (len(directions) + 1,), np.float64)
         softening = content.array("softening", (3,), np.float64)
-        if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
-            raise ValueError("its metric_weights are not shares of 1")
         if min(gains.min(), softening.min()) < 0:
             raise ValueError("its gains and softening cannot be negative")
         mean = content.array("mean", (d,), dtype)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from oahu.learners.anchored.anchor import learn_pair, rank_of, soft_length, whitening
+from oahu.learners.anchored.anchor import learn_pair, soften, whitened, whitening
+from oahu.learners.anchored.learner import rank_of
 
 
 def test_the_directions_become_the_leading_eigenvectors() -> None:
@@ -96,6 +97,23 @@ def test_at_least_half_of_the_directions_share_a_weight(d: int, rank: int) -> No
     assert rank_of(d) == rank
 
 
-def test_in_many_dimensions_a_softened_length_is_the_length() -> None:
-    assert soft_length(9.0, 9.0, 10**12) == pytest.approx(3.0)
-    assert soft_length(9.0, 9.0, 4) == pytest.approx(np.sqrt(18.0))
+@given(arrays(np.float64, (3, 5), elements=st.floats(-9, 9)), st.floats(0.1, 100), st.floats(0.5, 3))
+def test_lengths_are_softened_by_the_mean_square(rows: np.ndarray, mean_square: float, length: float) -> None:
+    expected = length * rows / np.sqrt(np.square(rows).sum(axis=1, keepdims=True) + 4 / 5 * mean_square)
+    soften(rows, mean_square, length)
+    assert rows == pytest.approx(expected)
+
+
+def test_an_item_without_length_stays_where_it_is() -> None:
+    rows = np.zeros((2, 3))
+    soften(rows, 0.0, 1.0)
+    assert not rows.any()
+
+
+def test_whitened_items_are_the_closed_form() -> None:
+    rng = np.random.default_rng(4)
+    directions = np.linalg.qr(rng.standard_normal((7, 3)))[0].T.copy()
+    centred, gains, out = rng.standard_normal((5, 7)), np.array([0.1, 0.5, 0.7, 0.9]), np.empty((5, 7))
+    whitened(centred, centred @ directions.T, directions, gains, out)
+    beside = np.eye(7) - directions.T @ directions
+    assert out == pytest.approx(centred @ (directions.T @ np.diag(gains[:3]) @ directions + 0.9 * beside))

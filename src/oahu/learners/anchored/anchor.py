@@ -12,41 +12,30 @@ one of d dimensions away, and x itself. The fewer dimensions there are, the less
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oahu.jit import kernel
+from oahu.learners.matrix import combine, dot
 from oahu.metrics.anchored import SOFTNESS
 
-__all__ = ["RANK", "learn_pair", "project_rows", "rank_of", "soft_length", "squared_length", "whitening"]
+__all__ = ["learn_pair", "soften", "whitened", "whitening"]
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
-Scalar = Any
-
-#: The most directions that C_w is known in.
-RANK = 64
-
-
-def rank_of(n_features: int) -> int:
-    """r: the directions that C_w is known in. The rest, at least half of them, share one weight."""
-    return max(1, min(RANK, n_features // 2))
 
 
 @kernel
-def soft_length(square: float, mean_square: float, d: int) -> float:
-    """sqrt(||x||^2 + 4/d * mean ||x||^2)."""
-    return math.sqrt(square + SOFTNESS / d * mean_square)
-
-
-@kernel
-def squared_length(vector: Floats) -> Scalar:
-    total = vector.dtype.type(0)
-    for j in range(vector.size):
-        total += vector[j] * vector[j]
-    return total
+def soften(rows: Floats, mean_square: float, length: float) -> None:
+    """Scale every row x by length / sqrt(||x||^2 + 4/d * mean ||x||^2), in place; 0 stays 0."""
+    d = rows.shape[1]
+    for i in range(len(rows)):
+        x = rows[i]
+        softened = math.sqrt(float(dot(x, x)) + SOFTNESS / d * mean_square)
+        scale = x.dtype.type(length / softened if softened > 0.0 else 0.0)
+        for j in range(d):
+            x[j] *= scale
 
 
 @kernel
@@ -62,17 +51,14 @@ def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doub
     for k in range(len(directions)):
         v = directions[k]
         if not variances[k] > 0.0:  # a direction that no pair had a part in yet
-            left = squared_length(difference)
+            left = float(dot(difference, difference))
             if left > 0.0:
                 scale = dtype.type(1.0 / math.sqrt(left))
                 for j in range(d):
                     v[j] = difference[j] * scale
                 variances[k] = step * left
             return
-        along = dtype.type(0)
-        for j in range(d):
-            along += difference[j] * v[j]
-        keep, add = dtype.type((1.0 - step) * variances[k]), dtype.type(step * along)
+        keep, add = dtype.type((1.0 - step) * variances[k]), dtype.type(step * dot(difference, v))
         total = dtype.type(0)
         for j in range(d):
             value = keep * v[j] + add * difference[j]
@@ -118,15 +104,14 @@ def whitening(variances: Doubles, within: float, d: int, shrinkage: float, gains
 
 
 @kernel
-def project_rows(directions: Floats, items: Floats, out: Floats) -> None:
-    """``out = items @ directions.T`` for a few items."""
-    zero = items.dtype.type(0)
-    d = items.shape[1]
-    for k in range(len(directions)):
-        v = directions[k]
-        for i in range(len(items)):
-            x = items[i]
-            total = zero
-            for j in range(d):
-                total += v[j] * x[j]
-            out[i, k] = total
+def whitened(centred: Floats, along: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
+    """Centred items, stretched; ``along`` are their coordinates along the directions."""
+    r, d = directions.shape
+    rest = centred.dtype.type(gains[r])
+    weights = np.empty(r, centred.dtype)
+    for i in range(len(centred)):
+        for k in range(r):
+            weights[k] = (gains[k] - gains[r]) * along[i, k]
+        combine(directions, weights, out[i])
+        for j in range(d):
+            out[i, j] += rest * centred[i, j]

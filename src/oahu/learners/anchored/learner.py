@@ -14,11 +14,14 @@ from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.oahu.network import Network, Shape
 from oahu.metrics.anchored import AnchoredMetric
 from oahu.metrics.ensemble import EnsembleMetric
-from oahu.metrics.files import storable
+from oahu.metrics.files import Content, storable
 from oahu.parameters import check_integer, check_real
 from oahu.randomness import RandomState
 
-__all__ = ["AnchoredOAHU"]
+__all__ = ["AnchoredOAHU", "rank_of"]
+
+#: The most directions that the scatter of similar pairs is known in.
+_RANK = 64
 
 _NETWORK = ("first", "first_bias", "middle", "middle_bias", "last", "last_bias")
 
@@ -154,26 +157,25 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         return Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
 
     def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
-        from oahu.learners.anchored.anchor import rank_of
+        return _empty(self._shape(n_features), self.window, dtype)
 
-        d, r, n_experts, m = n_features, rank_of(n_features), self.n_layers + 1, 3 * self.window
-        network = Network(self._shape(d), dtype)
-        arrays = {name: getattr(network, name).copy() for name in _NETWORK}
-        arrays["counts"] = np.zeros(3)  # constraints; mean squared length of (a - p) / sqrt(2), of items
-        arrays["mean"] = np.zeros(d)
-        arrays["directions"] = np.zeros((r, d), dtype)
-        arrays["variances"] = np.zeros(r)
-        arrays["read_mean"] = np.zeros(d, dtype)
-        arrays["read_directions"] = np.zeros((r, d), dtype)
-        arrays["gains"] = np.ones(r + 1)
-        arrays["softening"] = np.array([d, d, d, 0.0])  # of three lengths; mean squared unlearned distance
-        arrays["items"] = np.zeros((m, d), dtype)
-        arrays["along"] = np.zeros((m, r), dtype)
-        arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
-        arrays["middle_out"] = np.zeros((len(network.middle), m, network.middle.shape[2]), dtype)
-        arrays["last_out"] = np.zeros((m, network.last.shape[1]), dtype)
-        arrays["evidence"] = np.zeros((2, n_experts + 3))
-        return arrays
+    def _kept(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
+        first, middle, items, evidence = (
+            content.array(name, (None,) * n).shape
+            for name, n in (("first", 2), ("middle", 3), ("items", 2), ("evidence", 2))
+        )
+        n_layers, hidden_size = evidence[1] - 4, middle[1]
+        embedding_size = first[0] - (hidden_size if n_layers else 0)
+        if min(n_layers + 1, hidden_size, embedding_size, items[0] // 3 - 1) < 1:
+            raise ValueError("its arrays are of no network and no window")
+        shape = Shape(self.n_features_in_, n_layers, hidden_size, embedding_size)
+        return _empty(shape, items[0] // 3, dtype)
+
+    def _check_arrays(self, arrays: Arrays) -> None:
+        if min(arrays[name].min() for name in ("counts", "variances", "gains", "softening")) < 0:
+            raise ValueError("its counts, variances, gains and softening cannot be negative")
+        if arrays["evidence"][1].min() < 0:
+            raise ValueError("its evidence has negative squares")
 
     def _step(self, arrays: Arrays, block: NDArray[Any], same: NDArray[np.bool_], used: NDArray[np.bool_]) -> int:
         from oahu.learners.anchored.step import learn  # not before it is needed: numba takes time to import
@@ -207,6 +209,36 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         return AnchoredMetric.frozen(
             a["read_mean"], a["read_directions"], a["gains"], a["softening"][:3], experts, weights, state.n_seen
         )
+
+
+def rank_of(n_features: int) -> int:
+    """r: the directions that the scatter is known in. The rest, at least half of them, share one variance."""
+    return max(1, min(_RANK, n_features // 2))
+
+
+def _empty(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
+    """The arrays of a model that has seen nothing, with a network of zeros."""
+    d, r, m = shape.n_features, rank_of(shape.n_features), 3 * window
+    network = Network(shape, dtype)
+    arrays = {name: getattr(network, name).copy() for name in _NETWORK}
+    # What is known of the stream: constraints, mean squares of (a - p) / sqrt(2) and of items; ...
+    arrays["counts"] = np.zeros(3)
+    arrays["mean"] = np.zeros(d)
+    arrays["directions"] = np.zeros((r, d), dtype)
+    arrays["variances"] = np.zeros(r)
+    # ... what items are seen with, since the last window was closed; ...
+    arrays["read_mean"] = np.zeros(d, dtype)
+    arrays["read_directions"] = np.zeros((r, d), dtype)
+    arrays["gains"] = np.ones(r + 1)
+    arrays["softening"] = np.array([d, d, d, 0.0])  # of three lengths; mean squared unlearned distance
+    # ... and the window that is open: items, their coordinates, what the layers made of them.
+    arrays["items"] = np.zeros((m, d), dtype)
+    arrays["along"] = np.zeros((m, r), dtype)
+    arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
+    arrays["middle_out"] = np.zeros((len(network.middle), m, network.middle.shape[2]), dtype)
+    arrays["last_out"] = np.zeros((m, network.last.shape[1]), dtype)
+    arrays["evidence"] = np.zeros((2, shape.n_layers + 4))
+    return arrays
 
 
 def _sizes(arrays: Arrays) -> tuple[int, int, int]:
