@@ -2,8 +2,8 @@
 
 Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
 j is the positive of constraint j, candidate n + j its negative. The pair of constraint i looks for each other among
-them: ``apart[end, i, j]`` is how far its anchor (end 0) or its positive (end 1) is from candidate j, squared, and for
-j = i from its other end.
+them: ``apart[end, i, j]`` is how far its anchor (end 0) or its positive (end 1) is from candidate j, squared, and
+for j = i from its other end.
 """
 
 from __future__ import annotations
