@@ -135,16 +135,26 @@ def test_a_window_that_is_not_full_leaves_the_experts_where_they_were() -> None:
 # -- the evidence --------------------------------------------------------------------------------------------
 
 
-def answer(vectors: list[Rows], counts: NDArray[np.bool_], i: int) -> float:
-    """The mean of 1 / (1 + how many come before), of both ends of pair i; vectors are (n, 3, dimensions)."""
-    total = 0.0
-    for end, other in ((0, 1), (1, 0)):
-        candidates = [np.concatenate([v[:, 1], v[:, 2]]) for v in vectors]
-        apart = sum(np.square(c - v[i, end]).sum(axis=1) for c, v in zip(candidates, vectors, strict=True))
-        apart[i] = sum(np.square(v[i, other] - v[i, end]).sum() for v in vectors)
-        others = counts[i] & (np.arange(len(counts[i])) != i)
-        total += 0.5 / (1.0 + np.sum(apart[others] < apart[i]))
-    return total
+def answers(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
+    """Where each pair is among all distances of its window; vectors are (n, 3, dimensions)."""
+    whole = np.concatenate(vectors, axis=2)
+    n = len(whole)
+    candidates = np.concatenate([whole[:, 1], whole[:, 2]])
+    others = np.array(
+        [
+            np.square(whole[i, end] - candidates[j]).sum()
+            for i in range(n)
+            for j in range(2 * n)
+            for end in (0, 1)
+            if counts[i, j] and j != i
+        ]
+    )
+    found = []
+    for anchor, positive, _ in whole:
+        near = np.square(anchor - positive).sum()
+        assume(not ((others != near) & (np.abs(others - near) < 1e-9)).any())  # which is first is not rounding
+        found.append(1.0 / (1.0 + np.sum(others < near) / (0.01 * len(others))))
+    return found
 
 
 def mean_apart(vectors: Rows) -> float:
@@ -169,13 +179,12 @@ def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
         spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
         mean_square += (mean_apart(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
         spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.3 / mean_square))
+        base = answers(spaces[:1], counts)
+        beside = [answers([spaces[0], space], counts) for space in spaces[1:]]
         for i in range(len(part)):
             keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
             near, far = (np.square(spaces[0][i, 0] - spaces[0][i, k]).sum() for k in (1, 2))
-            base = answer(spaces[:1], counts, i)
-            gains = [0.5 if near < far else -0.5]
-            gains += [answer([spaces[0], space], counts, i) - base for space in spaces[1:]]
-            gains += [answer(spaces[1:2], counts, i) - answer(spaces[:2], counts, i)]
+            gains = [0.5 if near < far else -0.5] + [space[i] - base[i] for space in beside]
             sums = keep * sums + np.array([gains, np.square(gains)])
             seen += 1
         learner.partial_fit(part)

@@ -33,8 +33,8 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     Before the first constraint it is an unlearned metric, the cosine with softened lengths. Beside that space stand
     a whitened one, learned from similar pairs alone, and OAHU's experts E_0 to E_L, learned by InfoNCE over windows
     of constraints. Each gets weight by how surely it answers a local question better than the unlearned space does:
-    does the positive come before the window's other items? Feedback that the unlearned space cannot make sense of
-    earns nothing. See docs/anchored.md.
+    are similar pairs among the nearest of all that a window has to compare? Feedback that the unlearned space
+    cannot make sense of earns nothing. See docs/anchored.md.
 
     One triplet costs O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, r = min(64, d / 2),
     and every ``window``-th settles its window, in about the time that all of it took to arrive. The model takes
@@ -73,9 +73,9 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     ----------
     metric_weights_ : ndarray of shape (L + 3,)
         How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
-    evidence_ : ndarray of shape (L + 4,)
-        In standard errors: how surely the feedback agrees with the unlearned space; how surely each other space
-        adds to it; how surely the whitened space does better without it.
+    evidence_ : ndarray of shape (L + 3,)
+        In standard errors: how surely the feedback agrees with the unlearned space, and how surely each other space
+        adds to it.
     n_seen_ : int
         How many triplets were learned.
     n_features_in_ : int
@@ -164,7 +164,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             content.array(name, (None,) * n).shape
             for name, n in (("first", 2), ("middle", 3), ("items", 2), ("evidence", 2))
         )
-        n_layers, hidden_size = evidence[1] - 4, middle[1]
+        n_layers, hidden_size = evidence[1] - 3, middle[1]
         embedding_size = first[0] - (hidden_size if n_layers else 0)
         if min(n_layers + 1, hidden_size, embedding_size, items[0] // 3 - 1) < 1:
             raise ValueError("its arrays are of no network and no window")
@@ -237,11 +237,11 @@ def _empty(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
     arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
     arrays["middle_out"] = np.zeros((len(network.middle), m, network.middle.shape[2]), dtype)
     arrays["last_out"] = np.zeros((m, network.last.shape[1]), dtype)
-    arrays["evidence"] = np.zeros((2, shape.n_layers + 4))
+    arrays["evidence"] = np.zeros((2, shape.n_layers + 3))
     return arrays
 
 
 def _sizes(arrays: Arrays) -> tuple[int, int, int]:
     """L, S_hidden and S_emb of what was learned; the parameters are about the next start."""
-    n_layers, hidden_size = arrays["evidence"].shape[1] - 4, arrays["middle"].shape[1]
+    n_layers, hidden_size = arrays["evidence"].shape[1] - 3, arrays["middle"].shape[1]
     return n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0)

@@ -1,9 +1,9 @@
 """The local question about a window, and what the answers are worth, compiled.
 
 Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
-j is the positive of constraint j, candidate n + j its negative. The pair of constraint i looks for each other among
-them: ``apart[end, i, j]`` is how far its anchor (end 0) or its positive (end 1) is from candidate j, squared, and
-for j = i from its other end.
+j is the positive of constraint j, candidate n + j its negative. ``apart[end, i, j]`` is how far the anchor (end 0)
+or the positive (end 1) of constraint i is from candidate j, squared, and for j = i from its other end. The
+question: where is the pair that is known to be similar, apart[:, i, i], among the n * (4 n - 2) others?
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ __all__ = ["measure", "row_of", "weigh", "which_count"]
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+#: The share of all distances that near ones are among: there a pair's answer is 1/2.
+_LOCAL = 0.01
 
 
 @kernel
@@ -61,46 +64,58 @@ def measure(vectors: Floats, apart: Doubles) -> None:
 
 
 @kernel
-def _answer(apart: Doubles, space: int, scale: float, open_to: Flags, i: int) -> float:
-    """1 / (1 + how many candidates come before the other end of pair i), from both ends, their mean.
-
-    In the unlearned space, or with another beside it.
-    """
-    total = 0.0
+def _together(apart: Doubles, space: int, scale: float, both: Doubles) -> None:
+    """Squared distances in the unlearned space, with another one's beside them unless ``space`` is 0."""
     for end in range(2):
-        near = scale * apart[0, end, i, i]
-        if space:
-            near += apart[space, end, i, i]
-        before = 0
-        for j in range(open_to.shape[1]):
-            if open_to[i, j] and j != i:
-                far = scale * apart[0, end, i, j]
+        for i in range(both.shape[1]):
+            for j in range(both.shape[2]):
+                both[end, i, j] = scale * apart[0, end, i, j]
                 if space:
-                    far += apart[space, end, i, j]
-                before += far < near
-        total += 0.5 / (1.0 + before)
-    return total
+                    both[end, i, j] += apart[space, end, i, j]
+
+
+@kernel
+def _answer(both: Doubles, open_to: Flags, answers: Doubles) -> None:
+    """1 / (1 + how many distances are smaller than the pair's, over 1 % of how many there are), of each pair."""
+    n = len(open_to)
+    near = np.empty(n)
+    before = np.zeros(n, np.int64)
+    for i in range(n):
+        near[i] = both[0, i, i]
+    total = 0
+    for i in range(n):
+        for j in range(2 * n):
+            if open_to[i, j] and j != i:
+                total += 2
+                for end in range(2):
+                    far = both[end, i, j]
+                    for k in range(n):
+                        before[k] += far < near[k]
+    for i in range(n):
+        answers[i] = 1.0 / (1.0 + before[i] / (_LOCAL * total))
 
 
 @kernel
 def weigh(apart: Doubles, open_to: Flags, scale: float, seen: float, evidence: Doubles) -> None:
     """Row 0 of ``evidence`` sums what each space added to the unlearned one's answers, row 1 the squares of it.
 
-    Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? The last is about
-    what the whitened space would add if the unlearned one were gone. What came in the first half of the stream
-    counts less, and what came 10,000 constraints ago hardly.
+    Column 0 is about the feedback itself: does the unlearned space order its triplets as it says? What came in the
+    first half of the stream counts less, and what came 10,000 constraints ago hardly.
     """
     n = len(open_to)
-    for i in range(n):
-        keep = 1.0 - 1.0 / min(100.0 + 0.5 * (seen - n + i), 10_000.0)
-        unlearned = _answer(apart, 0, scale, open_to, i)
-        for space in range(len(apart)):
+    both = np.empty((2, n, 2 * n))
+    unlearned, answers = np.empty(n), np.empty(n)
+    _together(apart, 0, scale, both)
+    _answer(both, open_to, unlearned)
+    for space in range(len(apart)):
+        if space:
+            _together(apart, space, scale, both)
+            _answer(both, open_to, answers)
+        for i in range(n):
+            keep = 1.0 - 1.0 / min(100.0 + 0.5 * (seen - n + i), 10_000.0)
             if space:
-                gain = _answer(apart, space, scale, open_to, i) - unlearned
+                gain = answers[i] - unlearned[i]
             else:
                 gain = 0.5 if apart[0, 0, i, i] < apart[0, 0, i, n + i] else -0.5
             evidence[0, space] = keep * evidence[0, space] + gain
             evidence[1, space] = keep * evidence[1, space] + gain * gain
-        gain = _answer(apart, 1, 0.0, open_to, i) - _answer(apart, 1, scale, open_to, i)
-        evidence[0, -1] = keep * evidence[0, -1] + gain
-        evidence[1, -1] = keep * evidence[1, -1] + gain * gain

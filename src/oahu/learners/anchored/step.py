@@ -3,8 +3,8 @@
 When a constraint arrives, its items are taken through the network as it stands, its similar pair moves the
 whitening, and its items move the mean (`_arrive`). Constraints wait in a window; when it is full (`_close`)
 
-1. every space is asked the local question about each of them: how many of the window's items come nearer to the
-   anchor than its positive? What a space adds to the unlearned one's answers is its evidence;
+1. every space is asked the local question about each of them: is its similar pair among the nearest that the
+   window has to compare? What a space adds to the unlearned one's answers is its evidence;
 2. the experts take one step of gradient descent on the same question in its smooth form, InfoNCE;
 3. what items are seen with, the mean, the directions and their gains, is read anew.
 

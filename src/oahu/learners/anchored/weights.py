@@ -9,13 +9,12 @@ __all__ = ["earned_weights", "standard_errors", "unlearned_scale"]
 
 Doubles = NDArray[np.float64]
 
-# How many standard errors it takes to count at all, and to count in full. The experts, with all their parameters,
-# are asked for more: at the beginning they seem to help before they do. The whitened space may in the end take the
-# unlearned one's place.
+# How many standard errors it takes to count at all, and to count in full: of the feedback, and of a learned space.
 _FEEDBACK = (1.0, 3.0)
-_WHITENED = (2.0, 5.0)
-_EXPERTS = (4.0, 12.0)
-_IN_PLACE = (2.0, 6.0)
+_LEARNED = (2.0, 5.0)
+
+# How much of the unlearned space's place the whitened one takes when it and the experts count in full.
+_TAKEN = 0.75
 
 
 def unlearned_scale(mean_square: float) -> float:
@@ -33,25 +32,26 @@ def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0)
     ``mean_square`` is that of distances in the unlearned space. Before there is evidence, and for feedback that
     orders items no better than by chance, that space is all:
 
-    >>> earned_weights(np.zeros((2, 5)), strength=0.5)
+    >>> earned_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
 
-    With the surest evidence the whitened space counts as much, and the experts together ``strength`` times both:
+    With the surest evidence the whitened space counts as much:
 
-    >>> earned_weights(np.array([[99.0, 99, 99, 99, 0], [1, 1, 1, 1, 1]]), strength=0.5).round(3)
-    array([0.333, 0.333, 0.167, 0.167])
+    >>> earned_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
+    array([0.5, 0.5, 0. , 0. ])
 
-    If it is also sure that the whitened space does better alone, it takes the other's place:
+    The experts count ``strength`` times both together, and if they count in full, the whitened space takes three
+    quarters of the unlearned one's place:
 
-    >>> earned_weights(np.array([[99.0, 99, 99, 99, 99], [1, 1, 1, 1, 1]]), strength=0.5).round(3)
-    array([0.   , 0.667, 0.167, 0.167])
+    >>> earned_weights(np.array([[99.0, 99, 99, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
+    array([0.083, 0.583, 0.167, 0.167])
     """
     sure = standard_errors(evidence)
     trust = _between(sure[0], _FEEDBACK)
-    whitened = trust * _between(sure[1], _WHITENED)
-    in_place = whitened * _between(sure[-1], _IN_PLACE)
-    experts = trust * _between(sure[2:-1], _EXPERTS)
-    anchor = [(1.0 - in_place) * unlearned_scale(mean_square), whitened + in_place]
+    whitened = trust * _between(sure[1], _LEARNED)
+    experts = trust * _between(sure[2:], _LEARNED)
+    taken = _TAKEN * whitened * experts.mean()
+    anchor = [(1.0 - taken) * unlearned_scale(mean_square), whitened + taken]
     weights = np.array([*anchor, *(experts * (strength * (1.0 + whitened) / len(experts)))])
     return np.asarray(weights / weights.sum())
 

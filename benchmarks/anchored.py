@@ -1,0 +1,195 @@
+"""AnchoredOAHU as its stream grows, beside OAHU and the unlearned metrics; and with its parts taken away.
+
+    python benchmarks/anchored.py [digits fashion-mnist ...] [--constraints 100,1000,10000] [--runs 5] [--out DIR]
+    python benchmarks/anchored.py digits --parts
+
+Everything at its defaults. p is of a paired t-test against the better of the unlearned metrics; "worse" says where
+a learner is significantly worse than it (p < 0.05). Draws DIR/curves.png.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from oahu import OAHU, AnchoredOAHU, Cosine, Euclidean
+from oahu.evaluation import datasets
+from oahu.evaluation.bench import Listener, Plan, bench
+from oahu.evaluation.statistics import compare
+
+PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}
+SCORES = {"classification": "error_rate", "verification": "auc", "retrieval": "recall@1"}
+NAMES = {"error_rate": "5-NN error", "auc": "AUC", "recall@1": "Recall@1"}
+UNLEARNED = {"Euclidean": Euclidean(), "Cosine": Cosine()}
+
+
+class NoWhitened(AnchoredOAHU):
+    """Without the whitened space."""
+
+    def _weights(self, state):
+        return _without(super()._weights(state), [1])
+
+
+class NoExperts(AnchoredOAHU):
+    """Without the experts."""
+
+    def _weights(self, state):
+        return _without(super()._weights(state), slice(2, None))
+
+
+class NoUnlearned(AnchoredOAHU):
+    """Without the unlearned space, once another has earned anything."""
+
+    def _weights(self, state):
+        return _without(super()._weights(state), [0])
+
+
+class UniformDepths(AnchoredOAHU):
+    """What the experts earned, spread evenly over the depths."""
+
+    def _weights(self, state):
+        weights = super()._weights(state)
+        weights[2:] = weights[2:].mean()
+        return weights
+
+
+class Deepest(AnchoredOAHU):
+    """What the experts earned, all for the deepest."""
+
+    def _weights(self, state):
+        weights = super()._weights(state)
+        weights[-1] = weights[2:].sum()
+        weights[2:-1] = 0.0
+        return weights
+
+
+class NothingEarned(AnchoredOAHU):
+    """Every space counts in full from the beginning."""
+
+    def _weights(self, state):
+        from oahu.learners.anchored.weights import earned_weights
+
+        sure = np.stack([np.full(self.n_layers + 3, 1e3), np.ones(self.n_layers + 3)])
+        return earned_weights(sure, self.strength, state.arrays["softening"][3])
+
+
+def _without(weights, spaces):
+    weights = weights.copy()
+    weights[spaces] = 0.0
+    if not weights.sum():
+        weights[0] = 1.0
+    return weights / weights.sum()
+
+
+PARTS = {
+    "AnchoredOAHU": AnchoredOAHU(),
+    "no whitened space": NoWhitened(),
+    "no experts": NoExperts(),
+    "no unlearned space": NoUnlearned(),
+    "nothing to earn": NothingEarned(),
+    "depths weighted alike": UniformDepths(),
+    "the deepest expert alone": Deepest(),
+    "L = 0: the linear expert alone": AnchoredOAHU(n_layers=0),
+    "L = 1": AnchoredOAHU(n_layers=1),
+    "strength 1": AnchoredOAHU(strength=1.0),
+    "temperature 0.1": AnchoredOAHU(temperature=0.1),
+    "shrinkage 0.05": AnchoredOAHU(shrinkage=0.05),
+    "shrinkage 1": AnchoredOAHU(shrinkage=1.0),
+    "windows of 4": AnchoredOAHU(window=4),
+}
+
+
+class Told(Listener):
+    """Says what is done."""
+
+    def begins(self, title, cells):
+        print(f"{title}: {len(cells)} cells", flush=True)
+
+
+def measured(name, lengths, methods, given):
+    """Scores by (method, constraints), and the name of the score."""
+    data = datasets.load(name)
+    protocol = PROTOCOLS.get(name, "classification")
+    settings = {} if protocol == "verification" else {"queries": given.queries}
+    values = {}
+    for length in lengths:
+        told = settings | {"n_constraints": length, "n_seeds": length // 2}
+        plan = Plan(protocol, data, 10 if protocol == "verification" else given.runs, settings=told)
+        record = bench([plan], list(methods.items()), Path(given.out) / f"{name}-{length}", 1, Told())
+        for outcome in sorted(record.outcomes, key=lambda outcome: outcome.cell.run):
+            values.setdefault((outcome.cell.method, length), []).append(outcome.scores[SCORES[protocol]])
+    return values, SCORES[protocol]
+
+
+def table(title, values, lengths, methods, better):
+    """Print means, and for all that learn p against the best unlearned metric."""
+    best = {}
+    for length in lengths:
+        floors = [values[name, length] for name in UNLEARNED]
+        best[length] = (min if better == "lower" else max)(floors, key=np.mean)
+    print(f"\n{title}\n\n| | {' | '.join(f'{n:,}' for n in lengths)} |\n|---|{'---:|' * len(lengths)}")
+    for name in methods:
+        cells = []
+        for length in lengths:
+            test = compare(values[name, length], best[length], better=better, paired=True)
+            cell = f"{test.ours.mean:.4f} ± {test.ours.std:.4f}"
+            if name not in UNLEARNED:
+                cell += f" (p {test.p:.3f}{', worse' if test.verdict == 'loss' else ''})"
+            cells.append(cell)
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def draw(curves, out):
+    """A panel for each data set: every method's mean by the number of constraints."""
+    from matplotlib.figure import Figure
+
+    columns = min(3, len(curves))
+    rows = -(-len(curves) // columns)
+    drawn = Figure(figsize=(4.0 * columns, 3.0 * rows), layout="constrained", dpi=150)
+    panels = np.ravel(drawn.subplots(rows, columns, squeeze=False))
+    looks = {
+        "AnchoredOAHU": {"color": "#c1121f", "linewidth": 2.2, "marker": "o", "markersize": 4},
+        "OAHU": {"color": "#1d3557", "linewidth": 1.6, "marker": "o", "markersize": 3},
+        "Euclidean": {"color": "0.45", "linestyle": "--", "linewidth": 1.2},
+        "Cosine": {"color": "0.45", "linestyle": ":", "linewidth": 1.6},
+    }
+    for ax, (name, (values, lengths, score)) in zip(panels, curves.items(), strict=False):
+        for method, look in looks.items():
+            means = [np.mean(values[method, length]) for length in lengths]
+            ax.plot(lengths, means, label=method, **look)
+        ax.set_xscale("log")
+        ax.set_xticks(lengths, [f"{n:,}" if n < 1_000 else f"{n // 1_000}k" for n in lengths], minor=False)
+        ax.minorticks_off()
+        ax.set_title(f"{name}: {NAMES[score]}", loc="left", fontsize=10)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.2)
+    for ax in panels[len(curves) :]:
+        ax.set_visible(False)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    drawn.supxlabel("constraints learned", fontsize=9)
+    drawn.savefig(Path(out) / "curves.png", facecolor="white")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", default=["digits"])
+    parser.add_argument("--constraints", default="100,1000,3000,10000,30000")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=5_000)
+    parser.add_argument("--parts", action="store_true", help="take parts away")
+    parser.add_argument("--out", default="anchored-output")
+    given = parser.parse_args()
+    lengths = [int(length) for length in given.constraints.split(",")]
+    learners = PARTS if given.parts else {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
+    methods = UNLEARNED | learners
+    curves = {}
+    for name in given.datasets:
+        values, score = measured(name, lengths, methods, given)
+        table(f"{NAMES[score]} on {name}", values, lengths, methods, "lower" if score == "error_rate" else "higher")
+        curves[name] = values, lengths, score
+        if not given.parts:
+            draw(curves, given.out)
+
+
+if __name__ == "__main__":
+    main()
