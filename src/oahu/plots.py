@@ -168,6 +168,7 @@ def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike]
     ax.set_xlim(x.min(), x.max())
     ax.set_ylim(0.0 if best == 0 else None, 1.0 if best == 1 else None)
     ax.locator_params(axis="x", nbins=5)
+    ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # a quarter of ten would be rounded
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     _label(ax, title, "triplets learned", "")
     end_labels(ax, ends, names, styles)
