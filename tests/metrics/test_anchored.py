@@ -62,6 +62,21 @@ def test_no_vector_is_longer_than_one(metric: AnchoredMetric) -> None:
     assert metric.diameter == 2.0
 
 
+def test_verification_weighs_the_experts_four_times(metric: AnchoredMetric) -> None:
+    a, b = ITEMS[:30], ITEMS[30:]
+    verifying = metric.for_verification
+    expected = np.array([0.4, 0.3, 0.6, 0.4, 0.2]) / 1.9
+    assert verifying.metric_weights == pytest.approx(expected)
+    assert metric.metric_weights.tolist() == [0.4, 0.3, 0.15, 0.1, 0.05]
+    found = oahu.Comparator(metric, threshold=0.5).compare_all(np.stack([a, b], axis=1))
+    assert found.scores == pytest.approx(1 - verifying.distance(a, b) / 2)
+
+
+def test_verification_without_experts_is_as_it_is(metric: AnchoredMetric) -> None:
+    start = replace(metric, metric_weights=np.array([0.6, 0.4, 0.0, 0.0, 0.0]))
+    assert start.for_verification.metric_weights.tolist() == [0.6, 0.4, 0.0, 0.0, 0.0]
+
+
 def test_names_and_weights_of_the_parts(metric: AnchoredMetric) -> None:
     assert [part.name for part in metric.parts] == ["unlearned", "whitened", "E_0", "E_1", "E_2"]
     assert [part.weight for part in metric.parts] == metric.metric_weights.tolist()

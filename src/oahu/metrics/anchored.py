@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ Floats = NDArray[np.floating]
 #: Softened lengths are sqrt(||x||^2 + SOFTNESS / d * mean ||x||^2).
 SOFTNESS = 4.0
 
+_VERIFYING = 4.0  # times as much that the experts count in verification
 _TUPLES = 128  # pairs or triplets that are scored at a time
 _BLOCK = 2048  # items that are between two spaces at a time
 
@@ -102,6 +103,17 @@ class AnchoredMetric(DistanceMetric):
     def spaces(self) -> tuple[Whole]:
         """One: its parts are made to be measured together."""
         return (Whole(self),)
+
+    @property
+    def for_verification(self) -> AnchoredMetric:
+        """The same with experts that count four times as much.
+
+        Neighbours are a local matter, and best left to spaces that bend little. One threshold for all pairs is a
+        global one, and what experts were made for.
+        """
+        weights = self.metric_weights.copy()
+        weights[2:] *= _VERIFYING
+        return replace(self, metric_weights=read_only(weights / weights.sum()))
 
     @property
     def parts(self) -> tuple[Part, ...]:

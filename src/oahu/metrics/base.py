@@ -64,6 +64,11 @@ class Metric(ABC):
         """The spaces it measures in, each with its weight; the weights sum to 1."""
 
     @property
+    def for_verification(self) -> Metric:
+        """What to verify pairs by: the metric itself, unless being alike is weighed differently there."""
+        return self
+
+    @property
     def accepts_sparse(self) -> bool:
         """Whether items may come as a sparse matrix."""
         return False

@@ -65,7 +65,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     itself for other metrics, minus the score for a metric that has none. Those spaces in which that is below the
     threshold T have the probability ``P = sum_l alpha_l [D_l / 2 < T]``, and the answer is yes if P is at least
     1/2. That is so if and only if the weighted median of the spaces is below T; the median is what the score and
-    its ROC curve are about.
+    its ROC curve are about. An `AnchoredMetric` verifies by its ``for_verification``.
 
     Parameters
     ----------
@@ -249,14 +249,14 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if not checked.by_value and not checked.is_sparse and len(self.metric.spaces) > 1:
             return self._apart_by_rows(checked) / (self.metric.diameter or 1.0)
         parts = []
-        dtype = self.metric.dtype
+        metric, dtype = self.metric.for_verification, self.metric.dtype
         for start, block in checked.sparse_blocks(dtype) if checked.is_sparse else checked.blocks(dtype):
             checked.check_finite(start, block)
             left, right = (block[::2], block[1::2]) if checked.is_sparse else (block[:, 0], block[:, 1])
             try:
-                parts.append(self.metric.apart(left, right))
+                parts.append(metric.apart(left, right))
             except OverflowedItemError:
-                self._refuse(start, left, right)
+                _refuse(metric, start, left, right)
                 raise
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
 
@@ -264,7 +264,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         """How far apart pairs of rows are in every space: a row is encoded once, however many pairs it is in."""
         rows, ends = np.unique(pairs.indices, return_inverse=True)
         try:
-            encoded = self.metric.encode(pairs.table[rows])
+            encoded = self.metric.for_verification.encode(pairs.table[rows])
         except OverflowedItemError as error:
             pair = int(np.flatnonzero((pairs.indices == rows[error.row]).any(axis=1))[0])
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
@@ -280,15 +280,6 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
                 gaps = (vectors[left[some]] - vectors[right[some]]).astype(np.float64)
                 apart[space, some] = np.sqrt(np.square(gaps).sum(axis=1))
         return apart
-
-    def _refuse(self, start: int, left: Any, right: Any) -> None:
-        """`OverflowedItemError` for the first pair, counted from ``start``, that the metric cannot measure."""
-        for row in range(left.shape[0]):
-            try:
-                self.metric.apart(left[row : row + 1], right[row : row + 1])
-            except OverflowedItemError as error:
-                pair = start + row
-                raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
     def _pairs(self, pairs: Any) -> Pairs:
         if isinstance(pairs, Pairs):
@@ -370,6 +361,16 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         check_real(self, "band", self.band, 0, np.inf, closed="left")
         if self.threshold is not None:
             check_real(self, "threshold", self.threshold, -np.inf, np.inf)
+
+
+def _refuse(metric: Metric, start: int, left: Any, right: Any) -> None:
+    """`OverflowedItemError` for the first pair, counted from ``start``, that the metric cannot measure."""
+    for row in range(left.shape[0]):
+        try:
+            metric.apart(left[row : row + 1], right[row : row + 1])
+        except OverflowedItemError as error:
+            pair = start + row
+            raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
 
 def _just_above(number: float) -> float:
