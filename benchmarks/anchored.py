@@ -161,29 +161,30 @@ def draw(curves, out):
         ax.set_xticks(lengths, [f"{n:,}" if n < 1_000 else f"{n // 1_000}k" for n in lengths], minor=False)
         ax.minorticks_off()
         ax.set_title(f"{name}: {NAMES[score]}", loc="left", fontsize=10)
+        ax.set_xlabel("constraints learned", fontsize=8)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.2)
     for ax in panels[len(curves) :]:
         ax.set_visible(False)
     drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    drawn.supxlabel("constraints learned", fontsize=9)
     drawn.savefig(Path(out) / "curves.png", facecolor="white")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", default=["digits"])
-    parser.add_argument("--constraints", default="100,1000,3000,10000,30000")
+    parser.add_argument("--constraints", help="100,1000,3000,10000,30000, or for retrieval 1000,10000,50000")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--queries", type=int, default=5_000)
     parser.add_argument("--parts", action="store_true", help="take parts away")
     parser.add_argument("--out", default="anchored-output")
     given = parser.parse_args()
-    lengths = [int(length) for length in given.constraints.split(",")]
     learners = PARTS if given.parts else {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
     methods = UNLEARNED | learners
     curves = {}
     for name in given.datasets:
+        usual = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
+        lengths = [int(length) for length in (given.constraints or usual).split(",")]
         values, score = measured(name, lengths, methods, given)
         table(f"{NAMES[score]} on {name}", values, lengths, methods, "lower" if score == "error_rate" else "higher")
         curves[name] = values, lengths, score
