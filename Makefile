@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe clean
+.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -46,6 +46,10 @@ bench-search: $(VENV)/.bench ## search against faiss, scikit-learn and plain pro
 bench-recipe: $(VENV)/.dev ## what OAHU's error depends on, on Fashion-MNIST (oahu datasets get fashion-mnist)
 	@$(BIN)/python benchmarks/recipe.py
 	@$(BIN)/python benchmarks/minibatch.py
+
+bench-anchored: $(VENV)/.dev ## AnchoredOAHU on digits as its stream grows, and with its parts taken away
+	@$(BIN)/python benchmarks/anchored.py
+	@$(BIN)/python benchmarks/anchored.py --parts --constraints 1000,10000
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
