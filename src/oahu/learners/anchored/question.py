@@ -22,6 +22,9 @@ Flags = NDArray[np.bool_]
 #: The share of all distances that near ones are among: there a pair's answer is 1/2.
 _LOCAL = 0.01
 
+#: A distance is only smaller than another if it is by more than this share: equal items are not equal to the bit.
+_ROUNDING = 1e-5
+
 
 @kernel
 def row_of(j: int, n: int) -> int:
@@ -81,7 +84,7 @@ def _answer(both: Doubles, open_to: Flags, answers: Doubles) -> None:
     near = np.empty(n)
     before = np.zeros(n, np.int64)
     for i in range(n):
-        near[i] = both[0, i, i]
+        near[i] = (1.0 - _ROUNDING) * both[0, i, i]
     total = 0
     for i in range(n):
         for j in range(2 * n):
