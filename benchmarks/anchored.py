@@ -1,7 +1,9 @@
-"""AnchoredOAHU as its stream grows, beside OAHU and the unlearned metrics; and with its parts taken away.
+"""AnchoredOAHU as its stream grows, beside OAHU and the unlearned metrics; with its parts taken away; and its
+defaults beside other values, on development data alone.
 
     python benchmarks/anchored.py [digits fashion-mnist ...] [--constraints 100,1000,10000] [--runs 5] [--out DIR]
     python benchmarks/anchored.py digits --parts
+    python benchmarks/anchored.py digits --develop
 
 Everything at its defaults. p is of a paired t-test against the better of the unlearned metrics; "worse" says where
 a learner is significantly worse than it (p < 0.05). Draws DIR/curves.png.
@@ -15,6 +17,10 @@ import numpy as np
 from oahu import OAHU, AnchoredOAHU, Cosine, Euclidean
 from oahu.evaluation import datasets
 from oahu.evaluation.bench import Listener, Plan, bench
+from oahu.evaluation.protocols import PROTOCOLS as PROTOCOLS_BY_NAME
+from oahu.evaluation.protocols import as_method
+from oahu.evaluation.protocols.draws import Draws
+from oahu.evaluation.records import Cell
 from oahu.evaluation.statistics import compare
 
 PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}
@@ -93,9 +99,20 @@ PARTS = {
     "L = 1": AnchoredOAHU(n_layers=1),
     "strength 1": AnchoredOAHU(strength=1.0),
     "temperature 0.1": AnchoredOAHU(temperature=0.1),
-    "shrinkage 0.05": AnchoredOAHU(shrinkage=0.05),
+    "shrinkage 0.2": AnchoredOAHU(shrinkage=0.2),
     "shrinkage 1": AnchoredOAHU(shrinkage=1.0),
     "windows of 4": AnchoredOAHU(window=4),
+}
+
+
+OTHER_VALUES = {
+    "temperature": (0.03, 0.1),
+    "learning_rate": (0.025, 0.1),
+    "shrinkage": (0.02, 0.2),
+    "strength": (0.25, 1.0),
+}
+VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {
+    f"{name} {value:g}": AnchoredOAHU(**{name: value}) for name, values in OTHER_VALUES.items() for value in values
 }
 
 
@@ -113,12 +130,28 @@ def measured(name, lengths, methods, given):
     settings = {} if protocol == "verification" else {"queries": given.queries}
     values = {}
     for length in lengths:
-        told = settings | {"n_constraints": length, "n_seeds": length // 2}
+        told = settings | {"n_constraints": length, "n_seeds": length // 2, "seed": given.seed}
         plan = Plan(protocol, data, 10 if protocol == "verification" else given.runs, settings=told)
         record = bench([plan], list(methods.items()), Path(given.out) / f"{name}-{length}", 1, Told())
         for outcome in sorted(record.outcomes, key=lambda outcome: outcome.cell.run):
             values.setdefault((outcome.cell.method, length), []).append(outcome.scores[SCORES[protocol]])
     return values, SCORES[protocol]
+
+
+def developed(name, lengths, methods, given):
+    """The same on development data: what `Protocol.validate` measures, of every fold."""
+    data = datasets.load(name)
+    protocol = PROTOCOLS_BY_NAME[PROTOCOLS.get(name, "classification")]
+    values, draws = {}, Draws()
+    for length in lengths:
+        told = protocol.settings(data, n_constraints=length, n_seeds=length // 2, seed=given.seed)
+        told |= {"folds": given.runs, "tune_items": 15_000}
+        for method in map(as_method, methods.items()):
+            for fold in range(given.runs):
+                cell = Cell(protocol.name, name, method.name, fold, told, stage="tuning")
+                outcome = protocol.validate(cell, data, method, draws)
+                values.setdefault((method.name, length), []).append(outcome.scores[protocol.score])
+    return values, protocol.score
 
 
 def table(title, values, lengths, methods, better):
@@ -176,19 +209,24 @@ def main():
     parser.add_argument("--constraints", help="100,1000,3000,10000,30000, or for retrieval 1000,10000,50000")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--queries", type=int, default=5_000)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", action="store_true", help="take parts away")
+    parser.add_argument(
+        "--develop", action="store_true", help="other values than the defaults, on development data"
+    )
     parser.add_argument("--out", default="anchored-output")
     given = parser.parse_args()
-    learners = PARTS if given.parts else {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
+    usual = {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
+    learners = PARTS if given.parts else VARIANTS if given.develop else usual
     methods = UNLEARNED | learners
     curves = {}
     for name in given.datasets:
-        usual = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
-        lengths = [int(length) for length in (given.constraints or usual).split(",")]
-        values, score = measured(name, lengths, methods, given)
+        growing = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
+        lengths = [int(length) for length in (given.constraints or growing).split(",")]
+        values, score = (developed if given.develop else measured)(name, lengths, methods, given)
         table(f"{NAMES[score]} on {name}", values, lengths, methods, "lower" if score == "error_rate" else "higher")
         curves[name] = values, lengths, score
-        if not given.parts:
+        if learners is usual:
             draw(curves, given.out)
 
 

@@ -28,7 +28,7 @@ def metric() -> AnchoredMetric:
 
 def test_before_the_first_constraint_it_ranks_as_the_softened_cosine() -> None:
     start = AnchoredOAHU(random_state=0).initialize(7).metric()
-    softened = ITEMS / np.sqrt(np.square(ITEMS).sum(axis=1, keepdims=True) + 4.0)
+    softened = ITEMS / np.sqrt(np.square(ITEMS).sum(axis=1, keepdims=True) + 16 / 6**3 * 7)
     expected = np.linalg.norm(softened[:, None] - softened[None], axis=2)
     assert -start.scores(ITEMS, ITEMS) == pytest.approx(expected, abs=1e-6)
 
@@ -52,7 +52,7 @@ def test_the_whitened_part_is_the_closed_form(metric: AnchoredMetric) -> None:
     V, f = metric.directions, metric.gains
     F = f[-1] * np.eye(7) + V.T @ np.diag(f[:-1] - f[-1]) @ V
     y = (ITEMS - metric.mean) @ F
-    expected = y / np.sqrt(np.square(y).sum(axis=1, keepdims=True) + 4 / 7 * metric.softening[2])
+    expected = y / np.sqrt(np.square(y).sum(axis=1, keepdims=True) + metric.softening[2])
     assert metric.parts[1].encode(ITEMS) == pytest.approx(expected)
 
 
@@ -62,14 +62,27 @@ def test_no_vector_is_longer_than_one(metric: AnchoredMetric) -> None:
     assert metric.diameter == 2.0
 
 
-def test_verification_weighs_the_experts_four_times(metric: AnchoredMetric) -> None:
+def test_verification_weighs_the_experts_eight_times(metric: AnchoredMetric) -> None:
     a, b = ITEMS[:30], ITEMS[30:]
     verifying = metric.for_verification
-    expected = np.array([0.4, 0.3, 0.6, 0.4, 0.2]) / 1.9
+    expected = np.array([0.4, 0.3, 1.2, 0.8, 0.4]) / 3.1
     assert verifying.metric_weights == pytest.approx(expected)
     assert metric.metric_weights.tolist() == [0.4, 0.3, 0.15, 0.1, 0.05]
     found = oahu.Comparator(metric, threshold=0.5).compare_all(np.stack([a, b], axis=1))
     assert found.scores == pytest.approx(1 - verifying.distance(a, b) / 2)
+
+
+def test_verification_begins_at_the_cosine() -> None:
+    start = AnchoredOAHU(random_state=0, dtype="float64").initialize(7).metric()
+    cosine = CosineMetric(7, "float64")
+    assert start.for_verification.scores(ITEMS, ITEMS) == pytest.approx(cosine.scores(ITEMS, ITEMS), abs=1e-7)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_few_features_keep_their_lengths_in_verification(d: int) -> None:
+    start = AnchoredOAHU(random_state=0, dtype="float64").initialize(d).metric()
+    near, far = np.ones((1, d)), 3 * np.ones((1, d))
+    assert start.for_verification.distance(near, far)[0] > 0.1
 
 
 def test_verification_without_experts_is_as_it_is(metric: AnchoredMetric) -> None:

@@ -12,14 +12,12 @@ from oahu.metrics.base import DistanceMetric, Whole, read_only
 from oahu.metrics.ensemble import EnsembleMetric, unpack_weights
 from oahu.metrics.files import Content, part, storable, with_part
 
-__all__ = ["SOFTNESS", "AnchoredMetric", "Part"]
+__all__ = ["AnchoredMetric", "Part"]
 
 Floats = NDArray[np.floating]
 
-#: Softened lengths are sqrt(||x||^2 + SOFTNESS / d * mean ||x||^2).
-SOFTNESS = 4.0
-
-_VERIFYING = 4.0  # times as much that the experts count in verification
+_VERIFYING = 8.0  # times as much that the experts count in verification
+_ENOUGH = 4  # features for a direction to say in verification what there is to say
 _TUPLES = 128  # pairs or triplets that are scored at a time
 _BLOCK = 2048  # items that are between two spaces at a time
 
@@ -106,14 +104,17 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """The same with experts that count four times as much.
+        """The same with experts that count eight times as much, and the unlearned space by direction alone.
 
         Neighbours are a local matter, and best left to spaces that bend little. One threshold for all pairs is a
-        global one, and what experts were made for.
+        global one, and what experts were made for; and there lengths were no help anywhere.
         """
         weights = self.metric_weights.copy()
         weights[2:] *= _VERIFYING
-        return replace(self, metric_weights=read_only(weights / weights.sum()))
+        softening = self.softening.copy()
+        if self.n_features >= _ENOUGH:
+            softening[0] = 0.0
+        return replace(self, metric_weights=read_only(weights / weights.sum()), softening=read_only(softening))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -193,7 +194,7 @@ class AnchoredMetric(DistanceMetric):
 
     def _softened(self, vectors: Floats, which: int) -> Floats:
         squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-        lengths = np.sqrt(squares + SOFTNESS / self.n_features * self.softening[which])
+        lengths = np.sqrt(squares + self.softening[which])
         lengths[~np.isfinite(lengths)] = np.nan
         softened: Floats = vectors / np.where(lengths == 0, 1, lengths)[:, None].astype(self.dtype)
         return softened

@@ -29,8 +29,8 @@ def accuracy(learner: AnchoredOAHU, items: Rows) -> float:
 
 
 def unlearned(items: Rows) -> AnchoredOAHU:
-    """What it is after one window, in which nothing can be earned: unlearned, but it knows how long items are."""
-    start = learned(items, STREAM[:16])
+    """What it is after one window of feedback that is all wrong: unlearned, but it knows how long items are."""
+    start = learned(items, STREAM[:16, [0, 2, 1]])
     assert start.metric_weights_[0] == 1
     return start
 

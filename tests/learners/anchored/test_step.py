@@ -48,7 +48,7 @@ def counting(window: Rows) -> NDArray[np.bool_]:
 def seen_by_experts(metric: AnchoredMetric, items: Rows) -> Rows:
     d = metric.n_features
     centred = items - metric.mean
-    lengths = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) + 4 / d * metric.softening[1])
+    lengths = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) + metric.softening[1])
     return np.asarray(np.sqrt(d) * centred / lengths)
 
 
@@ -212,7 +212,7 @@ def test_the_moments_are_those_of_the_stream() -> None:
     metric = learner_of(window=16).partial_fit(stream).metric()
     items = stream.reshape(-1, 7)
     assert metric.mean == pytest.approx(items.mean(axis=0))
-    assert metric.softening[0] == pytest.approx(np.square(items).sum(axis=1).mean())
+    assert metric.softening[0] == pytest.approx(16 / 6**3 * np.square(items).sum(axis=1).mean())
 
 
 def test_the_whitened_space_shrinks_what_similar_pairs_differ_in() -> None:

@@ -5,8 +5,8 @@ as its leading directions and one number for all others: a rank-r model that eve
 decomposition at any time (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal
 weight may rotate among themselves, which leaves what is made of them as it is.
 
-Lengths are softened everywhere: x / sqrt(||x||^2 + 4/d * mean ||x||^2) lies between the unit vector, which throws
-one of d dimensions away, and x itself. The fewer dimensions there are, the less is thrown away.
+Lengths are softened everywhere: x / sqrt(||x||^2 + 16 / (d - 1)^3 * mean ||x||^2) lies between the unit vector and
+x itself.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import compilable, kernel
+from oahu.learners.anchored.scales import softness
 from oahu.learners.matrix import combine, dot
-from oahu.metrics.anchored import SOFTNESS
 
 __all__ = ["learn_pair", "soften", "whitened", "whitening"]
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 
+compilable(softness)
+
 
 @kernel
 def soften(rows: Floats, mean_square: float, length: float) -> None:
-    """Scale every row x by length / sqrt(||x||^2 + 4/d * mean ||x||^2), in place; 0 stays 0."""
+    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place; 0 stays 0."""
     d = rows.shape[1]
+    added = softness(d) * mean_square
     for i in range(len(rows)):
         x = rows[i]
-        softened = math.sqrt(float(dot(x, x)) + SOFTNESS / d * mean_square)
+        softened = math.sqrt(float(dot(x, x)) + added)
         scale = x.dtype.type(length / softened if softened > 0.0 else 0.0)
         for j in range(d):
             x[j] *= scale

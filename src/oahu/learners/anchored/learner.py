@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oahu.learners.anchored.scales import softness
 from oahu.learners.anchored.weights import earned_weights, standard_errors
 from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import TripletLearner, WithDistances
@@ -53,7 +54,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         The step size of gradient descent on the mean loss of a window.
     temperature : float, default=0.05
         Of InfoNCE: how much more near candidates matter than far ones.
-    shrinkage : float, default=0.2
+    shrinkage : float, default=0.05
         How far from full whitening the whitened space stays.
     strength : float, default=0.5
         The most that the experts can count together, with what the unlearned and the whitened space count together
@@ -104,7 +105,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         *,
         learning_rate: float = 0.05,
         temperature: float = 0.05,
-        shrinkage: float = 0.2,
+        shrinkage: float = 0.05,
         strength: float = 0.5,
         window: int = 16,
         n_constraints: int = 10_000,
@@ -206,8 +207,9 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         n = network.shape.n_layers + 1
         experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), state.n_seen)
         weights = self._weights(state)
+        softening = softness(state.n_features) * a["softening"][:3]
         return AnchoredMetric.frozen(
-            a["read_mean"], a["read_directions"], a["gains"], a["softening"][:3], experts, weights, state.n_seen
+            a["read_mean"], a["read_directions"], a["gains"], softening, experts, weights, state.n_seen
         )
 
 

@@ -23,7 +23,7 @@ from oahu.jit import compilable, kernel
 from oahu.learners.anchored.anchor import learn_pair, soften, whitened, whitening
 from oahu.learners.anchored.experts import contrast, descend, descend_first, hidden_of
 from oahu.learners.anchored.question import measure, weigh, which_count
-from oahu.learners.anchored.weights import unlearned_scale
+from oahu.learners.anchored.scales import unlearned_scale
 from oahu.learners.array_state import LEARNED
 from oahu.learners.matrix import dot, limit, project_all
 from oahu.learners.oahu.passes import project, rectify

@@ -5,25 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["earned_weights", "standard_errors", "unlearned_scale"]
+from oahu.learners.anchored.scales import unlearned_scale
+
+__all__ = ["earned_weights", "standard_errors"]
 
 Doubles = NDArray[np.float64]
 
-# How many standard errors it takes to count at all, and to count in full: of the feedback, and of a learned space.
+# How many standard errors it takes to count at all, and to count in full: of the feedback, and of the spaces. The
+# whitened one is trusted slowly: it is good for most neighbours, and the question cannot tell whose it ruins.
 _FEEDBACK = (1.0, 3.0)
-_LEARNED = (2.0, 5.0)
+_WHITENED = (0.0, 10.0)
+_EXPERTS = (2.0, 5.0)
 
 # How much of the unlearned space's place the whitened one takes when it and the experts count in full.
 _TAKEN = 0.75
 
-
-def unlearned_scale(mean_square: float) -> float:
-    """What squared distances in the unlearned space are multiplied by, given their mean.
-
-    Items that are far from the origin have nearly the same direction. Without a scale their distances would be
-    nothing beside those of the other spaces, and nothing would be held by them.
-    """
-    return 0.3 / mean_square if 0.0 < mean_square < 0.3 else 1.0
+# How fast an expert that is a standard error behind another loses weight to it.
+_HEDGE = 0.5
 
 
 def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
@@ -41,18 +39,20 @@ def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0)
     array([0.5, 0.5, 0. , 0. ])
 
     The experts count ``strength`` times both together, and if they count in full, the whitened space takes three
-    quarters of the unlearned one's place:
+    quarters of the unlearned one's place. Among them a hedge decides: an expert loses weight exponentially to one
+    that has more evidence.
 
-    >>> earned_weights(np.array([[99.0, 99, 99, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
-    array([0.083, 0.583, 0.167, 0.167])
+    >>> earned_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
+    array([0.083, 0.583, 0.126, 0.207])
     """
     sure = standard_errors(evidence)
     trust = _between(sure[0], _FEEDBACK)
-    whitened = trust * _between(sure[1], _LEARNED)
-    experts = trust * _between(sure[2:], _LEARNED)
-    taken = _TAKEN * whitened * experts.mean()
+    whitened = trust * _between(sure[1], _WHITENED)
+    hedge = np.exp(_HEDGE * (sure[2:] - sure[2:].max()))
+    experts = trust * _between(sure[2:], _EXPERTS) * hedge / hedge.sum()
+    taken = _TAKEN * whitened**2 * experts.sum()
     anchor = [(1.0 - taken) * unlearned_scale(mean_square), whitened + taken]
-    weights = np.array([*anchor, *(experts * (strength * (1.0 + whitened) / len(experts)))])
+    weights = np.array([*anchor, *(experts * (strength * (1.0 + whitened)))])
     return np.asarray(weights / weights.sum())
 
 

@@ -1,0 +1,22 @@
+"""Two scales, in plain Python: kernels compile them, and what is read out uses them as they are."""
+
+from __future__ import annotations
+
+__all__ = ["softness", "unlearned_scale"]
+
+
+def softness(d: int) -> float:
+    """How much of the mean square of lengths is added to each: as if they were sqrt(||x||^2 + softness * mean).
+
+    The unit vector throws one of d dimensions away. The fewer there are, the less is thrown away here.
+    """
+    return 16.0 / max(d - 1, 1) ** 3
+
+
+def unlearned_scale(mean_square: float) -> float:
+    """What squared distances in the unlearned space are multiplied by, given their mean.
+
+    Items that are far from the origin have nearly the same direction. Without a scale their distances would be
+    nothing beside those of the other spaces, and nothing would be held by them.
+    """
+    return 0.3 / mean_square if 0.0 < mean_square < 0.3 else 1.0
