@@ -99,7 +99,7 @@ PARTS = {
     "L = 1": AnchoredOAHU(n_layers=1),
     "strength 1": AnchoredOAHU(strength=1.0),
     "temperature 0.1": AnchoredOAHU(temperature=0.1),
-    "shrinkage 0.2": AnchoredOAHU(shrinkage=0.2),
+    "shrinkage 0.02": AnchoredOAHU(shrinkage=0.02),
     "shrinkage 1": AnchoredOAHU(shrinkage=1.0),
     "windows of 4": AnchoredOAHU(window=4),
 }
@@ -108,7 +108,7 @@ PARTS = {
 OTHER_VALUES = {
     "temperature": (0.03, 0.1),
     "learning_rate": (0.025, 0.1),
-    "shrinkage": (0.02, 0.2),
+    "shrinkage": (0.03, 0.3),
     "strength": (0.25, 1.0),
 }
 VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {

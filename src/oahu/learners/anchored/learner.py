@@ -51,10 +51,11 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     embedding_size : int, default=50
         S_emb: dimensions of each expert's space.
     learning_rate : float, default=0.05
-        The step size of gradient descent on the mean loss of a window.
+        The step size of gradient descent on the mean loss of a window, at the beginning; 2/5 of it after 10,000
+        constraints.
     temperature : float, default=0.05
         Of InfoNCE: how much more near candidates matter than far ones.
-    shrinkage : float, default=0.05
+    shrinkage : float, default=0.1
         How far from full whitening the whitened space stays.
     strength : float, default=0.5
         The most that the experts can count together, with what the unlearned and the whitened space count together
@@ -105,7 +106,7 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         *,
         learning_rate: float = 0.05,
         temperature: float = 0.05,
-        shrinkage: float = 0.05,
+        shrinkage: float = 0.1,
         strength: float = 0.5,
         window: int = 16,
         n_constraints: int = 10_000,

@@ -23,7 +23,7 @@ from oahu.jit import compilable, kernel
 from oahu.learners.anchored.anchor import learn_pair, soften, whitened, whitening
 from oahu.learners.anchored.experts import contrast, descend, descend_first, hidden_of
 from oahu.learners.anchored.question import measure, weigh, which_count
-from oahu.learners.anchored.scales import unlearned_scale
+from oahu.learners.anchored.scales import step_size, unlearned_scale
 from oahu.learners.array_state import LEARNED
 from oahu.learners.matrix import dot, limit, project_all
 from oahu.learners.oahu.passes import project, rectify
@@ -37,7 +37,7 @@ Moments = tuple[Doubles, Doubles, Floats, Doubles]
 Eyes = tuple[Floats, Floats, Doubles, Doubles]
 Window = tuple[Floats, Floats, Floats, Floats, Floats]
 
-compilable(unlearned_scale)
+compilable(step_size, unlearned_scale)
 
 
 @kernel
@@ -190,7 +190,7 @@ def _close(
     last_gradient = np.zeros((m, last.shape[1]), dtype)
     hidden = np.empty((m, H), dtype)
     below = np.empty((m, H), dtype)
-    rate = dtype.type(learning_rate)
+    rate = dtype.type(step_size(learning_rate, seen))
     moved = 0.0
     if n_layers:
         contrast(last_out, E, open_to, temperature, units, last_gradient)
