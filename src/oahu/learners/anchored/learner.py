@@ -34,8 +34,8 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     Before the first constraint it is an unlearned metric, the cosine with softened lengths. Beside that space stand
     a whitened one, learned from similar pairs alone, and OAHU's experts E_0 to E_L, learned by InfoNCE over windows
     of constraints. Each gets weight by how surely it answers a local question better than the unlearned space does:
-    are similar pairs among the nearest of all that a window has to compare? Feedback that the unlearned space
-    cannot make sense of earns nothing. See docs/anchored.md.
+    are similar pairs among the nearest of all that a window has to compare? Among the experts a hedge over that
+    evidence decides. Feedback that the unlearned space cannot make sense of earns nothing. See docs/anchored.md.
 
     One triplet costs O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, r = min(64, d / 2),
     and every ``window``-th settles its window, in about the time that all of it took to arrive. The model takes
