@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 __all__ = ["softness", "step_size", "unlearned_scale"]
 
 
@@ -18,7 +20,7 @@ def step_size(learning_rate: float, seen: float) -> float:
 
     Long streams are mostly about items that were there before. Steps that stay large learn those by heart.
     """
-    return learning_rate / (1.0 + min(seen, 10_000.0) / 2_000.0) ** 0.5
+    return learning_rate / math.sqrt(1.0 + min(seen, 10_000.0) / 2_000.0)
 
 
 def unlearned_scale(mean_square: float) -> float:
