@@ -28,7 +28,7 @@ def metric() -> AnchoredMetric:
 
 def test_before_the_first_constraint_it_ranks_as_the_softened_cosine() -> None:
     start = AnchoredOAHU(random_state=0).initialize(7).metric()
-    softened = ITEMS / np.sqrt(np.square(ITEMS).sum(axis=1, keepdims=True) + 16 / 6**3 * 7)
+    softened = ITEMS / np.sqrt(np.square(ITEMS).sum(axis=1, keepdims=True) + (4 / 6) ** 3 * 7)
     expected = np.linalg.norm(softened[:, None] - softened[None], axis=2)
     assert -start.scores(ITEMS, ITEMS) == pytest.approx(expected, abs=1e-6)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oahu.learners.anchored.scales import softness, step_size, unlearned_scale
 
 
-@pytest.mark.parametrize(("d", "expected"), [(1, 16), (2, 16), (3, 2), (5, 0.25), (784, 16 / 783**3)])
+@pytest.mark.parametrize(("d", "expected"), [(1, 64), (2, 64), (3, 8), (5, 1), (784, 64 / 783**3)])
 def test_the_fewer_features_the_softer(d: int, expected: float) -> None:
     assert softness(d) == pytest.approx(expected)
 

@@ -213,7 +213,7 @@ def test_the_moments_are_those_of_the_stream() -> None:
     metric = learner_of(window=16).partial_fit(stream).metric()
     items = stream.reshape(-1, 7)
     assert metric.mean == pytest.approx(items.mean(axis=0))
-    assert metric.softening[0] == pytest.approx(16 / 6**3 * np.square(items).sum(axis=1).mean())
+    assert metric.softening[0] == pytest.approx((4 / 6) ** 3 * np.square(items).sum(axis=1).mean())
 
 
 def test_the_whitened_space_shrinks_what_similar_pairs_differ_in() -> None:

@@ -5,7 +5,7 @@ as its leading directions and one number for all others: a rank-r model that eve
 decomposition at any time (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal
 weight may rotate among themselves, which leaves what is made of them as it is.
 
-Lengths are softened everywhere: x / sqrt(||x||^2 + 16 / (d - 1)^3 * mean ||x||^2) lies between the unit vector and
+Lengths are softened everywhere: x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2) lies between the unit vector and
 x itself.
 """
 

@@ -12,7 +12,7 @@ def softness(d: int) -> float:
 
     The unit vector throws one of d dimensions away. The fewer there are, the less is thrown away here.
     """
-    return 16.0 / max(d - 1, 1) ** 3
+    return float((4.0 / max(d - 1, 1)) ** 3)
 
 
 def step_size(learning_rate: float, seen: float) -> float:
