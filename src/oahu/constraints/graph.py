@@ -7,7 +7,7 @@ products of components, and never listed unless they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from itertools import chain, combinations, pairwise, permutations
 from typing import Any, Final, Literal, NamedTuple, overload
@@ -209,6 +209,36 @@ class ConstraintGraph:
         if addition._own:
             addition._changes = self._apply(merges, parts)
         return addition
+
+    def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
+        """Why one of several constraints cannot be true if those before it are; None if all go together.
+
+        Nothing is added. The first of them would be number ``number``, the next one more. It takes time in
+        proportion to the constraints, and to what is known between the components of their items.
+        """
+        given = list(constraints)
+        items = dict.fromkeys(chain.from_iterable(pair for one in given for pair in _checked(one) if pair))
+        known = ConstraintGraph("ignore")  # what is known of these items alone
+        named: dict[int, Any] = {}  # the first of these items in each component
+        for item in items:
+            if (number := self._number(item)) is not None:
+                first = named.setdefault(self._find(number), item)
+                if first is not item:
+                    known.add(Pair(first, item, True))
+        for root, item in named.items():
+            edges = self._edges.get(root, {})
+            for other in edges if len(edges) < len(named) else named:
+                if root < other and other in edges and other in named:
+                    known.add(Pair(item, named[other], False))
+        n_known, ahead = known._version, self._version - known._version
+        for constraint in given:
+            if found := known.add(constraint).contradiction:
+                links: list[Given] = []
+                for link in found.chain:
+                    own = link.number >= n_known
+                    links += (link._replace(number=link.number + ahead),) if own else self.why(*link[1:3]) or ()
+                return Contradiction(constraint, found.number + ahead, found.pair, links.copy)
+        return None
 
     def alike(self, a: Hashable, b: Hashable) -> bool:
         """Whether it follows that they are alike; an item always is like itself."""

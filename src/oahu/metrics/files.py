@@ -28,7 +28,20 @@ from numpy.typing import DTypeLike, NDArray
 from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.version import __version__
 
-__all__ = ["FORMAT", "Content", "Storable", "homes", "load", "part", "read_notes", "save", "storable", "with_part"]
+__all__ = [
+    "FORMAT",
+    "Content",
+    "Storable",
+    "from_bytes",
+    "homes",
+    "load",
+    "part",
+    "read_notes",
+    "save",
+    "storable",
+    "to_bytes",
+    "with_part",
+]
 
 #: Raised by one when older versions of oahu could no longer read what is written.
 FORMAT = 1
@@ -98,6 +111,11 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
 
     A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
     """
+    _replace(Path(path), to_bytes(thing, notes))
+
+
+def to_bytes(thing: Storable, notes: dict[str, Any] | None = None) -> bytes:
+    """What `save` writes."""
     name = type(thing).__name__
     if _classes.get(name) is not type(thing):
         raise InvalidTypeError(f"A {name} cannot be saved: oahu.load would not know it.")
@@ -116,8 +134,7 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
     if notes is not None:
         header["notes"] = notes
     header["sha256"] = _digest(header, arrays)
-    payload = safetensors.numpy.save(arrays, metadata={_KEY: _canonical(header)})
-    _replace(Path(path), payload)
+    return bytes(safetensors.numpy.save(arrays, metadata={_KEY: _canonical(header)}))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -126,8 +143,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     Runs no code from the file. A file that is truncated, damaged, foreign or newer than this oahu raises
     `ModelFileError`, which says which of these it is.
     """
-    with _naming(path):
-        header, arrays = _parse(Path(path).read_bytes())
+    return from_bytes(Path(path).read_bytes(), path)
+
+
+def from_bytes(data: bytes, name: str | os.PathLike[str]) -> Any:
+    """What `load` reads; ``name`` is what errors call it by."""
+    with _naming(name):
+        header, arrays = _parse(data)
         cls = _class_of(header["class"])
         try:
             return cls._from_content(Content(header["state"], arrays))

@@ -1,0 +1,137 @@
+"""The catalogue in the spaces of one metric: frozen, so that a search sees one state of it, whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.service.records import ItemsChange, Published
+from oahu.service.vectors import Vectors
+from oahu.tasks.gallery import Gallery, Vote
+
+__all__ = ["Catalogue"]
+
+_BLOCK = 65_536  # items embedded at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Items, embedded by the metric of one version. An item keeps its place; what is gone is hidden.
+
+    Attributes
+    ----------
+    numbers, labels : ndarray of shape (n_places,)
+        Of the item at each place.
+    places : ndarray
+        By number, where an item is; -1 if it is not there.
+    """
+
+    published: Published
+    made: float
+    gallery: Gallery
+    numbers: NDArray[np.int64]
+    labels: NDArray[np.object_]
+    places: NDArray[np.int64]
+    n_items: int
+    _filtered: dict[str | None, Gallery] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        published: Published,
+        vote: Vote,
+        vectors: Vectors,
+        numbers: Sequence[int],
+        labels: Sequence[str | None],
+    ) -> Catalogue:
+        """A catalogue of some items, embedded block by block."""
+        nothing = np.empty(0, np.int64)
+        empty = cls(
+            published,
+            time.time(),
+            Gallery.empty(published.metric, vote),
+            nothing,
+            np.empty(0, object),
+            nothing,
+            0,
+        )
+        return empty.with_items(numbers, labels, vectors) if numbers else empty
+
+    def with_items(self, numbers: Sequence[int], labels: Sequence[str | None], vectors: Vectors) -> Catalogue:
+        """With more items."""
+        gallery = self.gallery
+        for start in range(0, len(numbers), _BLOCK):
+            gallery = gallery.add(vectors.take(numbers[start : start + _BLOCK]))
+        begin = len(self.numbers)
+        more = np.array(numbers, np.int64)
+        places = self.places.copy()
+        if (end := int(more.max()) + 1) > len(places):
+            places = np.concatenate([places, np.full(end + end // 2 - len(places), -1)])
+        places[more] = np.arange(begin, begin + len(more))
+        named = np.empty(len(labels), object)
+        named[:] = labels
+        return replace(
+            self,
+            gallery=gallery,
+            numbers=np.concatenate([self.numbers, more]),
+            labels=np.concatenate([self.labels, named]),
+            places=places,
+            n_items=self.n_items + len(more),
+            _filtered={},
+        )
+
+    def changed(self, change: ItemsChange, vectors: Vectors) -> Catalogue:
+        """After a change of the items."""
+        made = self
+        if change.added:
+            numbers, _, named, _ = zip(*change.added, strict=True)
+            made = made.with_items(numbers, named, vectors)
+        gone = [number for number in change.removed if made.place(number) is not None]
+        if gone:
+            places = made.places.copy()
+            out = places[gone]
+            places[gone] = -1
+            n_items = made.n_items - len(gone)
+            made = replace(made, gallery=made.gallery.remove(out), places=places, n_items=n_items, _filtered={})
+        if change.labelled:
+            labels = made.labels.copy()
+            for number, label in change.labelled:
+                if (place := made.place(number)) is not None:
+                    labels[place] = label
+            made = replace(made, labels=labels, _filtered={})
+        return made
+
+    def place(self, number: int) -> int | None:
+        """Where an item is, if it is there."""
+        place = int(self.places[number]) if number < len(self.places) else -1
+        return None if place < 0 else place
+
+    def present(self) -> tuple[list[int], list[str | None]]:
+        """The numbers and labels of the items that are there, in the order in which they were added."""
+        there = np.sort(self.places[self.places >= 0])
+        return self.numbers[there].tolist(), self.labels[there].tolist()
+
+    def with_label(self, label: str | None) -> Gallery:
+        """Only the items of a label; with None, those that have one."""
+        found = self._filtered.get(label)
+        if found is None:
+            wanted = self.labels != None if label is None else self.labels == label  # noqa: E711 - element by element
+            found = self._filtered[label] = self.gallery.remove(np.flatnonzero(~wanted.astype(bool)))
+            if len(self._filtered) > 64:
+                self._filtered.pop(next(iter(self._filtered)), None)
+        return found
+
+    def candidates(self, queries: NDArray[Any], n: int, gallery: Gallery, without: int | None) -> NDArray[np.int64]:
+        """The numbers of the items that any space has among the n nearest of a query, in the order of places."""
+        if not self.n_items:
+            return np.empty(0, np.int64)
+        n_asked = min(n + (without is not None), len(self.numbers))
+        found = gallery.search(queries, n_asked)
+        places = np.unique(found.positions[found.positions >= 0])
+        place = None if without is None else self.place(without)
+        return self.numbers[places[places != place] if place is not None else places]

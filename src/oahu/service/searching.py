@@ -1,0 +1,193 @@
+"""The searcher: metric and catalogue in, answers out.
+
+Candidates come from the last complete embedding of the catalogue; the live metric ranks them. So a ranking is
+always one metric's, the newest, and only which items are candidates can be a little old. In the background the
+catalogue is embedded anew and takes over whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.service.catalogue import Catalogue
+from oahu.service.records import Calibration, ItemsChange, Published
+from oahu.service.vectors import Vectors
+from oahu.tasks import Classifier, Comparator, Result, Retriever
+from oahu.tasks.gallery import Vote
+
+__all__ = ["Answer", "Classified", "Compared", "Found", "Searcher"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What every answer tells of the metric that gave it."""
+
+    published: Published
+    candidates: Published  # the metric that the catalogue was last embedded with
+
+
+@dataclass(frozen=True)
+class Found(Answer):
+    """What a search found; keys are numbers."""
+
+    result: Result | None
+
+
+@dataclass(frozen=True)
+class Classified(Answer):
+    """How likely each label is, best first; how familiar the item is."""
+
+    labels: tuple[tuple[str, float], ...]
+    familiarity: float
+
+
+@dataclass(frozen=True)
+class Compared(Answer):
+    """Whether two items are alike."""
+
+    answer: str
+    probability: float
+    score: float
+    yes_below: float
+    no_from: float
+    calibrated: bool
+
+
+class Searcher:
+    """Answers from a catalogue that changes and a metric that moves. Safe with threads.
+
+    Parameters
+    ----------
+    published : callable
+        The live metric.
+    n_candidates : int
+        From each space, at least.
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        published: Callable[[], Published],
+        vote: Vote,
+        n_candidates: int = 50,
+    ) -> None:
+        self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
+        self.catalogue = Catalogue.of(published(), vote, vectors, [], [])
+        self._changes: deque[ItemsChange] = deque()
+        self._changing = Lock()
+        self._since: list[ItemsChange] | None = None  # what changed since the catalogue began to be embedded anew
+        self._comparator: tuple[int, Calibration | None, Comparator] | None = None
+        self.calibration: Calibration | None = None
+        self.refresh_seconds = 0.0
+        self.refreshed = time.monotonic()
+
+    # -- the catalogue -----------------------------------------------------------------------------------
+
+    def load(self, numbers: list[int], labels: list[str | None]) -> None:
+        """Begin with these items."""
+        self.catalogue = Catalogue.of(self._published(), self._vote, self._vectors, numbers, labels)
+
+    def change(self, change: ItemsChange) -> None:
+        """Items have changed; they will be there when `settle` returns."""
+        self._changes.append(change)
+
+    def settle(self) -> None:
+        """Take in all changes of the items so far."""
+        while self._changes:
+            with self._changing:
+                if self._changes:
+                    change = self._changes.popleft()
+                    self.catalogue = self.catalogue.changed(change, self._vectors)
+                    if self._since is not None:
+                        self._since.append(change)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the catalogue was embedded by an older metric than the live one."""
+        return self.catalogue.published.version != self._published().version
+
+    def refresh(self) -> None:
+        """Embed the catalogue anew, beside the old one, and let it take over whole."""
+        begin = time.monotonic()
+        self.settle()
+        with self._changing:
+            numbers, labels = self.catalogue.present()
+            self._since = []
+        try:
+            fresh = Catalogue.of(self._published(), self._vote, self._vectors, numbers, labels)
+            with self._changing:
+                for change in self._since:
+                    fresh = fresh.changed(change, self._vectors)
+                self.catalogue = fresh
+        finally:
+            self._since = None
+        self.refreshed = time.monotonic()
+        self.refresh_seconds = self.refreshed - begin
+
+    # -- answers -----------------------------------------------------------------------------------------
+
+    def search(
+        self, query: NDArray[Any], k: int, published: Published, label: str | None, without: int | None
+    ) -> Found:
+        """The k items most like a query, of a label if one is given."""
+        self.settle()
+        catalogue = self.catalogue
+        gallery = catalogue.gallery if label is None else catalogue.with_label(label)
+        numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
+        if not len(numbers):
+            return Found(published, catalogue.published, None)
+        ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), self._vectors.take(numbers))
+        return Found(published, catalogue.published, ranking.search(query, min(k, len(numbers))))
+
+    def classify(self, query: NDArray[Any], k: int, published: Published, without: int | None) -> Classified:
+        """The labels that the nearest labelled items vote for."""
+        self.settle()
+        catalogue = self.catalogue
+        gallery = catalogue.with_label(None)
+        numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
+        if not len(numbers):
+            return Classified(published, catalogue.published, (), 0.0)
+        labels = catalogue.labels[catalogue.places[numbers]].astype(str)
+        classifier = Classifier(published.metric, k=min(k, len(numbers)), vote=self._vote)
+        classifier.fit(self._vectors.take(numbers), labels)
+        shares = classifier.predict_proba(query[None])[0]
+        order = np.argsort(-shares, kind="stable")
+        votes = tuple((str(classifier.classes_[at]), float(shares[at])) for at in order if shares[at] > 0)
+        return Classified(published, catalogue.published, votes, float(classifier.familiarity(query[None])[0]))
+
+    def compare(self, first: NDArray[Any], second: NDArray[Any], published: Published) -> Compared:
+        """Whether two items are alike, by thresholds for this very metric."""
+        comparator = self._comparing(published)
+        found = comparator.compare(first, second)
+        yes_below, no_from = comparator.thresholds
+        calibrated = hasattr(comparator, "yes_below_")
+        return Compared(
+            published,
+            self.catalogue.published,
+            found.answer,
+            found.probability,
+            found.score,
+            yes_below,
+            no_from,
+            calibrated,
+        )
+
+    def _comparing(self, published: Published) -> Comparator:
+        """A comparator for a metric, calibrated by the pairs that are kept for that."""
+        kept, calibration = self._comparator, self.calibration
+        if kept is not None and kept[0] == published.version and kept[1] is calibration:
+            return kept[2]
+        comparator = Comparator(published.metric)
+        if calibration is not None:
+            pairs = self._vectors.take([pair[:2] for pair in calibration.pairs])
+            comparator.calibrate(pairs, [pair[2] for pair in calibration.pairs], **calibration.target)
+        self._comparator = published.version, calibration, comparator
+        return comparator

@@ -1,0 +1,393 @@
+"""The store in one SQLite file: write-ahead log, flushed to disk with every commit."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
+from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem, pack, unpack
+from oahu.service.store.base import Answered, Commit, Kept
+from oahu.service.store.group_commit import GroupCommit
+from oahu.service.store.lock import Lock
+from oahu.service.store.snapshots import SnapshotFolder
+
+__all__ = ["DATABASE", "SQLiteStore"]
+
+T = TypeVar("T")
+
+DATABASE: Final = "oahu.db"
+_VERSION: Final = 1
+_CHUNK: Final = 2_000  # rows read at a time
+_SCHEMA: Final = """
+CREATE TABLE collections (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, config TEXT NOT NULL, created REAL NOT NULL,
+  next_number INTEGER NOT NULL DEFAULT 1, calibration TEXT);
+CREATE TABLE vectors (
+  collection INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (collection, number));
+CREATE TABLE items (
+  collection INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, label TEXT, payload TEXT, thumbnail BLOB,
+  PRIMARY KEY (collection, number));
+CREATE UNIQUE INDEX items_by_key ON items (collection, key);
+CREATE TABLE log (
+  collection INTEGER NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, change TEXT NOT NULL,
+  PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+CREATE TABLE undone (
+  collection INTEGER NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+  PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+CREATE TABLE requests (
+  collection INTEGER NOT NULL, request TEXT NOT NULL, digest TEXT NOT NULL, first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL, PRIMARY KEY (collection, request)) WITHOUT ROWID;
+CREATE TABLE models (
+  collection INTEGER NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, seq));
+CREATE TABLE history (
+  collection INTEGER NOT NULL, version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL,
+  loss REAL, time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
+"""
+_TABLES: Final = ("vectors", "items", "log", "undone", "requests", "models", "history")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+class _Reading:
+    """Questions to a connection, which a subclass has."""
+
+    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def collections(self) -> list[Kept]:
+        found = self._ask("SELECT id, config, created FROM collections ORDER BY id")
+        return [Kept(id_, Config(**orjson.loads(config)), created) for id_, config, created in found]
+
+    def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[Entry]:
+        found = self._ask(
+            "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
+            *(collection, after, -1 if limit is None else limit),
+        )
+        return [Entry(seq, when, unpack(orjson.loads(change))) for seq, when, change in found]
+
+    def last_seq(self, collection: int) -> int:
+        ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
+        return last or 0
+
+    def undone(self, collection: int) -> list[tuple[int, int]]:
+        found = self._ask("SELECT first, last FROM undone WHERE collection = ? ORDER BY seq", collection)
+        return [(first, last) for first, last in found]
+
+    def model(self, collection: int, seq: int) -> bytes:
+        ((data,),) = self._ask("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
+        return bytes(data)
+
+    def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
+        for page in self._pages("SELECT number, key, label FROM items", collection):
+            for number, key, label in page:
+                yield key, number, label
+
+    def vectors(self, collection: int) -> Iterator[tuple[list[int], list[str], bytes]]:
+        for page in self._pages("SELECT number, key, data FROM vectors", collection):
+            numbers, keys, data = zip(*page, strict=True)
+            yield list(numbers), list(keys), b"".join(data)
+
+    def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows in the order of their numbers, some at a time: long readings keep a log from shrinking."""
+        after = 0
+        sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_CHUNK}"
+        while page := self._ask(sql, collection, after):
+            yield page
+            after = page[-1][0]
+
+    def items(self, collection: int, after: int, limit: int, label: str | None) -> list[Item]:
+        return self._items(
+            "collection = ? AND number > ? AND (? IS NULL OR label = ?) ORDER BY number LIMIT ?",
+            *(collection, after, label, label, limit),
+        )
+
+    def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, Item]:
+        found = {}
+        for some in _some_at_a_time(keys, 500):
+            marks = ",".join("?" * len(some))
+            for item in self._items(f"collection = ? AND key IN ({marks})", collection, *some):
+                found[item.key] = item
+        return found
+
+    def _items(self, where: str, *values: Any) -> list[Item]:
+        sql = f"SELECT key, number, label, payload, thumbnail IS NOT NULL FROM items WHERE {where}"
+        return [
+            Item(key, number, label, None if payload is None else orjson.loads(payload), bool(thumbnail))
+            for key, number, label, payload, thumbnail in self._ask(sql, *values)
+        ]
+
+    def thumbnail(self, collection: int, key: str) -> bytes | None:
+        found = self._ask("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
+        return bytes(found[0][0]) if found and found[0][0] is not None else None
+
+    def calibration(self, collection: int) -> Calibration | None:
+        found = self._ask("SELECT calibration FROM collections WHERE id = ?", collection)
+        if not found or found[0][0] is None:
+            return None
+        kept = orjson.loads(found[0][0])
+        pairs = tuple((first, second, same) for first, second, same in kept["pairs"])
+        return Calibration(pairs, kept["target"], kept["seq"])
+
+    def history(self, collection: int) -> list[Moment]:
+        found = self._ask(
+            "SELECT version, constraints, weights, loss, time FROM history WHERE collection = ? ORDER BY version",
+            collection,
+        )
+        return [Moment(v, n, tuple(orjson.loads(weights)), loss, when) for v, n, weights, loss, when in found]
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+
+class _Writing(_Reading):
+    """The one connection that writes: a `Transaction` for commands, a `Connection` for the group commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = _connect(path)
+        self._committed: list[Callable[[], None]] = []
+        self._undone: list[Callable[[], None]] = []
+        self._marks = (0, 0)
+
+    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.database.execute(sql, values).fetchall()
+
+    # The group's side.
+
+    def begin(self) -> None:
+        self._committed, self._undone = [], []
+        self.database.execute("BEGIN IMMEDIATE")
+
+    def savepoint(self) -> _Writing:
+        self._marks = len(self._committed), len(self._undone)
+        self.database.execute("SAVEPOINT command")
+        return self
+
+    def release(self) -> None:
+        self.database.execute("RELEASE command")
+
+    def back_to_savepoint(self) -> None:
+        self.database.execute("ROLLBACK TO command")
+        self.database.execute("RELEASE command")
+        committed, undone = self._marks
+        calls, self._undone = self._undone[undone:], self._undone[:undone]
+        del self._committed[committed:]
+        for call in calls:
+            call()
+
+    def commit(self) -> list[Callable[[], None]]:
+        self.database.execute("COMMIT")
+        return self._committed
+
+    def rollback(self) -> list[Callable[[], None]]:
+        if self.database.in_transaction:
+            self.database.execute("ROLLBACK")
+        return self._undone
+
+    def problem(self, error: Exception) -> ServiceError | None:
+        if isinstance(error, ServiceError) or not isinstance(error, sqlite3.Error):
+            return None
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return StoreFullError(
+                "The disk is full: nothing was stored. Make space and send it again.", retry_after=30
+            )
+        return StoreUnavailableError(
+            f"The store cannot be written to ({error}): nothing was stored.", retry_after=10
+        )
+
+    # The commands' side.
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        self._committed.append(call)
+
+    def after_rollback(self, call: Callable[[], None]) -> None:
+        self._undone.append(call)
+
+    def create(self, config: Config) -> Kept:
+        now = time.time()
+        row = self.database.execute(
+            "INSERT INTO collections (name, config, created) VALUES (?, ?, ?) RETURNING id",
+            (config.name, orjson.dumps(asdict(config)).decode(), now),
+        ).fetchone()
+        return Kept(row[0], config, now)
+
+    def delete(self, collection: int) -> None:
+        for table in _TABLES:
+            self.database.execute(f"DELETE FROM {table} WHERE collection = ?", (collection,))
+        self.database.execute("DELETE FROM collections WHERE id = ?", (collection,))
+
+    def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
+        now = time.time()
+        packed = [pack(change) for change in changes]
+        self.database.executemany(
+            "INSERT INTO log (collection, seq, time, change) VALUES (?, ?, ?, ?)",
+            [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(packed, seq)],
+        )
+        undos = [(collection, at, *values) for at, (kind, *values) in enumerate(packed, seq) if kind == "undo"]
+        self.database.executemany("INSERT INTO undone VALUES (?, ?, ?, ?)", undos)
+
+    def keep_model(self, collection: int, seq: int, data: bytes) -> None:
+        self.database.execute("INSERT INTO models VALUES (?, ?, ?)", (collection, seq, data))
+
+    def answered(self, collection: int, request: str) -> Answered | None:
+        found = self._ask(
+            "SELECT digest, first_seq, last_seq FROM requests WHERE collection = ? AND request = ?",
+            *(collection, request),
+        )
+        return Answered(*found[0]) if found else None
+
+    def answer(self, collection: int, request: str, answer: Answered) -> None:
+        self.database.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (collection, request, *answer))
+
+    def vector(self, collection: int, number: int) -> bytes:
+        ((data,),) = self._ask("SELECT data FROM vectors WHERE collection = ? AND number = ?", collection, number)
+        return bytes(data)
+
+    def new_numbers(self, collection: int, count: int) -> range:
+        ((end,),) = self._ask(
+            "UPDATE collections SET next_number = next_number + ? WHERE id = ? RETURNING next_number",
+            *(count, collection),
+        )
+        return range(end - count, end)
+
+    def put(self, collection: int, item: NewItem, number: int, new: bool) -> None:
+        if new:
+            self.database.execute(
+                "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
+            )
+        payload = None if item.payload is None else orjson.dumps(item.payload).decode()
+        self.database.execute("DELETE FROM items WHERE collection = ? AND key = ?", (collection, item.key))
+        self.database.execute(
+            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
+            (collection, number, item.key, item.label, payload, item.thumbnail),
+        )
+
+    def remove(self, collection: int, keys: Iterable[str]) -> None:
+        self.database.executemany(
+            "DELETE FROM items WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
+        )
+
+    def forget(self, collection: int, numbers: Iterable[int]) -> None:
+        self.database.executemany(
+            "DELETE FROM vectors WHERE collection = ? AND number = ?", [(collection, number) for number in numbers]
+        )
+
+    def calibrate(self, collection: int, calibration: Calibration | None) -> None:
+        kept = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
+        self.database.execute("UPDATE collections SET calibration = ? WHERE id = ?", (kept, collection))
+
+    def remember(self, collection: int, moments: Sequence[Moment]) -> None:
+        self.database.executemany(
+            "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.loss, m.time)
+                for m in moments
+            ],
+        )
+
+    def forget_history(self, collection: int, from_version: int) -> None:
+        self.database.execute(
+            "DELETE FROM history WHERE collection = ? AND version >= ?", (collection, from_version)
+        )
+
+
+# -- the store -----------------------------------------------------------------------------------------------
+
+
+class SQLiteStore(_Reading):
+    """A folder with a database and snapshots of models, for one process at a time.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    most_waiting : int
+        How many items and pieces of feedback may wait to be stored.
+    """
+
+    def __init__(self, folder: Path, most_waiting: int = 20_000) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / DATABASE
+        self._lock = Lock(folder / "lock")
+        try:
+            self._writing = _Writing(self._path)
+            _prepare(self._writing.database, self._path)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._snapshots = SnapshotFolder(folder / "snapshots")
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._group = GroupCommit(self._writing, most_waiting)
+
+    @property
+    def waiting(self) -> int:
+        return self._group.waiting
+
+    @property
+    def n_commits(self) -> int:
+        """How many groups were committed."""
+        return self._group.n_commits
+
+    def commit(self, command: Commit[T], weight: int = 1) -> Future[T]:
+        return self._group.submit(command, weight)
+
+    def save_snapshot(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
+        self._snapshots.save(collection, seq, learner, notes)
+
+    def snapshots(self, collection: int) -> list[int]:
+        return self._snapshots.of(collection)
+
+    def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
+        return self._snapshots.load(collection, seq)
+
+    def drop_snapshots(self, collection: int, seqs: Iterable[int]) -> None:
+        self._snapshots.drop(collection, seqs)
+
+    def close(self) -> None:
+        self._group.close()
+        for reader in self._readers:
+            reader.close()
+        self._writing.database.close()
+        self._lock.release()
+
+    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = _connect(self._path)
+            reader.execute("PRAGMA query_only = ON")
+            self._readers.append(reader)
+        found: list[tuple[Any, ...]] = reader.execute(sql, values).fetchall()
+        return found
+
+
+def _some_at_a_time(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
+    return (keys[start : start + count] for start in range(0, len(keys), count))
+
+
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    """Make the tables if there are none; refuse those of a newer oahu."""
+    ((version,),) = database.execute("PRAGMA user_version").fetchall()
+    if version > _VERSION:
+        raise StoreUnavailableError(
+            f"{path} was written by a newer oahu (store format {version}; this one knows {_VERSION}). Upgrade oahu."
+        )
+    if version == 0:
+        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
