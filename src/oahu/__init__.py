@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oahu.version import __version__
 
 if TYPE_CHECKING:
+    from oahu.client import Client
     from oahu.constraints import (
         ConstraintGraph,
         Pair,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         OAHUError,
         OverflowedItemError,
         RefusedConstraintError,
+        ServiceRefusedError,
         StreamError,
     )
     from oahu.learners import (
@@ -78,6 +80,7 @@ __all__ = [
     "AnchoredOAHU",
     "BilinearMetric",
     "Classifier",
+    "Client",
     "Comparator",
     "Comparison",
     "ConstraintGraph",
@@ -105,6 +108,7 @@ __all__ = [
     "Results",
     "Retriever",
     "Roc",
+    "ServiceRefusedError",
     "StreamError",
     "Triplet",
     "Triplets",
@@ -124,6 +128,9 @@ _ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Client":  # needs the extra "client"
+        value = globals()[name] = import_module("oahu.client").Client
+        return value
     if name in __all__:
         for room in map(import_module, _ROOMS):
             if name in room.__all__:

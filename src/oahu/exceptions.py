@@ -17,6 +17,7 @@ __all__ = [
     "OAHUError",
     "OverflowedItemError",
     "RefusedConstraintError",
+    "ServiceRefusedError",
     "StreamError",
 ]
 
@@ -114,3 +115,22 @@ class ContradictionError(InvalidInputError):
 
     def __reduce__(self) -> tuple[type[ContradictionError], tuple[str, Any, tuple[Any, ...]]]:
         return type(self), (str(self), self.constraint, self.chain)
+
+
+class ServiceRefusedError(OAHUError):
+    """A service did not do what a `Client` asked for, or cannot be reached.
+
+    Attributes
+    ----------
+    status : int
+        Of HTTP; 0 if there was no answer.
+    problem : dict
+        What it said (RFC 9457): ``type``, ``title``, ``detail``, and for a contradiction its ``chain``.
+    """
+
+    def __init__(self, message: str, status: int, problem: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.status, self.problem = status, problem
+
+    def __reduce__(self) -> tuple[type[ServiceRefusedError], tuple[str, int, dict[str, Any]]]:
+        return type(self), (str(self), self.status, self.problem)

@@ -407,6 +407,75 @@ def info(model: Annotated[Path, typer.Argument(help="A file written by save().")
     _console.print(_described(loaded))
 
 
+@app.command()
+def serve(
+    data: options.Data = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen at.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.", show_default="8000")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Fill it with real images, if they are not there.")] = False,
+    page: Annotated[
+        bool | None, typer.Option("--page/--no-page", help="With or without a page.", show_default="page")
+    ] = None,
+) -> None:
+    """Serve search that learns from every click; everything else is set in the environment (OAHU_...)."""
+    from oahu.cli.serve import Order, run
+
+    with _telling():
+        run(_errors, Order({"data": data, "host": host, "port": port, "page": page}, demo))
+
+
+_keys = typer.Typer(help="Say who may use a service: read, give feedback, or everything.", no_args_is_help=True)
+app.add_typer(_keys, name="keys")
+
+
+@_keys.command("add")
+def add_key(
+    role: Annotated[options.Role, typer.Option(help="What the key allows.")],
+    name: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    data: options.Data = None,
+) -> None:
+    """Make a key and print it, once. A service that runs takes it within a second."""
+    from oahu.cli import serve as commands
+
+    with _telling():
+        commands.add_key(_console, _errors, options.data_of(data), name, role.value)
+
+
+@_keys.command("list")
+def list_keys(data: options.Data = None) -> None:
+    """List the keys there are, without their secrets."""
+    from oahu.cli import serve as commands
+
+    with _telling():
+        commands.list_keys(_console, options.data_of(data))
+
+
+@_keys.command("remove")
+def remove_key(
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `oahu keys list` shows it.")],
+    data: options.Data = None,
+) -> None:
+    """Let a key open nothing any more. A service that runs knows within a second."""
+    from oahu.cli import serve as commands
+
+    with _telling():
+        commands.remove_key(_errors, options.data_of(data), key)
+
+
+@app.command()
+def backup(
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    data: options.Data = None,
+) -> None:
+    """Copy everything a service keeps into one file, also while it runs."""
+    from oahu.cli.serve import back_up
+
+    with _telling():
+        back_up(_errors, options.data_of(data), out)
+
+
 @contextmanager
 def _telling() -> Iterator[None]:
     """Let errors that say what is wrong end the command."""

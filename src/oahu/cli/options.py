@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["KINDS", "Combine", "Features", "Json", "Labels", "Model", "People", "Protocol"]
-__all__ += ["QueryLabels", "Rule", "Target"]
-__all__ += ["Vote", "Voting"]
+__all__ = ["KINDS", "Combine", "Data", "Features", "Json", "Labels", "Model", "People", "Protocol"]
+__all__ += ["QueryLabels", "Role", "Rule", "Target"]
+__all__ += ["Vote", "Voting", "data_of"]
 
 
 class Vote(StrEnum):
@@ -49,6 +50,12 @@ class Target(StrEnum):
     eer = "eer"
 
 
+class Role(StrEnum):
+    read = "read"
+    feedback = "feedback"
+    admin = "admin"
+
+
 KINDS = ".npy, .npz, .csv, .parquet"
 
 Model = Annotated[Path, typer.Option(help="A learner or a metric, as train and save() write them.")]
@@ -60,3 +67,11 @@ Labels = Annotated[
 QueryLabels = Annotated[Path | None, typer.Option(help="The queries' labels, likewise.")]
 Voting = Annotated[Vote, typer.Option(help="Ask every expert, or their joint vectors in one search.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+Data = Annotated[
+    Path | None, typer.Option(help="The folder of the service ($OAHU_DATA).", show_default="oahu-data")
+]
+
+
+def data_of(given: Path | None) -> Path:
+    """The folder of a service: as given, or as the environment says."""
+    return given or Path(os.environ.get("OAHU_DATA", "oahu-data"))

@@ -111,6 +111,11 @@ class Catalogue:
         place = int(self.places[number]) if number < len(self.places) else -1
         return None if place < 0 else place
 
+    def has(self, number: int, label: str | None = None) -> bool:
+        """Whether an item is there, and has the label if one is given."""
+        place = self.place(number)
+        return place is not None and (label is None or self.labels[place] == label)
+
     def present(self) -> tuple[list[int], list[str | None]]:
         """The numbers and labels of the items that are there, in the order in which they were added."""
         there = np.sort(self.places[self.places >= 0])

@@ -20,7 +20,7 @@ from oahu.constraints import Triplet
 from oahu.exceptions import InvalidInputError, ModelFileError, NotFittedError, OverflowedItemError
 from oahu.learners.base import Learner
 from oahu.metrics import files
-from oahu.service.errors import ConflictError, InvalidError, NotThereError, OverloadedError
+from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError, OverloadedError
 from oahu.service.events import Events
 from oahu.service.intake import Intake, counting
 from oahu.service.learning import LearnerLoop, new_learner
@@ -38,7 +38,7 @@ from oahu.service.records import (
     Replaced,
     Undo,
 )
-from oahu.service.searching import Classified, Compared, Found, Searcher
+from oahu.service.searching import Classified, Compared, Found, Known, Searcher
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.base import Kept
@@ -171,7 +171,11 @@ class Collection:
             )
 
         def command(transaction: Transaction) -> Receipt:
-            receipt, accepted = self._intake.feedback(transaction, pieces, request)
+            try:
+                receipt, accepted = self._intake.feedback(transaction, pieces, request)
+            except ContradictedError:
+                self.counts.contradictions += 1
+                raise
             if accepted:
                 transaction.after_commit(lambda: self._said(receipt.last_seq, len(accepted)))
             return receipt
@@ -302,12 +306,18 @@ class Collection:
     # -- asking ------------------------------------------------------------------------------------------
 
     def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, published: Published | None = None
-    ) -> Found:
-        """The k items most like one that is there, without itself, or like features."""
+        self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True
+    ) -> tuple[Found, Known]:
+        """The k items most like one that is there, without itself, or like features; and what is known of it.
+
+        If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
+        """
         vector, number = self._query(query)
+        published = self.fresh()
+        known: Known = ((), ()) if number is None else self._intake.known(self._store, number)
+        trusted: Known = known if trust else ((), ())
         with _overflowing():
-            return self._searcher.search(vector, k, published or self.fresh(), label, number)
+            return self._searcher.search(vector, k, published, label, number, trusted), known
 
     def classify(self, query: str | NDArray[Any], k: int) -> Classified:
         """The labels that the nearest labelled items vote for."""
@@ -405,6 +415,10 @@ class Collection:
     def refresh_seconds(self) -> float:
         """How long it last took to embed the catalogue anew."""
         return self._searcher.refresh_seconds
+
+    @property
+    def n_items(self) -> int:
+        return self._searcher.catalogue.n_items
 
     @property
     def n_refused(self) -> int:

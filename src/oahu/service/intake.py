@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
@@ -25,7 +26,7 @@ from oahu.service.records import (
     constraints_of,
 )
 from oahu.service.store import Transaction
-from oahu.service.store.base import Answered
+from oahu.service.store.base import Answered, Reading
 
 __all__ = ["Intake", "counting", "graph_of", "new_graph"]
 
@@ -76,6 +77,7 @@ class Intake:
     def __init__(self, collection: int, config: Config, max_items: int, name: Callable[[int], str]) -> None:
         self._collection, self._config, self._max_items, self._name_of = collection, config, max_items, name
         self._head: _Head | None = None
+        self._changing = RLock()  # the graph: who asks what is known is in another thread
 
     # -- items -------------------------------------------------------------------------------------------
 
@@ -137,9 +139,10 @@ class Intake:
         self._check(head, constraints)
         transaction.after_rollback(self._reset)
         first = head.last_seq + 1
-        for at, constraint in constraints:
-            head.graph.add(constraint)
-            head.seqs.append(first + at)
+        with self._changing:
+            for at, constraint in constraints:
+                head.graph.add(constraint)
+                head.seqs.append(first + at)
         head.last_seq += len(numbered)
         transaction.append(self._collection, first, numbered)
         receipt = Receipt(first, head.last_seq)
@@ -159,7 +162,8 @@ class Intake:
         if self._config.contradictions == "newest" or not constraints:
             return
         begin = len(head.seqs)
-        found = head.graph.first_contradiction(one for _, one in constraints)
+        with self._changing:
+            found = head.graph.first_contradiction(one for _, one in constraints)
         if found is not None:
             at = constraints[found.number - begin][0]
             raise self._contradicted(head, found, at, begin, constraints)
@@ -209,7 +213,7 @@ class Intake:
         transaction.after_rollback(self._reset)
         change = Undo(first, last)
         transaction.append(self._collection, head.last_seq + 1, [change])
-        self._head = None  # what follows from the others is worked out anew
+        self._reset()  # what follows from the others is worked out anew
         return change
 
     def replace(self, transaction: Transaction, data: bytes) -> Replaced:
@@ -237,18 +241,25 @@ class Intake:
         transaction.calibrate(self._collection, calibration)
         return calibration
 
+    def known(self, reading: Reading, number: int) -> tuple[list[int], list[int]]:
+        """The items that are known to be like one, and those known to be unlike it."""
+        with self._changing:
+            return self._ready(reading).graph.known(number)
+
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _ready(self, transaction: Transaction) -> _Head:
+    def _ready(self, reading: Reading) -> _Head:
         """The state to decide by. Who is about to change it says before what to do if that comes to nothing."""
-        if self._head is None:
-            self._head = self._loaded(transaction)
-        return self._head
+        with self._changing:
+            if self._head is None:
+                self._head = self._loaded(reading)
+            return self._head
 
     def _reset(self) -> None:
-        self._head = None
+        with self._changing:
+            self._head = None
 
-    def _loaded(self, transaction: Transaction) -> _Head:
+    def _loaded(self, transaction: Reading) -> _Head:
         keys, labels = {}, {}
         for key, number, label in transaction.keys(self._collection):
             keys[key], labels[number] = number, label

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from oahu.service.catalogue import Catalogue
 from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
-from oahu.tasks import Classifier, Comparator, Result, Retriever
+from oahu.tasks import Classifier, Comparator, Match, Retriever
 from oahu.tasks.gallery import Vote
 
-__all__ = ["Answer", "Classified", "Compared", "Found", "Searcher"]
+__all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Searcher"]
+
+#: The numbers of items that are known to be like another, and of those known to be unlike it.
+Known = tuple[Sequence[int], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found(Answer):
-    """What a search found; keys are numbers."""
+    """What a search found, best first; keys are numbers."""
 
-    result: Result | None
+    matches: tuple[Match, ...]
 
 
 @dataclass(frozen=True)
@@ -135,17 +138,34 @@ class Searcher:
     # -- answers -----------------------------------------------------------------------------------------
 
     def search(
-        self, query: NDArray[Any], k: int, published: Published, label: str | None, without: int | None
+        self,
+        query: NDArray[Any],
+        k: int,
+        published: Published,
+        label: str | None = None,
+        without: int | None = None,
+        known: Known = ((), ()),
     ) -> Found:
-        """The k items most like a query, of a label if one is given."""
+        """The k items most like a query, of a label if one is given.
+
+        Those known to be like it come first, and those known to be unlike it last, whatever the metric says.
+        """
         self.settle()
         catalogue = self.catalogue
         gallery = catalogue.gallery if label is None else catalogue.with_label(label)
-        numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
+        alike = [number for number in known[0] if catalogue.has(number, label)]
+        unlike = set(known[1])
+        n_asked = max(2 * k, self._n_candidates)
+        found = catalogue.candidates(query[None], n_asked + min(len(unlike), k), gallery, without)
+        numbers = np.union1d(found, np.array(alike, np.int64))
         if not len(numbers):
-            return Found(published, catalogue.published, None)
+            return Found(published, catalogue.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), self._vectors.take(numbers))
-        return Found(published, catalogue.published, ranking.search(query, min(k, len(numbers))))
+        matches = ranking.search(query, len(numbers) if alike or unlike else min(k, len(numbers))).matches
+        if alike or unlike:
+            first = set(alike)
+            matches = tuple(sorted(matches, key=lambda one: (one.key in unlike) - (one.key in first)))[:k]
+        return Found(published, catalogue.published, matches)
 
     def classify(self, query: NDArray[Any], k: int, published: Published, without: int | None) -> Classified:
         """The labels that the nearest labelled items vote for."""

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     max_waiting: int = Field(20_000, gt=0, description="Items and pieces of feedback that wait to be stored.")
     max_behind: int = Field(100_000, gt=0, description="Pieces of feedback that wait to be learned.")
     max_searches: int = Field(64, gt=0, description="Searches and the like that run or wait at a time.")
+    max_buffered: int = Field(512 * 2**20, gt=0, description="Bytes of requests that are being received.")
     max_streams: int = Field(100, gt=0, description="Streams of events that are open at a time.")
 
     # how it learns and searches

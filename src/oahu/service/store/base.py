@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem
 
-__all__ = ["Answered", "Commit", "Kept", "Store", "Transaction"]
+__all__ = ["Answered", "Commit", "Kept", "Reading", "Store", "Transaction"]
 
 T = TypeVar("T")
 

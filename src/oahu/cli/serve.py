@@ -1,0 +1,137 @@
+"""oahu serve, keys and backup."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from oahu.exceptions import DatasetError, InvalidInputError
+
+__all__ = ["Order", "add_key", "back_up", "list_keys", "remove_key", "run"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to serve."""
+
+    given: dict[str, Any]  # settings that were given, by name
+    demo: bool
+
+
+def run(errors: Console, order: Order) -> None:
+    """Serve until a signal comes."""
+    try:
+        from pydantic import ValidationError
+
+        from oahu.service.api.logs import log_to
+        from oahu.service.serve import serve
+        from oahu.service.settings import Settings
+    except ImportError as error:
+        raise ImportError(f"{error}. The service needs more: pip install 'oahu[service]'") from error
+    try:
+        settings = Settings(**{name: value for name, value in order.given.items() if value is not None})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise InvalidInputError(f"The setting OAHU_{str(wrong['loc'][0]).upper()}: {wrong['msg']}.") from error
+
+    def started(address: str, app: Any) -> None:
+        if order.demo:
+            _fill(errors, app.state.service)
+        where = f"{address}/" if settings.page else f"{address}/v1/openapi.json"
+        errors.print(Text.assemble("oahu listens at ", (where, "bold"), f", its data is in {settings.data}"))
+        errors.print("Stop it with Ctrl+C.")
+
+    if not sys.stderr.isatty():
+        log_to()
+    serve(settings, started)
+
+
+def _fill(errors: Console, service: Any) -> None:
+    """Put real images into the service, if they are not there."""
+    from oahu.service.demo import fill
+
+    there = {collection.config.name for collection in service.collections}
+    if "digits" not in there:
+        errors.print("Filling the collection 'digits' with 1,797 handwritten digits ...")
+        from sklearn.datasets import load_digits
+
+        images, labels = load_digits(return_X_y=True)
+        fill(service, "digits", images.reshape(-1, 8, 8) * (255 / 16), labels, [str(digit) for digit in range(10)])
+    if "fashion-mnist" not in there:
+        from oahu.evaluation.datasets import load
+
+        try:
+            data = load("fashion-mnist")
+        except (DatasetError, OSError):
+            return  # it is not on this machine
+        errors.print("Filling the collection 'fashion-mnist' with 10,000 photographs of clothes ...")
+        images = data.X[:10_000].reshape(-1, 28, 28)
+        scale = 255 / max(1.0, float(images.max()))
+        fill(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)
+
+
+_CLOTHES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"]
+
+
+# -- keys and backups ----------------------------------------------------------------------------------------
+
+
+def add_key(console: Console, errors: Console, data: Path, name: str, role: str) -> None:
+    """Make a key and show it, once."""
+    from oahu.service.keys import KeyFile
+
+    token = KeyFile(data).add(name, role)  # type: ignore[arg-type]
+    errors.print(f"A key of role {role}. It is shown once and kept nowhere: only its hash is.")
+    console.print(token, highlight=False, soft_wrap=True)
+
+
+def list_keys(console: Console, data: Path) -> None:
+    """Show which keys there are."""
+    from oahu.service.keys import KeyFile
+
+    table = Table("id", "name", "role", "created", box=None)
+    for key in KeyFile(data).all():
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
+        table.add_row(key.id, Text(key.name), key.role, made)
+    console.print(table if table.row_count else "There are no keys: everyone on this machine may do everything.")
+
+
+def remove_key(errors: Console, data: Path, id_: str) -> None:
+    """Let a key be none any more, also of a service that runs."""
+    from oahu.service.keys import KeyFile
+
+    key = KeyFile(data).remove(id_)
+    errors.print(Text(f"The key {key.id} ({key.name}) does not open anything any more."))
+
+
+def back_up(errors: Console, data: Path, out: Path) -> None:
+    """Copy the store as it is at one moment, also of a service that runs."""
+    from oahu.service.store.sqlite import DATABASE
+
+    source = data / DATABASE
+    if not source.is_file():
+        raise InvalidInputError(f"There is no store in {data}: {DATABASE} is missing.")
+    if out.exists():
+        raise InvalidInputError(f"{out} is there already: take another name.")
+    beside = out.with_name(f".{out.name}.tmp")
+    beside.unlink(missing_ok=True)
+    read = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
+    write = sqlite3.connect(beside)
+    try:
+        read.backup(write)
+        write.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        write.close()
+        read.close()
+    beside.replace(out)
+    errors.print(
+        Text(f"{out} holds everything. To go back to it, put it into an empty folder as {DATABASE} and serve that.")
+    )

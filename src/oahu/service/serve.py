@@ -1,0 +1,61 @@
+"""Running the service: one process, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from oahu.service.errors import ForbiddenError
+from oahu.service.settings import Settings
+
+__all__ = ["serve"]
+
+_FINISH = 20  # seconds that open requests have when the service stops
+
+
+def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
+    """Serve until a signal comes; ``started`` is called with the address and the application when it answers."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of its own would wait for each other
+    import uvicorn
+    from threadpoolctl import threadpool_limits
+
+    from oahu.service.api.app import create_app
+    from oahu.service.api.guard import is_loopback
+    from oahu.service.keys import KeyFile
+
+    if not is_loopback(settings.host) and not KeyFile(settings.data).needed:
+        raise ForbiddenError(
+            f"Listening at {settings.host} would let in everyone who can reach it. Make a key first "
+            f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1."
+        )
+    threadpool_limits(1, "blas")
+    app = create_app(settings)
+    service = app.state.service
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                host, port = self.servers[0].sockets[0].getsockname()[:2]
+                started(f"http://{f'[{host}]' if ':' in host else host}:{port}", app)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for collection in service.collections:
+                collection.events.close()  # streams of events would never end
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        settings.host,
+        settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_FINISH,
+        timeout_keep_alive=30,
+        proxy_headers=False,
+        ws_max_size=2**20,
+    )
+    Server(config).run()
