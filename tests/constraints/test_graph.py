@@ -403,6 +403,113 @@ def test_a_contradiction_survives_pickling() -> None:
     )
 
 
+# -- asking before adding ------------------------------------------------------------------------------------
+
+
+def first_clash(held: list[Given], batch: list[Any], begin: int) -> int | None:
+    """By brute force: the first of a batch that does not go with what is held and those before it."""
+    said = list(held)
+    for at, constraint in enumerate(batch):
+        said += statements(begin + at, constraint)
+        if not close(said).consistent:
+            return at
+    return None
+
+
+@given(CONSTRAINTS, CONSTRAINTS, POLICIES)
+@settings(max_examples=200, deadline=None)
+def test_the_first_contradiction_is_the_first_that_does_not_go_with_those_before(
+    constraints: list[Any], batch: list[Any], policy: str
+) -> None:
+    *_, step = play(constraints, policy)
+    begin = step.graph._version
+    found = step.graph.first_contradiction(batch)
+    at = first_clash(step.after, batch, begin)
+    assert (None if found is None else found.number) == (None if at is None else begin + at)
+    assert found is None or found.constraint is batch[found.number - begin]
+
+
+def refused(graph: ConstraintGraph, batch: list[Any]) -> ContradictionError | None:
+    """What adding one by one runs into."""
+    try:
+        for constraint in batch:
+            graph.add(constraint)
+    except ContradictionError as error:
+        return error
+    return None
+
+
+@given(CONSTRAINTS, CONSTRAINTS)
+@settings(max_examples=200, deadline=None)
+def test_the_first_contradiction_is_what_adding_one_by_one_says(constraints: list[Any], batch: list[Any]) -> None:
+    *_, step = play(constraints, "raise")
+    found = step.graph.first_contradiction(iter(batch))
+    error = refused(step.graph, batch)
+    assert (found is None) == (error is None)
+    if found is not None and error is not None:
+        assert found.constraint is error.constraint
+        assert found.number == step.graph._version
+
+
+@given(CONSTRAINTS, CONSTRAINTS, POLICIES)
+@settings(max_examples=200, deadline=None)
+def test_the_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any], policy: str) -> None:
+    *_, step = play(constraints, policy)
+    begin = step.graph._version
+    found = step.graph.first_contradiction(batch)
+    if found is not None:
+        before = [said for at, one in enumerate(batch) for said in statements(begin + at, one)]
+        known = numbered(step.after, policy) + [said for said in before if said.number <= found.number]
+        assert found.pair in [Pair(*said[1:]) for said in statements(0, found.constraint)]
+        assert proves(found.chain, found.pair, known)
+
+
+@given(CONSTRAINTS, CONSTRAINTS, POLICIES)
+@settings(max_examples=100, deadline=None)
+def test_asking_for_a_contradiction_adds_nothing(constraints: list[Any], batch: list[Any], policy: str) -> None:
+    *_, step = play(constraints, policy)
+    before, number = state(step.graph), step.graph._version
+    step.graph.first_contradiction(batch)
+    assert (state(step.graph), step.graph._version) == (before, number)
+
+
+def test_a_proof_stays_when_the_graph_goes_on() -> None:
+    graph = chain_of(2)
+    found = graph.first_contradiction([Pair("i0", "i2", False)])
+    graph.add(Pair("i0", "other", False))
+    assert found is not None
+    assert found.chain == (Given(0, "i0", "i1", True), Given(1, "i1", "i2", True))
+
+
+def test_asking_about_a_hub_never_walks_its_neighbours() -> None:
+    graph = ConstraintGraph()
+    for i in range(1000):
+        graph.add(Pair("hub", i, False))
+    hub = graph._find(graph._numbers["hub"])
+    graph._edges[hub] = CountingDict(graph._edges[hub])
+    CountingDict.walks = 0
+    found = graph.first_contradiction([Pair("hub", "new", True), Pair("new", 7, True)])
+    assert CountingDict.walks == 0
+    assert found is not None
+    assert found.number == 1001
+
+
+def test_only_records_can_be_asked_about() -> None:
+    with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
+        ConstraintGraph().first_contradiction([Pair(0, 1, True), (0, 1, True)])  # type: ignore[list-item]
+
+
+@given(CONSTRAINTS, POLICIES)
+@settings(max_examples=200, deadline=None)
+def test_what_is_known_of_an_item_is_all_that_follows(constraints: list[Any], policy: str) -> None:
+    for step in play(constraints, policy):
+        holds = close(step.after)
+        for item in range(N):
+            alike, unlike = step.graph.known(item)
+            assert once(alike) == set(np.flatnonzero(holds.alike[item]).tolist()) - {item}
+            assert once(unlike) == set(np.flatnonzero(holds.unlike[item]).tolist())
+
+
 # -- each is as likely as any other --------------------------------------------------------------------------
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,18 +29,11 @@ class Order:
 def run(errors: Console, order: Order) -> None:
     """Serve until a signal comes."""
     try:
-        from pydantic import ValidationError
-
         from oahu.service.api.logs import log_to
         from oahu.service.serve import serve
-        from oahu.service.settings import Settings
     except ImportError as error:
         raise ImportError(f"{error}. The service needs more: pip install 'oahu[service]'") from error
-    try:
-        settings = Settings(**{name: value for name, value in order.given.items() if value is not None})
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise InvalidInputError(f"The setting OAHU_{str(wrong['loc'][0]).upper()}: {wrong['msg']}.") from error
+    settings = _settings(order.given)
 
     def started(address: str, app: Any) -> None:
         if order.demo:
@@ -49,9 +42,26 @@ def run(errors: Console, order: Order) -> None:
         errors.print(Text.assemble("oahu listens at ", (where, "bold"), f", its data is in {settings.data}"))
         errors.print("Stop it with Ctrl+C.")
 
-    if not sys.stderr.isatty():
-        log_to()
-    serve(settings, started)
+    log_to()
+    try:
+        serve(settings, started)
+    except sqlite3.Error as error:
+        raise InvalidInputError(f"The store in {settings.data} cannot be used: {error}.") from error
+
+
+def _settings(given: dict[str, Any]) -> Any:
+    """What was given on the command line, before what the environment says."""
+    from pydantic import ValidationError
+
+    from oahu.service.settings import Settings
+
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = str(wrong["loc"][0])
+        name = f"--{where}" if given.get(where) is not None else f"OAHU_{where.upper()}"
+        raise InvalidInputError(f"{name} cannot be {wrong['input']!r}: {wrong['msg']}.") from error
 
 
 def _fill(errors: Console, service: Any) -> None:
@@ -121,17 +131,35 @@ def back_up(errors: Console, data: Path, out: Path) -> None:
         raise InvalidInputError(f"There is no store in {data}: {DATABASE} is missing.")
     if out.exists():
         raise InvalidInputError(f"{out} is there already: take another name.")
+    if not out.absolute().parent.is_dir():
+        raise InvalidInputError(f"There is no folder {out.absolute().parent} for it.")
     beside = out.with_name(f".{out.name}.tmp")
-    beside.unlink(missing_ok=True)
-    read = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
-    write = sqlite3.connect(beside)
+    try:
+        _copy(source, beside)
+        beside.replace(out)
+    except sqlite3.Error as error:
+        raise InvalidInputError(f"{source} cannot be copied to {out}: {error}.") from error
+    finally:
+        beside.unlink(missing_ok=True)
+    errors.print(
+        Text(
+            f"{out} holds everything but the keys. To go back to it, put it into an empty folder as {DATABASE} and "
+            "serve that."
+        ),
+        soft_wrap=True,
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A copy of a database, in one file and on disk when this returns."""
+    target.unlink(missing_ok=True)
+    read = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    write = sqlite3.connect(target)
     try:
         read.backup(write)
         write.execute("PRAGMA journal_mode = DELETE")
     finally:
         write.close()
         read.close()
-    beside.replace(out)
-    errors.print(
-        Text(f"{out} holds everything. To go back to it, put it into an empty folder as {DATABASE} and serve that.")
-    )
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

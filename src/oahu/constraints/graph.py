@@ -7,18 +7,18 @@ products of components, and never listed unless they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, combinations, pairwise, permutations
+from itertools import chain, combinations, islice, pairwise, permutations
 from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 
 from oahu.constraints.contradictions import Contradiction, Given
-from oahu.constraints.implied import Implied, PairBlock, Span, TripletBlock, check_fresh
+from oahu.constraints.implied import Implied, PairBlock, Span, TripletBlock, check_fresh, check_number
 from oahu.constraints.records import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.randomness import RandomState
+from oahu.randomness import RandomState, as_generator
 
 __all__ = ["Addition", "ConstraintGraph", "Policy"]
 
@@ -210,6 +210,18 @@ class ConstraintGraph:
             addition._changes = self._apply(merges, parts)
         return addition
 
+    def copy(self) -> ConstraintGraph:
+        """A graph of its own that holds the same, in the same order; in a fraction of the time that adding took."""
+        other = ConstraintGraph(self.policy)
+        other._version, other._n_said = self._version, self._n_said
+        other._numbers, other._items = self._numbers.copy(), self._items.copy()
+        other._said = [said.copy() for said in self._said]
+        other._parent, other._proof = self._parent.copy(), self._proof.copy()
+        other._members = {root: items.copy() for root, items in self._members.items()}
+        other._edges = {root: edges.copy() for root, edges in self._edges.items()}
+        other._triplets_said = self._triplets_said.copy()
+        return other
+
     def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
         """Why one of several constraints cannot be true if those before it are; None if all go together.
 
@@ -268,6 +280,10 @@ class ConstraintGraph:
             return tuple(self._path(i, j))
         edge = self._edges.get(self._find(i), {}).get(self._find(j))
         return None if edge is None else tuple(self._path(i, j, edge))
+
+    def alike_to(self, item: Hashable) -> list[Any]:
+        """The other items that are known to be like one."""
+        return [self._items[other] for other in self._alike(item) if self._items[other] != item]
 
     def known(self, item: Hashable) -> tuple[list[Any], list[Any]]:
         """The other items that are known to be like one, and those known to be unlike it."""
@@ -343,6 +359,68 @@ class ConstraintGraph:
         if kind == "pairs":
             return self.pairs.sample(limit, random_state)
         return self.triplets.sample(limit, random_state)
+
+    @overload
+    def variants(self, constraint: Pair, limit: int, random_state: RandomState = None) -> list[Pair]: ...
+    @overload
+    def variants(self, constraint: Triplet, limit: int, random_state: RandomState = None) -> list[Triplet]: ...
+    def variants(
+        self, constraint: Pair | Triplet, limit: int, random_state: RandomState = None
+    ) -> list[Pair] | list[Triplet]:
+        """At most ``limit`` other constraints that say the same of items alike to its own, each once.
+
+        Of what does not hold there are none. Each is drawn in constant time, however much follows; where little
+        does, there may be fewer than there could be.
+        """
+        check_number("limit", limit)
+        if not self.holds(constraint):
+            return []
+        if isinstance(constraint, Triplet):
+            spans = [self._alike(item) for item in constraint]
+            return [Triplet(*items) for items in self._drawn(spans, constraint, limit, random_state)]
+        spans = [self._alike(item) for item in constraint[:2]]
+        drawn = self._drawn(spans, constraint[:2], limit, random_state)
+        return [Pair(first, second, constraint.same) for first, second in drawn]
+
+    def completions(self, pair: Pair, limit: int, random_state: RandomState = None) -> list[Triplet]:
+        """At most ``limit`` triplets that follow from a pair that holds and what else is known, each once.
+
+        An alike pair is completed by an item unlike them, an unlike pair by an item alike to one of them.
+        """
+        check_number("limit", limit)
+        if not self.holds(pair):
+            return []
+        rng = as_generator(random_state)
+        one, two = self._alike(pair.first), self._alike(pair.second)
+        if not pair.same:
+            spans = [one, one, two] if len(one) > 1 else [two, two, one]
+        else:
+            edges = self._edges.get(self._find(one[0]), {}) if one else {}
+            far = next(islice(edges, int(rng.integers(len(edges))), None)) if edges else None
+            spans = [one, one, [] if far is None else self._members[far]]
+        return [Triplet(*items) for items in self._drawn(spans, (), limit, rng)]
+
+    def _alike(self, item: Hashable) -> list[int]:
+        """The items of a component; none if nothing is known of it."""
+        number = self._number(item)
+        return [] if number is None else self._members[self._find(number)]
+
+    def _drawn(
+        self, spans: Sequence[list[int]], but: tuple[Any, ...], limit: int, random_state: RandomState
+    ) -> Iterable[tuple[Any, ...]]:
+        """Items of each span, the first two different, each choice once, and ``but`` one."""
+        if not limit or not all(spans):
+            return ()
+        places = as_generator(random_state).random((2 * limit, len(spans))) * [len(span) for span in spans]
+        found: dict[tuple[Any, ...], None] = {}
+        for row in places.astype(np.intp).tolist():
+            items = tuple(self._items[span[at]] for span, at in zip(spans, row, strict=True))
+            same = set(items) == set(but) if len(items) == 2 else items == but
+            if items[0] != items[1] and not same:
+                found.setdefault(items)
+            if len(found) == limit:
+                break
+        return found
 
     # Items, and what was said of them.
 

@@ -111,10 +111,19 @@ class Catalogue:
         place = int(self.places[number]) if number < len(self.places) else -1
         return None if place < 0 else place
 
-    def has(self, number: int, label: str | None = None) -> bool:
-        """Whether an item is there, and has the label if one is given."""
-        place = self.place(number)
-        return place is not None and (label is None or self.labels[place] == label)
+    def there(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
+        """Which of some items are there, and have the label if one is given."""
+        asked = np.array(numbers, np.int64)
+        asked = asked[asked < len(self.places)]
+        places = self.places[asked]
+        asked, places = asked[places >= 0], places[places >= 0]
+        return asked if label is None else asked[self.labels[places] == label]
+
+    def only(self, numbers: NDArray[np.int64]) -> Gallery:
+        """Only some of the items, which are there."""
+        out = np.ones(len(self.numbers), bool)
+        out[self.places[numbers]] = False
+        return self.gallery.remove(np.flatnonzero(out))
 
     def present(self) -> tuple[list[int], list[str | None]]:
         """The numbers and labels of the items that are there, in the order in which they were added."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from oahu.service.records import (
     Replaced,
     Undo,
 )
-from oahu.service.searching import Classified, Compared, Found, Known, Searcher
+from oahu.service.searching import Classified, Compared, Found, Searcher
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.base import Kept
@@ -47,6 +47,21 @@ from oahu.service.vectors import Vectors
 __all__ = ["Collection", "Counts"]
 
 _LARGEST = 1e9  # length of an item
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of an item."""
+
+    intake: Intake
+    store: Store
+    number: int
+
+    def alike(self) -> list[int]:
+        return self.intake.alike_to(self.store, self.number)
+
+    def unlike(self, others: list[int]) -> set[int]:
+        return self.intake.unlike(self.store, self.number, others)
 
 
 class Counts:
@@ -84,13 +99,20 @@ class Collection:
         self.ready = False
 
     def open(self) -> None:
-        """Learn what is in the log, and embed the catalogue."""
-        self._loop.start()
-        self._loop.wake(self._loaded_until)
-        self._loop.wait_for(self._loaded_until, np.inf)
+        """Learn what is in the log, and embed the catalogue: both at once if nothing is left to learn."""
+        with ThreadPoolExecutor(1) as other:
+            learned = self._loop.published.version == self._loaded_until
+            loading = other.submit(self._load) if learned else None
+            self._loop.prime(*self._intake.load(self._store))
+            self._loop.start()
+            self._loop.wake(self._loaded_until)
+            self._loop.wait_for(self._loaded_until, np.inf)
+            (loading or other.submit(self._load)).result()
+        self.ready = True
+
+    def _load(self) -> None:
         found = list(self._store.keys(self.id))
         self._searcher.load([number for _, number, _ in found], [label for _, _, label in found])
-        self.ready = True
 
     def close(self) -> None:
         self.events.close()
@@ -307,17 +329,16 @@ class Collection:
 
     def search(
         self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True
-    ) -> tuple[Found, Known]:
-        """The k items most like one that is there, without itself, or like features; and what is known of it.
+    ) -> Found:
+        """The k items most like one that is there, without itself, or like features.
 
         If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
         """
         vector, number = self._query(query)
         published = self.fresh()
-        known: Known = ((), ()) if number is None else self._intake.known(self._store, number)
-        trusted: Known = known if trust else ((), ())
+        known = None if number is None else _Known(self._intake, self._store, number)
         with _overflowing():
-            return self._searcher.search(vector, k, published, label, number, trusted), known
+            return self._searcher.search(vector, k, published, label, number, known, trust)
 
     def classify(self, query: str | NDArray[Any], k: int) -> Classified:
         """The labels that the nearest labelled items vote for."""
@@ -364,6 +385,11 @@ class Collection:
     def page(self, after: int, limit: int, label: str | None = None) -> list[Item]:
         """Some of the items, in the order in which they were added."""
         return self._store.items(self.id, after, limit, label)
+
+    def present(self) -> tuple[list[int], list[str | None]]:
+        """The numbers and labels of all items, in the order in which they were added."""
+        self._searcher.settle()
+        return self._searcher.catalogue.present()
 
     def thumbnail(self, key: str) -> bytes | None:
         return self._store.thumbnail(self.id, key)

@@ -18,13 +18,14 @@ class Events:
         self._listeners: dict[
             int, tuple[asyncio.AbstractEventLoop, asyncio.Queue[tuple[str, dict[str, Any]] | None]]
         ] = {}
-        self._next = 0
+        self._next, self._closed = 0, False
 
     def tell(self, kind: str, **what: Any) -> None:
         self._send((kind, what))
 
     def close(self) -> None:
-        """Let all listeners go."""
+        """Let all listeners go, and whoever comes later."""
+        self._closed = True
         self._send(None)
 
     async def listen(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
@@ -33,6 +34,8 @@ class Events:
         self._next += 1
         me = self._next
         self._listeners[me] = (asyncio.get_running_loop(), queue)
+        if self._closed:
+            _put(queue, None)
         try:
             while (event := await queue.get()) is not None:
                 yield event

@@ -14,6 +14,7 @@ from oahu.constraints.contradictions import Contradiction
 from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError
 from oahu.service.records import (
     Calibration,
+    Change,
     Click,
     Config,
     Entry,
@@ -39,11 +40,13 @@ def new_graph(config: Config) -> ConstraintGraph:
 
 
 def counting(entries: Iterable[Entry], undone: Iterable[tuple[int, int]]) -> list[tuple[int, Piece]]:
-    """The pieces of feedback that count: those that were not undone."""
-    out = {seq for first, last in undone for seq in range(first, last + 1)}
-    return [
-        (seq, change) for seq, _, change in entries if seq not in out and not isinstance(change, Undo | Replaced)
-    ]
+    """The pieces of feedback that count, of entries in order: those that were not undone."""
+    said = [(seq, change) for seq, _, change in entries if not isinstance(change, Undo | Replaced)]
+    if not said:
+        return []
+    begin, end = said[0][0], said[-1][0]
+    out = {seq for first, last in undone for seq in range(max(first, begin), min(last, end) + 1)}
+    return [(seq, piece) for seq, piece in said if seq not in out]
 
 
 def graph_of(config: Config, pieces: Iterable[tuple[int, Piece]]) -> tuple[ConstraintGraph, array[int]]:
@@ -56,6 +59,17 @@ def graph_of(config: Config, pieces: Iterable[tuple[int, Piece]]) -> tuple[Const
     return graph, seqs
 
 
+def _named(changes: Iterable[Change]) -> set[int]:
+    """The items that entries of the log are about."""
+    return {
+        item
+        for change in changes
+        if not isinstance(change, Undo | Replaced)
+        for one in constraints_of(change)
+        for item in (one if isinstance(one, Triplet) else one[:2])
+    }
+
+
 @dataclass
 class _Head:
     """A collection as of the last transaction."""
@@ -65,6 +79,7 @@ class _Head:
     graph: ConstraintGraph
     seqs: array[int]
     last_seq: int
+    named: set[int]  # items that the log names, also where it was undone
     calibrated: set[int]  # items whose features thresholds are chosen by
 
 
@@ -77,7 +92,18 @@ class Intake:
     def __init__(self, collection: int, config: Config, max_items: int, name: Callable[[int], str]) -> None:
         self._collection, self._config, self._max_items, self._name_of = collection, config, max_items, name
         self._head: _Head | None = None
+        self._n_open = 0  # commands that changed something and are not on disk yet
+        self._deleted = False
         self._changing = RLock()  # the graph: who asks what is known is in another thread
+
+    def delete(self, transaction: Transaction) -> None:
+        """Delete the collection and all that is in it; whatever waits behind this is refused."""
+        transaction.after_rollback(self._undelete)
+        transaction.delete(self._collection)
+        self._deleted = True
+
+    def _undelete(self) -> None:
+        self._deleted = False
 
     # -- items -------------------------------------------------------------------------------------------
 
@@ -87,15 +113,14 @@ class Intake:
         n_new = len({item.key for item in items} - head.keys.keys())
         if len(head.keys) + n_new > self._max_items:
             raise InvalidError(f"A collection has at most {self._max_items} items; this would make it more.")
-        transaction.after_rollback(self._reset)
-        change = ItemsChange()
-        numbers = iter(transaction.new_numbers(self._collection, len(items)))
-        for item in items:
+        self._change(transaction)
+        change, news = ItemsChange(), self._news(transaction, head, items)
+        numbers = iter(transaction.new_numbers(self._collection, sum(news)))
+        for item, new in zip(items, news, strict=True):
             before = head.keys.get(item.key)
-            same = before is not None and transaction.vector(self._collection, before) == item.vector
-            number = before if same and before is not None else next(numbers)
-            transaction.put(self._collection, item, number, new=not same)
-            if not same:
+            number = next(numbers) if new or before is None else before
+            transaction.put(self._collection, item, number, new)
+            if new:
                 change.added.append((number, item.key, item.label, item.vector))
                 if before is not None:
                     change.removed.append(before)
@@ -105,19 +130,31 @@ class Intake:
         self._forget(transaction, head, change.removed)
         return change
 
+    def _news(self, transaction: Transaction, head: _Head, items: Sequence[NewItem]) -> list[bool]:
+        """Whether the features of each are others than its key had before."""
+        known: dict[str, bytes] = {}
+        news = []
+        for item in items:
+            if item.key not in known and item.key in head.keys:
+                known[item.key] = transaction.vector(self._collection, head.keys[item.key])
+            news.append(known.get(item.key) != item.vector)
+            known[item.key] = item.vector
+        return news
+
     def delete_items(self, transaction: Transaction, keys: Sequence[str]) -> ItemsChange:
         """Delete items, all of them or none. Feedback about them stays learned, and so do the features it needs."""
         head = self._ready(transaction)
-        numbers = [self._number(head, key, "keys", at) for at, key in enumerate(keys)]
-        transaction.after_rollback(self._reset)
-        transaction.remove(self._collection, keys)
-        for key in keys:
+        gone = list(dict.fromkeys(keys))
+        numbers = [self._number(head, key, "keys", at) for at, key in enumerate(gone)]
+        self._change(transaction)
+        transaction.remove(self._collection, gone)
+        for key in gone:
             del head.keys[key]
         self._forget(transaction, head, numbers)
         return ItemsChange(removed=numbers)
 
     def _forget(self, transaction: Transaction, head: _Head, numbers: list[int]) -> None:
-        gone = [number for number in numbers if number not in head.graph and number not in head.calibrated]
+        gone = set(numbers) - head.named - head.calibrated
         transaction.forget(self._collection, gone)
         for number in numbers:
             del head.labels[number]
@@ -137,12 +174,13 @@ class Intake:
         numbered = [self._numbered(head, piece, at) for at, piece in enumerate(pieces)]
         constraints = [(at, one) for at, piece in enumerate(numbered) for one in constraints_of(piece)]
         self._check(head, constraints)
-        transaction.after_rollback(self._reset)
+        self._change(transaction)
         first = head.last_seq + 1
         with self._changing:
             for at, constraint in constraints:
                 head.graph.add(constraint)
                 head.seqs.append(first + at)
+        head.named.update(_named(numbered))
         head.last_seq += len(numbered)
         transaction.append(self._collection, first, numbered)
         receipt = Receipt(first, head.last_seq)
@@ -159,7 +197,10 @@ class Intake:
         return Receipt(before.first_seq, before.last_seq, replayed=True)
 
     def _check(self, head: _Head, constraints: list[tuple[int, Pair | Triplet]]) -> None:
-        if self._config.contradictions == "newest" or not constraints:
+        if self._config.contradictions == "newest":
+            for at, one in constraints:  # whatever was said before, some cannot be true
+                if found := ConstraintGraph().first_contradiction([one]):
+                    raise self._contradicted(head, found, at, 0, [(at, one)])
             return
         begin = len(head.seqs)
         with self._changing:
@@ -188,10 +229,10 @@ class Intake:
             said = "this feedback" if own else f"feedback {head.seqs[number]}"
             words.append(f"{said} says {name(first)!r} and {name(second)!r} are {'alike' if same else 'unlike'}")
         first, second, same = found.pair
+        proof = "; ".join([*words[:_SHOWN], "..."][: len(words)]) or "an item is like itself"
         return ContradictedError(
             f"Piece {at} says that {name(first)!r} and {name(second)!r} are {'alike' if same else 'unlike'}, but "
-            f"{'; '.join(words[:_SHOWN])}{'; ...' if len(words) > _SHOWN else ''}. Nothing of this request was "
-            "accepted: undo one of these, or leave it out.",
+            f"{proof}. Nothing of this request was accepted: undo one of these, or leave it out.",
             chain,
             piece=at,
             pair={"first": name(first), "second": name(second), "same": same},
@@ -210,16 +251,19 @@ class Intake:
             if isinstance(entry.change, Undo | Replaced):
                 raise InvalidError(f"Entry {first} of the log is no feedback: only feedback can be undone.")
             raise ConflictError(f"Feedback {first} was undone already.")
-        transaction.after_rollback(self._reset)
+        self._change(transaction)
         change = Undo(first, last)
-        transaction.append(self._collection, head.last_seq + 1, [change])
-        self._reset()  # what follows from the others is worked out anew
+        head.last_seq += 1
+        transaction.append(self._collection, head.last_seq, [change])
+        graph, seqs = self._following(transaction, transaction.log(self._collection))
+        with self._changing:
+            head.graph, head.seqs = graph, seqs
         return change
 
     def replace(self, transaction: Transaction, data: bytes) -> Replaced:
         """Let a model from a file take over."""
         head = self._ready(transaction)
-        transaction.after_rollback(self._reset)
+        self._change(transaction)
         change = Replaced(hashlib.sha256(data).hexdigest())
         head.last_seq += 1
         transaction.append(self._collection, head.last_seq, [change])
@@ -235,39 +279,76 @@ class Intake:
             (self._number(head, first, f"pairs/{at}", 0), self._number(head, second, f"pairs/{at}", 1), same)
             for at, (first, second, same) in enumerate(pairs)
         )
-        transaction.after_rollback(self._reset)
+        self._change(transaction)
         head.calibrated = {number for pair in numbered for number in pair[:2]}
         calibration = Calibration(numbered, target, head.last_seq)
         transaction.calibrate(self._collection, calibration)
         return calibration
 
-    def known(self, reading: Reading, number: int) -> tuple[list[int], list[int]]:
-        """The items that are known to be like one, and those known to be unlike it."""
+    def load(self, reading: Reading) -> tuple[ConstraintGraph, int]:
+        """Get ready; a copy of what follows from feedback, and the sequence number up to which that is."""
         with self._changing:
-            return self._ready(reading).graph.known(number)
+            head = self._ready(reading)
+            return head.graph.copy(), head.last_seq
+
+    def alike_to(self, reading: Reading, number: int) -> list[int]:
+        """The items that are known to be like one."""
+        with self._changing:
+            return self._peek(reading).graph.alike_to(number)
+
+    def unlike(self, reading: Reading, number: int, others: Iterable[int]) -> set[int]:
+        """Which of some items are known to be unlike another."""
+        with self._changing:
+            graph = self._peek(reading).graph
+            return {other for other in others if graph.unlike(number, other)}
+
+    def _peek(self, reading: Reading) -> _Head:
+        """The state to look at, from any thread."""
+        head = self._head or self._loaded(reading)
+        if not self._n_open:  # else there may be more than this reading sees: it is not to decide by
+            self._head = head
+        return head
 
     # -- inside ------------------------------------------------------------------------------------------
 
     def _ready(self, reading: Reading) -> _Head:
-        """The state to decide by. Who is about to change it says before what to do if that comes to nothing."""
+        """The state to decide by."""
+        if self._deleted:
+            raise NotThereError(f"There is no collection {self._config.name!r}.", collection=self._config.name)
         with self._changing:
             if self._head is None:
                 self._head = self._loaded(reading)
             return self._head
 
+    def _change(self, transaction: Transaction) -> None:
+        """To be called before the state is changed: if that comes to nothing, it is read again."""
+        self._n_open += 1
+        transaction.after_commit(self._stored)
+        transaction.after_rollback(self._reset)
+
+    def _stored(self) -> None:
+        with self._changing:
+            self._n_open -= 1
+
     def _reset(self) -> None:
         with self._changing:
+            self._n_open -= 1
             self._head = None
 
-    def _loaded(self, transaction: Reading) -> _Head:
+    def _loaded(self, reading: Reading) -> _Head:
         keys, labels = {}, {}
-        for key, number, label in transaction.keys(self._collection):
+        for key, number, label in reading.keys(self._collection):
             keys[key], labels[number] = number, label
-        entries = transaction.log(self._collection)
-        graph, seqs = graph_of(self._config, counting(entries, transaction.undone(self._collection)))
-        calibration = transaction.calibration(self._collection)
+        calibration = reading.calibration(self._collection)
         calibrated = {number for pair in calibration.pairs for number in pair[:2]} if calibration else set()
-        return _Head(keys, labels, graph, seqs, entries[-1].seq if entries else 0, calibrated)
+        entries = reading.log(self._collection)
+        graph, seqs = self._following(reading, entries)
+        named = _named(entry.change for entry in entries)
+        return _Head(keys, labels, graph, seqs, entries[-1].seq if entries else 0, named, calibrated)
+
+    def _following(self, reading: Reading, entries: Sequence[Entry]) -> tuple[ConstraintGraph, array[int]]:
+        """What follows from the feedback that counts, and the sequence number that each constraint came with."""
+        return graph_of(self._config, counting(entries, reading.undone(self._collection)))
 
     def _numbered(self, head: _Head, piece: Piece, at: int) -> Piece:
         """A piece of feedback with numbers for its keys."""

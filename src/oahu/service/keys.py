@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import time
@@ -22,6 +23,9 @@ Role = Literal["read", "feedback", "admin"]
 ROLES = get_args(Role)
 _FILE = "keys.json"
 _LOOK = 1.0  # seconds after which a change of the file counts
+_LONGEST = 100  # characters of a name
+
+log = logging.getLogger("oahu.service")
 
 
 def allows(role: Role, needed: Role) -> bool:
@@ -48,12 +52,20 @@ class KeyFile:
     """The keys of a service, in a file that can be changed while it runs: that is how keys are rotated.
 
     A key is ``oahu_<id>_<secret>``. The secret has 256 random bits, so a plain hash of it tells nothing.
+
+    Parameters
+    ----------
+    folder : path
+        Of the service.
+    always : bool
+        Whether a key is needed also if there are none: then nobody is let in.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, always: bool = False) -> None:
         self._path = folder / _FILE
         self._keys: dict[str, Key] = {}
-        self._looked, self._stamp = -_LOOK, (0, 0)
+        self._locked = always
+        self._looked, self._stamp = -_LOOK, (0, 0, 0)
 
     def all(self) -> list[Key]:
         self._read(now=True)
@@ -61,9 +73,12 @@ class KeyFile:
 
     @property
     def needed(self) -> bool:
-        """Whether there are any keys. If there are none, everyone on this machine may do everything."""
+        """Whether a key is needed. If there are none, everyone on this machine may do everything.
+
+        Once there was one, one is needed until the service starts again: removing the last key opens no door.
+        """
         self._read()
-        return bool(self._keys)
+        return self._locked
 
     def check(self, token: str) -> Key | None:
         """The key that a token is, if it is one; takes as long if it is not."""
@@ -83,6 +98,8 @@ class KeyFile:
         """Make a key; what is returned is shown once and kept nowhere."""
         if role not in ROLES:
             raise InvalidInputError(f"A role must be one of {', '.join(ROLES)}. Got {role!r}.")
+        if len(name) > _LONGEST or not name.isprintable():
+            raise InvalidInputError(f"A key's name has up to {_LONGEST} printable characters. Got {name!r}.")
         self._read(now=True)
         id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         self._write({**self._keys, id_: Key(id_, name, role, _hash(secret), time.time())})
@@ -98,19 +115,30 @@ class KeyFile:
         return removed
 
     def _read(self, now: bool = False) -> None:
+        """Look at the file, if it is time. A service that runs keeps its keys if it cannot read new ones."""
         clock = time.monotonic()
         if not now and clock - self._looked < _LOOK:
             return
+        first = self._looked < 0
+        try:
+            self._load()
+        except (OSError, InvalidInputError) as error:
+            if now or first:
+                raise
+            log.error("the keys stay as they were: %s", error)
+            self._locked = True
         self._looked = clock
+
+    def _load(self) -> None:
         try:
             told = self._path.stat()
         except FileNotFoundError:
-            self._keys, self._stamp = {}, (0, 0)
+            self._keys, self._stamp = {}, (0, 0, 0)
             return
-        if (told.st_mtime_ns, told.st_size) != self._stamp:
-            found = json.loads(self._path.read_text())
-            self._keys = {one["id"]: Key(**one) for one in found}
-            self._stamp = told.st_mtime_ns, told.st_size
+        stamp = told.st_mtime_ns, told.st_size, told.st_ino
+        if stamp != self._stamp:
+            self._keys, self._stamp = _parsed(self._path), stamp
+            self._locked = self._locked or bool(self._keys)
 
     def _write(self, keys: dict[str, Key]) -> None:
         """Replace the file, whole; only its owner may read it."""
@@ -122,8 +150,22 @@ class KeyFile:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
-        self._stamp = (0, 0)
+        self._stamp = (0, 0, 0)
+
+
+def _parsed(path: Path) -> dict[str, Key]:
+    """The keys of a file; what is not one could open a door, so it is refused whole."""
+    try:
+        keys = [Key(**one) for one in json.loads(path.read_text())]
+        sound = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
+        if not sound:
+            raise ValueError("a key has no known role or no hash")
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"{path} is not a file of keys ({error}). Make keys with `oahu keys add` in place of it."
+        ) from error
+    return {key.id: key for key in keys}
 
 
 def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Condition, Event, Lock, Thread
+from threading import TIMEOUT_MAX, Condition, Event, Lock, Thread
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
 from oahu.metrics import files
 from oahu.service.errors import InvalidError, LearnerStoppedError, ServiceError
-from oahu.service.intake import counting, graph_of, new_graph
+from oahu.service.intake import counting, graph_of
 from oahu.service.records import Config, Entry, Moment, Piece, Published, Replaced, Undo, constraints_of
 from oahu.service.store import Store
 from oahu.service.vectors import Vectors
@@ -87,22 +87,21 @@ Lesson = Pair | Triplet
 def lessons_of(graph: ConstraintGraph, piece: Piece, seq: int, closure: int, of_pairs: bool) -> list[Lesson]:
     """What a learner is taught by a piece of feedback: its constraints, and what follows from them.
 
-    Of what newly follows from a constraint and all that was said before, at most ``closure`` are taught. They are
-    drawn with the sequence number for a seed. A learner of triplets learns from a pair what triplets it
-    completes.
+    Behind each constraint, at most ``closure`` more are taught that follow from it because items are alike. A
+    learner of pairs is taught the two pairs of a triplet; a learner of triplets, the triplets that a pair
+    completes. They are drawn with the sequence number for a seed.
     """
-    rng = np.random.default_rng([seq, closure])
+    rng = np.random.default_rng(seq)
     lessons: list[Lesson] = []
     for constraint in constraints_of(piece):
-        addition = graph.add(constraint)
+        graph.add(constraint)
         if of_pairs:
-            lessons += constraint.pairs if isinstance(constraint, Triplet) else [constraint]
-            lessons += addition.pairs.sample(closure, rng) if closure else []
+            for pair in constraint.pairs if isinstance(constraint, Triplet) else (constraint,):
+                lessons += [pair, *graph.variants(pair, closure, rng)]
+        elif isinstance(constraint, Triplet):
+            lessons += [constraint, *graph.variants(constraint, closure, rng)]
         else:
-            given = isinstance(constraint, Triplet)
-            lessons += [constraint] if given else []
-            more = closure + (not given)
-            lessons += addition.triplets.sample(more, rng) if more else []
+            lessons += graph.completions(constraint, 1 + closure, rng)
     return lessons
 
 
@@ -111,13 +110,14 @@ class _Student:
 
     def __init__(self, config: Config, vectors: Vectors, learner: Learner[Any], seq: int) -> None:
         self.config, self.vectors, self.learner, self.seq = config, vectors, learner, seq
-        self.graph: ConstraintGraph = new_graph(config)
+        self.graph: ConstraintGraph | None = None  # what follows from the log so far; made when it is needed
         self.of_pairs = isinstance(learner, PairLearner)
         self.n_refused = 0
         self.loss: float | None = None
 
     def learn(self, pieces: Sequence[tuple[int, Piece]], metric: Any = None) -> None:
         """Learn pieces of feedback, in order; how wrong ``metric`` is about them goes into the loss."""
+        assert self.graph is not None
         lessons: list[Lesson] = []
         asked: list[Triplet] = []
         for seq, piece in pieces:
@@ -190,6 +190,11 @@ class LearnerLoop:
     def start(self) -> None:
         self._thread.start()
 
+    def prime(self, graph: ConstraintGraph, seq: int) -> None:
+        """What follows from the log up to ``seq``, to save working it out again. Before the loop starts."""
+        if self._student.seq == seq:
+            self._student.graph = graph
+
     def wake(self, head: int) -> None:
         """There is more to learn, up to ``head``."""
         with self._news:
@@ -200,7 +205,9 @@ class LearnerLoop:
         """The metric that has learned up to ``seq``, or the newest there is when time runs out."""
         if self.published.version < seq and timeout > 0:
             with self._news:
-                self._news.wait_for(lambda: self.published.version >= seq or self.error is not None, timeout)
+                self._news.wait_for(
+                    lambda: self.published.version >= seq or self.error is not None, min(timeout, TIMEOUT_MAX)
+                )
         return self.published
 
     @property
@@ -284,8 +291,15 @@ class LearnerLoop:
 
     def _learn(self, entries: Sequence[Entry], metric: Any = None) -> None:
         if entries:
+            self._know()
             self._student.learn(counting(entries, self._undone), metric)
             self._student.seq = entries[-1].seq
+
+    def _know(self) -> None:
+        """See to it that the learner knows what follows from the log so far."""
+        if self._student.graph is None:
+            entries = self._store.log(self._collection, 0, self._student.seq)
+            self._student.graph, _ = graph_of(self._config, counting(entries, self._undone))
 
     def _take_over(self, seq: int) -> None:
         """Let the model of a file take over; what follows from feedback stays."""
@@ -356,10 +370,7 @@ class LearnerLoop:
                 continue
             if notes != self._notes(seq):
                 continue  # of before something was undone, or of another log
-            student = _Student(self._config, self._vectors, learner, seq)
-            entries = [one for one in self._store.log(self._collection, 0, seq) if one.seq <= seq]
-            student.graph, _ = graph_of(self._config, counting(entries, self._undone))
-            return student
+            return _Student(self._config, self._vectors, learner, seq)
         return _Student(self._config, self._vectors, new_learner(self._config), 0)
 
     def _notes(self, seq: int) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,26 @@ from oahu.service.catalogue import Catalogue
 from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
 from oahu.tasks import Classifier, Comparator, Match, Retriever
-from oahu.tasks.gallery import Vote
+from oahu.tasks.gallery import Gallery, Vote
 
-__all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Searcher"]
+__all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Searcher"]
 
-#: The numbers of items that are known to be like another, and of those known to be unlike it.
-Known = tuple[Sequence[int], Sequence[int]]
+Said = Literal["alike", "unlike"]
+
+_NONE: Final = np.empty(0, np.int64)
+_PLACES: Final[dict[Said | None, int]] = {"alike": 0, None: 1, "unlike": 2}
+
+
+class Known(Protocol):
+    """What is known of a query that is an item."""
+
+    def alike(self) -> list[int]:
+        """The items that are known to be like it."""
+        ...
+
+    def unlike(self, others: list[int]) -> set[int]:
+        """Which of some items are known to be unlike it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found(Answer):
-    """What a search found, best first; keys are numbers."""
+    """What a search found, best first, and what was said of it; keys are numbers."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[tuple[Match, Said | None], ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ class Searcher:
         self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
         self.catalogue = Catalogue.of(published(), vote, vectors, [], [])
         self._changes: deque[ItemsChange] = deque()
-        self._changing = Lock()
+        self._changing, self._refreshing = Lock(), Lock()
         self._since: list[ItemsChange] | None = None  # what changed since the catalogue began to be embedded anew
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
@@ -119,21 +133,19 @@ class Searcher:
 
     def refresh(self) -> None:
         """Embed the catalogue anew, beside the old one, and let it take over whole."""
-        begin = time.monotonic()
-        self.settle()
-        with self._changing:
-            numbers, labels = self.catalogue.present()
-            self._since = []
-        try:
+        with self._refreshing:
+            begin = time.monotonic()
+            self.settle()
+            with self._changing:
+                numbers, labels = self.catalogue.present()
+                since = self._since = []
             fresh = Catalogue.of(self._published(), self._vote, self._vectors, numbers, labels)
             with self._changing:
-                for change in self._since:
+                for change in since:
                     fresh = fresh.changed(change, self._vectors)
-                self.catalogue = fresh
-        finally:
-            self._since = None
-        self.refreshed = time.monotonic()
-        self.refresh_seconds = self.refreshed - begin
+                self.catalogue, self._since = fresh, None
+            self.refreshed = time.monotonic()
+            self.refresh_seconds = self.refreshed - begin
 
     # -- answers -----------------------------------------------------------------------------------------
 
@@ -144,28 +156,56 @@ class Searcher:
         published: Published,
         label: str | None = None,
         without: int | None = None,
-        known: Known = ((), ()),
+        known: Known | None = None,
+        trust: bool = True,
     ) -> Found:
         """The k items most like a query, of a label if one is given.
 
-        Those known to be like it come first, and those known to be unlike it last, whatever the metric says.
+        If ``trust``, those known to be like it come first, and those known to be unlike it last, whatever the
+        metric says.
         """
         self.settle()
         catalogue = self.catalogue
+        n = max(2 * k, self._n_candidates)
         gallery = catalogue.gallery if label is None else catalogue.with_label(label)
-        alike = [number for number in known[0] if catalogue.has(number, label)]
-        unlike = set(known[1])
-        n_asked = max(2 * k, self._n_candidates)
-        found = catalogue.candidates(query[None], n_asked + min(len(unlike), k), gallery, without)
-        numbers = np.union1d(found, np.array(alike, np.int64))
+        found, unlike = self._candidates(catalogue, gallery, query, k, n, without, known if trust else None)
+        alike = catalogue.there(known.alike(), label) if known else _NONE
+        numbers = np.union1d(found, self._nearest(catalogue, query, alike, n)) if trust else found
         if not len(numbers):
             return Found(published, catalogue.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), self._vectors.take(numbers))
-        matches = ranking.search(query, len(numbers) if alike or unlike else min(k, len(numbers))).matches
-        if alike or unlike:
-            first = set(alike)
-            matches = tuple(sorted(matches, key=lambda one: (one.key in unlike) - (one.key in first)))[:k]
-        return Found(published, catalogue.published, matches)
+        matches = ranking.search(query, len(numbers) if known and trust else min(k, len(numbers))).matches
+        if known and not trust:
+            unlike = known.unlike([int(one.key) for one in matches])
+        said: dict[Any, Said] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
+        ranked = sorted(matches, key=lambda one: _PLACES[said.get(one.key)]) if trust else matches
+        return Found(published, catalogue.published, tuple((one, said.get(one.key)) for one in ranked[:k]))
+
+    def _nearest(
+        self, catalogue: Catalogue, query: NDArray[Any], numbers: NDArray[np.int64], n: int
+    ) -> NDArray[np.int64]:
+        """Some items, or if there are many the nearest of them."""
+        if len(numbers) <= n:
+            return numbers
+        return catalogue.candidates(query[None], n, catalogue.only(numbers), None)
+
+    def _candidates(
+        self,
+        catalogue: Catalogue,
+        gallery: Gallery,
+        query: NDArray[Any],
+        k: int,
+        n: int,
+        without: int | None,
+        known: Known | None,
+    ) -> tuple[NDArray[np.int64], set[int]]:
+        """Candidates, and which of them are known to be unlike the query: more if too few are not."""
+        while True:
+            found = catalogue.candidates(query[None], n, gallery, without)
+            unlike = known.unlike(found.tolist()) if known else set()
+            if len(found) - len(unlike) >= k or n >= len(catalogue.numbers):
+                return found, unlike
+            n *= 4
 
     def classify(self, query: NDArray[Any], k: int, published: Published, without: int | None) -> Classified:
         """The labels that the nearest labelled items vote for."""

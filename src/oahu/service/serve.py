@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from oahu.service.errors import ForbiddenError
@@ -22,7 +24,7 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
     from threadpoolctl import threadpool_limits
 
     from oahu.service.api.app import create_app
-    from oahu.service.api.guard import is_loopback
+    from oahu.service.api.hosts import is_loopback
     from oahu.service.keys import KeyFile
 
     if not is_loopback(settings.host) and not KeyFile(settings.data).needed:
@@ -32,19 +34,26 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
         )
     threadpool_limits(1, "blas")
     app = create_app(settings)
-    service = app.state.service
 
     class Server(uvicorn.Server):
+        failed: Exception | None = None
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            if self.started:
-                host, port = self.servers[0].sockets[0].getsockname()[:2]
-                started(f"http://{f'[{host}]' if ':' in host else host}:{port}", app)
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            try:
+                await asyncio.to_thread(started, f"http://{f'[{host}]' if ':' in host else host}:{port}", app)
+            except Exception as error:
+                self.failed, self.should_exit = error, True
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            for collection in service.collections:
+            for collection in app.state.service.collections:
                 collection.events.close()  # streams of events would never end
             await super().shutdown(sockets)
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Finish what is going on, and leave as if nothing was wrong; leave at once if told twice."""
+            self.force_exit, self.should_exit = self.should_exit, True
 
     config = uvicorn.Config(
         app,
@@ -58,4 +67,7 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
         proxy_headers=False,
         ws_max_size=2**20,
     )
-    Server(config).run()
+    server = Server(config)
+    server.run()
+    if server.failed is not None:
+        raise server.failed

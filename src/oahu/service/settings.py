@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 __all__ = ["Settings"]
 
@@ -19,7 +20,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="The address to listen at.")
     port: int = Field(8000, ge=0, le=65_535, description="The port to listen at; 0 takes a free one.")
     page: bool = Field(True, description="Whether there is a page, beside the HTTP interface.")
-    trusted_hosts: tuple[str, ...] = Field((), description="Other names under which the service is reached.")
+    trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Other names under which the service is reached, with commas between them."
+    )
     https: bool = Field(
         False, description="Whether a proxy before it speaks HTTPS: cookies are then for HTTPS only."
     )
@@ -53,3 +56,8 @@ class Settings(BaseSettings):
     keep_snapshots: int = Field(
         12, ge=2, description="Snapshots that are kept, closer together the newer they are."
     )
+
+    @field_validator("trusted_hosts", mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given

@@ -40,6 +40,8 @@ class Vectors:
     def take(self, numbers: Any) -> NDArray[Any]:
         """The features of items: (n,) numbers to (n, dimension), of any shape before the last axis."""
         places = self._row_of[np.asarray(numbers, np.int64)]
+        if (places < 0).any():
+            raise IndexError(f"There are no features of {numbers!r}.")
         return np.asarray(self._rows[places])
 
     def name(self, number: int) -> str:

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ForbiddenError, UnauthorizedError
-from oahu.service.keys import KeyFile, Role, allows
+from oahu.service.keys import Key, KeyFile, Role, allows
 from oahu.service.service import Service
 
-__all__ = ["COOKIE", "Access", "Admin", "Reader", "Sayer", "Sessions", "service_of"]
+__all__ = ["COOKIE", "Access", "Admin", "MayChange", "MayRead", "Reader", "Sayer", "Sessions", "service_of"]
 
 COOKIE: Final = "oahu_session"
 _LASTS: Final = 12 * 3600.0  # seconds
@@ -60,20 +61,32 @@ class Access:
     def __init__(self, keys: KeyFile, sessions: Sessions) -> None:
         self._keys, self._sessions = keys, sessions
 
+    @property
+    def is_open(self) -> bool:
+        """Whether everyone may do everything."""
+        return not self._keys.needed
+
+    def key(self, headers: Headers) -> Key | None:
+        """The key that a request shows, if it is one."""
+        token = _token(headers)
+        return self._keys.check(token) if token else None
+
     def check(self, request: Request, needed: Role) -> None:
+        """Raise an error if a request may not do what needs a role."""
         role = self._role(request)
         if role is None:
-            raise UnauthorizedError("Send a key as 'Authorization: Bearer oahu_...'. `oahu keys add` makes one.")
+            raise self.unauthorized()
         if not allows(role, needed):
             raise ForbiddenError(f"That needs a key of role {needed!r}; this one is {role!r}.")
 
+    def unauthorized(self) -> UnauthorizedError:
+        return UnauthorizedError("Send a key as 'Authorization: Bearer oahu_...'. `oahu keys add` makes one.")
+
     def _role(self, request: Request) -> Role | None:
-        if not self._keys.needed:
+        if self.is_open:
             return "admin"
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        token = token if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-        if token:
-            key = self._keys.check(token.strip())
+        if _token(request.headers):
+            key = self.key(request.headers)
             return key.role if key else None
         if request.method in ("GET", "HEAD"):
             role = self._sessions.role(request.cookies.get(COOKIE))
@@ -81,22 +94,39 @@ class Access:
         return None
 
 
+def _token(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return (token if scheme.lower() == "bearer" else headers.get("x-api-key", "")).strip()
+
+
 def service_of(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _needing(role: Role) -> Callable[[Request], Awaitable[Collection | None]]:
-    async def check(request: Request) -> Collection | None:
+def _may(role: Role) -> Callable[[Request], Awaitable[None]]:
+    async def check(request: Request) -> None:
         access: Access = request.app.state.access
         access.check(request, role)
-        name = request.path_params.get("name")
-        return None if name is None else service_of(request).collection(name)
 
     return check
 
 
+def _of(role: Role) -> Callable[[Request], Awaitable[Collection]]:
+    may = _may(role)
+
+    async def check(request: Request) -> Collection:
+        await may(request)
+        return service_of(request).collection(request.path_params["name"])
+
+    return check
+
+
+#: Nothing but a check: for who may look, or change everything.
+MayRead = Annotated[None, Depends(_may("read"))]
+MayChange = Annotated[None, Depends(_may("admin"))]
+
 #: The collection that a path names, for who may read, say what is alike, or change everything.
-Reader = Annotated[Collection, Depends(_needing("read"))]
-Sayer = Annotated[Collection, Depends(_needing("feedback"))]
-Admin = Annotated[Collection, Depends(_needing("admin"))]
+Reader = Annotated[Collection, Depends(_of("read"))]
+Sayer = Annotated[Collection, Depends(_of("feedback"))]
+Admin = Annotated[Collection, Depends(_of("admin"))]

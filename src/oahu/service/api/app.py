@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from anyio import to_thread
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 
-from oahu.service.api.access import Access, Reader, Sessions
+from oahu.service.api.access import Access, MayRead, Sessions
 from oahu.service.api.gauges import Gauges
 from oahu.service.api.guard import Guard
+from oahu.service.api.hosts import is_loopback
 from oahu.service.api.problems import RESPONSES, Problem, handle_problems
-from oahu.service.api.routes import router
+from oahu.service.api.routes import ROUTERS
+from oahu.service.errors import ServiceError
 from oahu.service.keys import KeyFile
 from oahu.service.service import Service
 from oahu.service.settings import Settings
@@ -27,8 +30,10 @@ _SUMMARY = "Search that learns from every click."
 
 def create_app(settings: Settings) -> FastAPI:
     """The service as an ASGI application. It takes the folder at once, and opens it when it starts."""
-    service, keys = Service(settings), KeyFile(settings.data)
-    sessions = Sessions(keys)
+    keys = KeyFile(settings.data, always=not is_loopback(settings.host))
+    keys.all()  # a file that cannot be read is told now
+    service, sessions = Service(settings), Sessions(keys)
+    access = Access(keys, sessions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -48,35 +53,33 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     gauges = Gauges(service)
-    app.state.service, app.state.access, app.state.sessions = service, Access(keys, sessions), sessions
+    app.state.service, app.state.access, app.state.sessions = service, access, sessions
     app.state.asking = app.state.streams = 0
     handle_problems(app)
-    app.include_router(router)
+    for router in ROUTERS:
+        app.include_router(router)
     _add_health(app, service, gauges)
     _add_problem_schema(app)
     if settings.page:
         from oahu.service.page import mount
 
         mount(app, service, keys, sessions)
-    app.add_middleware(Guard, settings=settings, keys=keys, gauges=gauges)
+    app.add_middleware(Guard, settings=settings, access=access, gauges=gauges)
     return app
 
 
 def _add_health(app: FastAPI, service: Service, gauges: Gauges) -> None:
-    @app.get("/healthz", tags=["health"])
-    async def healthy() -> dict[str, str]:
+    @app.get("/healthz", tags=["health"], responses=RESPONSES)
+    async def healthy() -> Health:
         """Whether the process is alive."""
-        return {"status": "ok"}
+        return Health(status="ok")
 
-    @app.get("/readyz", tags=["health"], responses={503: {"description": "Not ready", **_READY}})
-    async def ready(response: Response) -> dict[str, Any]:
+    @app.get("/readyz", tags=["health"], responses=RESPONSES)
+    async def ready() -> Readiness:
         """Whether all collections are open and all learners well."""
         if not service.is_ready:
-            response.status_code = 503
-        return {
-            "ready": service.is_ready,
-            "collections": {one.config.name: one.is_healthy for one in service.collections},
-        }
+            raise NotReadyError("Not all collections are open with their learners well.", retry_after=1)
+        return Readiness(ready=True)
 
     @app.get(
         "/metrics",
@@ -84,12 +87,27 @@ def _add_health(app: FastAPI, service: Service, gauges: Gauges) -> None:
         response_class=Response,
         responses=RESPONSES | {200: {"content": {"text/plain": {}}, "description": "For Prometheus."}},
     )
-    def metrics(request: Request, access: Reader) -> Response:
+    def metrics(access: MayRead) -> Response:
         """Gauges in the format that Prometheus reads."""
         return Response(gauges.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-_READY: dict[str, Any] = {"content": {"application/json": {"schema": {"type": "object"}}}}
+class Health(BaseModel):
+    """The process is alive."""
+
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    """All collections are open, and all learners well."""
+
+    ready: Literal[True]
+
+
+class NotReadyError(ServiceError):
+    """Not yet, or not any more."""
+
+    status, kind, title = 503, "not-ready", "The service is not ready"
 
 
 def _add_problem_schema(app: FastAPI) -> None:

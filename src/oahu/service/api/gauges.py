@@ -23,7 +23,7 @@ class Gauges:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "oahu_request_seconds",
-            "How long requests took.",
+            "How long requests waited for their answer to begin.",
             ["method", "route", "status"],
             registry=self._registry,
             buckets=_BUCKETS,

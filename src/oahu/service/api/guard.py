@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
 import uuid
-from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
-from fastapi.responses import Response
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from oahu.service.api.access import Access
 from oahu.service.api.gauges import Gauges
-from oahu.service.api.problems import problem
-from oahu.service.keys import KeyFile
+from oahu.service.api.hosts import is_loopback, name_of
+from oahu.service.api.limits import Bodies, GoneError, Rates
+from oahu.service.api.problems import problem, problem_of
+from oahu.service.errors import ForbiddenError, ServiceError
 from oahu.service.settings import Settings
 
-__all__ = ["Guard", "is_loopback"]
+__all__ = ["Guard"]
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-_CALLERS: Final = 10_000  # whose rates are kept
-_PATIENCE: Final = 60.0  # seconds that a body may take to arrive
-_ID: Final = re.compile(r"[\w.:-]{1,64}\Z")
+_METHODS: Final = _SAFE | {"POST", "PUT", "DELETE", "PATCH"}
+_API: Final = "/v1/"
+_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 _POLICY: Final = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'self' ws: wss:; font-src 'self' data:; "
@@ -40,154 +40,113 @@ _HEADERS: Final = [
 ]
 
 log = logging.getLogger("oahu.access")
+_errors = logging.getLogger("oahu.service")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
-    return host in _LOOPBACK or host.startswith("127.")
+class WrongHostError(ServiceError):
+    """A request names another machine."""
+
+    status, kind, title = 421, "wrong-host", "The service is not known by that name"
+
+
+class WrongOriginError(ForbiddenError):
+    """A page of another site asks for a change."""
+
+    kind = "wrong-origin"
 
 
 class Guard:
-    """ASGI middleware: request ids, limits, headers, hosts and origins, the access log."""
+    """ASGI middleware: request ids, limits, headers, hosts and origins, the access log, unexpected errors."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: KeyFile, gauges: Gauges) -> None:
-        self._app, self._settings, self._keys, self._gauges = app, settings, keys, gauges
-        self._rates: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._buffered = 0
+    def __init__(self, app: ASGIApp, settings: Settings, access: Access, gauges: Gauges) -> None:
+        self._app, self._access, self._gauges = app, access, gauges
+        self._own = {settings.host.lower(), *(name.lower() for name in settings.trusted_hosts)}
+        self._names_given = bool(settings.trusted_hosts)
+        self._rates = Rates(settings.rate, settings.burst)
+        self._bodies = Bodies(settings.max_body, settings.max_buffered)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._talk(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
+
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope, Headers(scope=scope))
+        except ServiceError:
+            await send({"type": "websocket.close", "code": 1008})
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in or not, and tell of it."""
+        headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        scope["oahu_request_id"] = given if _ID.match(given) else uuid.uuid4().hex
-        refused = self._refused(scope, headers)
-        if scope["type"] == "websocket":
-            if refused is not None:
-                await send({"type": "websocket.close", "code": 1008})
-                return
-            await self._app(scope, receive, send)
-            return
-        begin, status = time.perf_counter(), 500
+        scope["oahu_request_id"] = id_ = given if _ID.match(given) else uuid.uuid4().hex
+        begin, status, waited = time.perf_counter(), 0, 0.0
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, waited
             if message["type"] == "http.response.start":
-                status = message["status"]
-                own = {name for name, _ in message["headers"]}
-                more = [pair for pair in _HEADERS if pair[0] not in own]
-                message["headers"] = [
-                    *message["headers"],
-                    *more,
-                    (b"x-request-id", scope["oahu_request_id"].encode()),
-                ]
+                status, waited = message["status"], time.perf_counter() - begin
+                message["headers"] = _with_ours(message["headers"], id_)
             await send(message)
 
         try:
-            if refused is not None:
-                await refused(scope, receive, answer)
-            elif scope["method"] in _SAFE:
-                await self._app(scope, receive, answer)
-            else:
-                await self._with_body(scope, receive, answer, headers)
+            await self._let_in(scope, headers, receive, answer)
+        except ServiceError as error:
+            await problem_of(id_, error)(scope, receive, answer)
+        except GoneError:
+            status = 499  # as nginx has it
+        except Exception:
+            _errors.exception("request %s failed", id_, extra={"request_id": id_})
+            if status:
+                raise  # it is half answered: all that is left is to close the connection
+            await problem(id_, 500, "internal", "Something went wrong", "See the log, by the request id.")(
+                scope, receive, answer
+            )
         finally:
-            self._tell(scope, status, time.perf_counter() - begin)
+            self._tell(scope, status or 500, waited)
+
+    async def _let_in(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        self._check(scope, headers)
+        if scope["method"] in _SAFE:
+            await self._app(scope, receive, send)
+            return
+        self._bodies.check(headers.get("content-length", ""))
+        async with self._bodies.read(receive) as body:
+            await self._app(scope, _replayed(body, receive), send)
 
     # -- where it comes from, and how often --------------------------------------------------------------
 
-    def _refused(self, scope: Scope, headers: dict[str, str]) -> Response | None:
-        """The answer to a request that is not let in."""
-        id_ = scope["oahu_request_id"]
-        host = headers.get("host", "")
-        if not self._known(host):
-            return problem(
-                id_,
-                421,
-                "wrong-host",
-                "The service is not known by that name",
-                f"Requests are for this machine, not for {host!r}. Other names are set with OAHU_TRUSTED_HOSTS.",
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        """Raise an error if a request is not to be let in, before anything of it is read."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._known(name_of(host)):
+            raise WrongHostError(
+                f"Requests are for this machine, not for {host!r}. Other names are set with OAHU_TRUSTED_HOSTS."
             )
-        origin = headers.get("origin")
         unsafe = scope["type"] == "websocket" or scope["method"] not in _SAFE
         if unsafe and origin is not None and origin.partition("://")[2] != host:
-            return problem(
-                id_, 403, "wrong-origin", "That is not allowed", f"A page of {origin!r} may not do that here."
-            )
-        wait = self._too_often(self._caller(scope, headers))
-        if wait > 0:
-            rate = self._settings.rate
-            return problem(
-                id_, 429, "too-often", "Too many requests", f"{rate:g} requests a second are allowed.", wait
-            )
-        return None
+            raise WrongOriginError(f"A page of {origin!r} may not do that here.")
+        key = self._access.key(headers)
+        self._rates.take(key.id if key else str((scope.get("client") or ("",))[0]))
+        if key is None and unsafe and scope["path"].startswith(_API) and not self._access.is_open:
+            raise self._access.unauthorized()
 
-    def _known(self, host: str) -> bool:
+    def _known(self, name: str) -> bool:
         """Whether the service is meant: without keys, another name may be a page's that points to this machine."""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        name = name.strip("[]").lower()
-        trusted = self._settings.trusted_hosts
-        if name in trusted or name == self._settings.host.lower():
+        if name in self._own or is_loopback(name):
             return True
-        return is_loopback(name) if not self._keys.needed or trusted else bool(name)
-
-    def _caller(self, scope: Scope, headers: dict[str, str]) -> str:
-        token = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
-        key = self._keys.check(token) if token else None
-        return key.id if key else str((scope.get("client") or ("",))[0])
-
-    def _too_often(self, caller: str) -> float:
-        """How long to wait, in seconds: a bucket of ``burst`` tokens that fills at ``rate``."""
-        rate, burst = self._settings.rate, self._settings.burst
-        if rate <= 0:
-            return 0.0
-        now = time.monotonic()
-        tokens, then = self._rates.pop(caller, (float(burst), now))
-        tokens = min(float(burst), tokens + (now - then) * rate)
-        self._rates[caller] = (tokens - 1 if tokens >= 1 else tokens, now)
-        if len(self._rates) > _CALLERS:
-            self._rates.popitem(last=False)
-        return 0.0 if tokens >= 1 else (1 - tokens) / rate
-
-    # -- how large it is ---------------------------------------------------------------------------------
-
-    async def _with_body(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        """Read the body, as far as it may go, then let the app have it."""
-        most, id_ = self._settings.max_body, scope["oahu_request_id"]
-        too_large = problem(
-            id_, 413, "too-large", "The request is too large", f"A request may have {most} bytes. Send it in parts."
-        )
-        if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > most:
-            await too_large(scope, receive, send)
-            return
-        body, size = bytearray(), 0
-        try:
-            while True:
-                message = await asyncio.wait_for(receive(), _PATIENCE)
-                if message["type"] != "http.request":
-                    return  # whoever asked is gone
-                body += message.get("body", b"")
-                self._buffered += len(body) - size
-                size = len(body)
-                if size > most:
-                    await too_large(scope, receive, send)
-                    return
-                if self._buffered > self._settings.max_buffered:
-                    busy = "Too much is being received at once."
-                    await problem(id_, 503, "overloaded", "The service is busy", busy, 1)(scope, receive, send)
-                    return
-                if not message.get("more_body"):
-                    break
-            await self._app(scope, _replayed(bytes(body), receive), send)
-        except TimeoutError:
-            late = "The body did not arrive in time."
-            await problem(id_, 400, "too-slow", "The request took too long", late)(scope, receive, send)
-        finally:
-            self._buffered -= size
+        return bool(name) and not self._access.is_open and not self._names_given
 
     def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+        method = scope["method"] if scope["method"] in _METHODS else "other"
         route = getattr(scope.get("route"), "path", None) or "other"
-        self._gauges.seen(scope["method"], route, status, seconds)
+        self._gauges.seen(method, route, status, seconds)
         log.info(
             "%s %s %d",
             scope["method"],
@@ -204,7 +163,14 @@ class Guard:
         )
 
 
-def _replayed(body: bytes, receive: Receive) -> Any:
+def _with_ours(headers: list[tuple[bytes, bytes]], id_: str) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, and those that every answer has."""
+    own = {name.lower() for name, _ in headers}
+    more = [pair for pair in _HEADERS if pair[0] not in own]
+    return [*headers, *more, (b"x-request-id", id_.encode())]
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """What the app receives: the body in one piece, then whatever else comes."""
     given = False
 

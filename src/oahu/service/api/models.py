@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    FailFast,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 __all__ = [
     "Answer",
@@ -39,6 +52,7 @@ __all__ = [
     "Name",
     "PairEntry",
     "PairIn",
+    "PieceIn",
     "Received",
     "Restore",
     "Search",
@@ -54,13 +68,33 @@ __all__ = [
 ]
 
 _NO_CONTROL = r"^[^\x00-\x1f\x7f]+$"
+_DOTS = re.compile(r"(^|[/\\])\.{1,2}($|[/\\])")
+
+
+class _FailFast(FailFast):
+    """Stop at the first error of a list: a million wrong numbers are not to be a million errors."""
+
+    __hash__ = object.__hash__  # unions want that of their parts
+
+
+_FIRST = _FailFast()
+
+
+def _addressable(key: str) -> str:
+    if _DOTS.search(key):
+        raise ValueError("'.' and '..' cannot be parts of a key: an address with them means another one")
+    return key
+
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=_NO_CONTROL)]
+Key = Annotated[
+    str, StringConstraints(min_length=1, max_length=512, pattern=_NO_CONTROL), AfterValidator(_addressable)
+]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL)]
 Base64 = Annotated[str, StringConstraints(min_length=4, pattern=r"^[A-Za-z0-9+/]+={0,2}$")]
 Vector = Annotated[
-    list[FiniteFloat] | Base64,
+    Annotated[list[FiniteFloat], _FIRST, Tag("<numbers>")] | Annotated[Base64, Tag("<base64>")],
+    Discriminator(lambda given: "<base64>" if isinstance(given, str) else "<numbers>"),
     Field(description="Features: numbers, or the base64 of their little-endian float32."),
 ]
 K = Annotated[int, Field(ge=1, le=1_000_000, description="How many.")]
@@ -68,6 +102,28 @@ K = Annotated[int, Field(ge=1, le=1_000_000, description="How many.")]
 
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_more(cls, given: Any) -> Any:
+        """Refuse too many fields at the first that is unknown, for the same reason."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            unknown = next(name for name in given if name not in cls.model_fields)
+            raise ValueError(f"there is no field {unknown[:100]!r}: there are {', '.join(cls.model_fields)}")
+        return given
+
+
+def _by(**fields: str) -> Discriminator:
+    """Tell forms of a request apart by a field that only one of them has. Their tags are no places in a request."""
+
+    def form(given: Any) -> str | None:
+        names = given if isinstance(given, dict) else vars(given) if isinstance(given, BaseModel) else ()
+        return next((f"<{form}>" for form, field in fields.items() if field in names), None)
+
+    wanted = " or ".join(map(repr, fields.values()))
+    return Discriminator(
+        form, custom_error_type="form", custom_error_message=f"there must be an object with a field {wanted}"
+    )
 
 
 # -- collections ---------------------------------------------------------------------------------------------
@@ -145,13 +201,13 @@ class ItemIn(_In):
 class ItemsIn(_In):
     """Items to add or to replace: all of them, or none."""
 
-    items: list[ItemIn] = Field(min_length=1)
+    items: Annotated[list[ItemIn], _FIRST] = Field(min_length=1)
 
 
 class Keys(_In):
     """Items by key."""
 
-    keys: list[Key] = Field(min_length=1)
+    keys: Annotated[list[Key], _FIRST] = Field(min_length=1)
 
 
 class Stored(BaseModel):
@@ -217,8 +273,8 @@ class ClickIn(_In):
     """Of what a search found, some are alike and some are not."""
 
     query: Key
-    positive: list[Key] = Field([], max_length=100)
-    negative: list[Key] = Field([], max_length=100)
+    positive: Annotated[list[Key], _FIRST] = Field([], max_length=100)
+    negative: Annotated[list[Key], _FIRST] = Field([], max_length=100)
 
     @model_validator(mode="after")
     def _distinct(self) -> ClickIn:
@@ -230,10 +286,16 @@ class ClickIn(_In):
         return self
 
 
+PieceIn = Annotated[
+    Annotated[TripletIn, Tag("<triplet>")] | Annotated[PairIn, Tag("<pair>")] | Annotated[ClickIn, Tag("<click>")],
+    _by(triplet="anchor", pair="first", click="query"),
+]
+
+
 class Feedback(_In):
     """Pieces of feedback, in order: all of them are accepted, or none."""
 
-    feedback: list[TripletIn | PairIn | ClickIn] = Field(min_length=1)
+    feedback: Annotated[list[PieceIn], _FIRST] = Field(min_length=1)
 
 
 class Received(BaseModel):
@@ -347,7 +409,10 @@ class SearchByVector(_Search):
     vector: Vector
 
 
-Search = SearchByKey | SearchByVector
+Search = Annotated[
+    Annotated[SearchByKey, Tag("<key>")] | Annotated[SearchByVector, Tag("<vector>")],
+    _by(key="key", vector="vector"),
+]
 
 
 class MatchOut(BaseModel):
@@ -404,7 +469,7 @@ class Comparison(Answer):
 class Calibrate(_In):
     """Labelled pairs to choose thresholds by, for every metric from now on."""
 
-    pairs: list[PairIn] = Field(min_length=2, max_length=2_000)
+    pairs: Annotated[list[PairIn], _FIRST] = Field(min_length=2, max_length=2_000)
     target: Literal["accuracy", "f1", "eer"] | None = None
     target_far: float | None = Field(None, ge=0, le=1)
     target_frr: float | None = Field(None, ge=0, le=1)
@@ -424,9 +489,11 @@ class Calibrate(_In):
 
 
 class Calibrated(BaseModel):
-    """By how many pairs thresholds are chosen from now on."""
+    """By how many pairs thresholds are chosen from now on, and the metric that they were tried with."""
 
     pairs: int
+    metric_version: int
+    constraints: int
 
 
 class _Classify(_In):
@@ -445,7 +512,10 @@ class ClassifyByVector(_Classify):
     vector: Vector
 
 
-Classify = ClassifyByKey | ClassifyByVector
+Classify = Annotated[
+    Annotated[ClassifyByKey, Tag("<key>")] | Annotated[ClassifyByVector, Tag("<vector>")],
+    _by(key="key", vector="vector"),
+]
 
 
 class Vote(BaseModel):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -11,7 +11,7 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from oahu.exceptions import InvalidInputError
@@ -20,8 +20,7 @@ from oahu.service.errors import InvalidError, ServiceError
 __all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "problem_of"]
 
 _SHOWN = 20  # errors of a request that are told
-
-log = logging.getLogger("oahu.service")
+_LONGEST = 200  # characters of a place in a request, or of what is said of it
 
 
 class Problem(BaseModel):
@@ -29,11 +28,11 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: str
+    type: str = Field(description="What programs tell problems apart by.")
     title: str
     status: int
-    detail: str
-    request_id: str
+    detail: str = Field(description="What was wrong, where, and what was expected.")
+    request_id: str = Field(description="By which the log tells more.")
 
 
 _MEANINGS = {
@@ -42,8 +41,10 @@ _MEANINGS = {
     403: "The key does not allow it, or it came from another page",
     404: "There is no such thing",
     405: "The method is not allowed here",
+    408: "The request did not arrive in time",
     409: "It contradicts what was said before, or was done already",
     413: "The request is too large",
+    415: "The request is not JSON, by its Content-Type",
     421: "The service is not known by that name",
     422: "The request is not valid",
     429: "Too many requests; see Retry-After",
@@ -85,7 +86,7 @@ def problem_of(request_id: str, error: ServiceError) -> Response:
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Let every error of an app be answered by a problem."""
+    """Let every error of an app that is meant for whoever asks be answered by a problem."""
 
     @app.exception_handler(ServiceError)
     async def refused(request: Request, error: ServiceError) -> Response:
@@ -97,27 +98,28 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> Response:
-        found = [
-            {"where": "/".join(map(str, one["loc"])), "problem": one["msg"]} for one in error.errors()[:_SHOWN]
-        ]
-        unreadable = any(one["type"] == "json_invalid" for one in error.errors())
-        first = f"{found[0]['where']}: {found[0]['problem']}" if found else "it is not valid"
-        status = HTTPStatus.BAD_REQUEST if unreadable else HTTPStatus.UNPROCESSABLE_ENTITY
-        kind, title = ("unreadable", "The request is not JSON") if unreadable else ("invalid", InvalidError.title)
-        return problem(_id(request), status, kind, title, first, errors=found)
+        found = [_told(one) for one in error.errors()[:_SHOWN]]
+        first = f"{found[0]['where']}: {found[0]['problem']}"
+        if error.errors()[0]["type"] == "json_invalid":
+            return problem(_id(request), 400, "unreadable", "The request is not JSON", first, errors=found)
+        return problem(_id(request), 422, InvalidError.kind, InvalidError.title, first, errors=found)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         title = HTTPStatus(error.status_code).phrase
         kind = title.lower().replace(" ", "-")
-        answer = problem(_id(request), error.status_code, kind, title, str(error.detail))
+        detail = f"{error.detail}: {request.method} {request.url.path}" if error.detail == title else error.detail
+        answer = problem(_id(request), error.status_code, kind, title, detail)
         answer.headers.update(error.headers or {})
         return answer
 
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        log.error("request %s failed", _id(request), exc_info=error)
-        return problem(_id(request), 500, "internal", "Something went wrong", "See the log, by the request id.")
+
+def _told(error: Mapping[str, Any]) -> dict[str, str]:
+    """Where a request is not valid, and why."""
+    if error["type"] == "json_invalid":
+        return {"where": "body", "problem": f"not JSON at {error['loc'][1]} ({error['ctx']['error']})"}
+    where = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))
+    return {"where": where[:_LONGEST], "problem": error["msg"].removeprefix("Value error, ")[:_LONGEST]}
 
 
 def _id(request: Request) -> str:

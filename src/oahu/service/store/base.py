@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem
 
 __all__ = ["Answered", "Commit", "Kept", "Reading", "Store", "Transaction"]
@@ -168,8 +165,3 @@ class Store(Reading, Protocol):
     def close(self) -> None:
         """Store what waits, and let go."""
         ...
-
-
-def rows(data: bytes, dimension: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Features as an array of shape (n, dimension)."""
-    return np.frombuffer(data, dtype).reshape(-1, dimension)

@@ -46,7 +46,7 @@ class GroupCommit:
     """Commands one after the other in one thread; what waits together is committed together.
 
     A command that fails comes to nothing, and the others go on. If the commit fails, all of its group come to
-    nothing, and whoever waits is told why.
+    nothing, and whoever waits is told why. A command that is cancelled while it waits is left out.
     """
 
     def __init__(self, connection: Connection, most_waiting: int) -> None:
@@ -98,7 +98,9 @@ class GroupCommit:
                     group.append(self._queue.popleft())
                     weight += group[-1][2]
             try:
-                self._commit([(command, future) for command, future, _ in group])
+                wanted = [one[:2] for one in group if one[1].set_running_or_notify_cancel()]
+                if wanted:
+                    self._commit(wanted)
             finally:
                 with self._changed:
                     self._weight -= weight

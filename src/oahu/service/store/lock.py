@@ -29,7 +29,10 @@ class Lock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
 
     def release(self) -> None:
-        os.close(self._file)
+        """Let go; once more changes nothing."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
 
 if os.name == "nt":  # pragma: no cover

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -32,34 +33,50 @@ CREATE TABLE collections (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, config TEXT NOT NULL, created REAL NOT NULL,
   next_number INTEGER NOT NULL DEFAULT 1, calibration TEXT);
 CREATE TABLE vectors (
-  collection INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
-  PRIMARY KEY (collection, number));
+  collection INTEGER NOT NULL REFERENCES collections,
+  number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, number));
 CREATE TABLE items (
-  collection INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, label TEXT, payload TEXT, thumbnail BLOB,
+  collection INTEGER NOT NULL REFERENCES collections,
+  number INTEGER NOT NULL, key TEXT NOT NULL, label TEXT, payload TEXT, thumbnail BLOB,
   PRIMARY KEY (collection, number));
 CREATE UNIQUE INDEX items_by_key ON items (collection, key);
 CREATE TABLE log (
-  collection INTEGER NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, change TEXT NOT NULL,
-  PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, time REAL NOT NULL, change TEXT NOT NULL, PRIMARY KEY (collection, seq)) WITHOUT ROWID;
 CREATE TABLE undone (
-  collection INTEGER NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
   PRIMARY KEY (collection, seq)) WITHOUT ROWID;
 CREATE TABLE requests (
-  collection INTEGER NOT NULL, request TEXT NOT NULL, digest TEXT NOT NULL, first_seq INTEGER NOT NULL,
-  last_seq INTEGER NOT NULL, PRIMARY KEY (collection, request)) WITHOUT ROWID;
+  collection INTEGER NOT NULL REFERENCES collections,
+  request TEXT NOT NULL, digest TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+  PRIMARY KEY (collection, request)) WITHOUT ROWID;
 CREATE TABLE models (
-  collection INTEGER NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, seq));
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, seq));
 CREATE TABLE history (
-  collection INTEGER NOT NULL, version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL,
-  loss REAL, time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
+  collection INTEGER NOT NULL REFERENCES collections,
+  version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, loss REAL, time REAL NOT NULL,
+  PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
 _TABLES: Final = ("vectors", "items", "log", "undone", "requests", "models", "history")
+#: What only a command can be blamed for, and not the store.
+_OF_A_COMMAND: Final = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -162,6 +179,11 @@ class _Writing(_Reading):
 
     def __init__(self, path: Path) -> None:
         self.database = _connect(path)
+        try:
+            _prepare(self.database, path)
+        except BaseException:
+            self.database.close()
+            raise
         self._committed: list[Callable[[], None]] = []
         self._undone: list[Callable[[], None]] = []
         self._marks = (0, 0)
@@ -173,6 +195,7 @@ class _Writing(_Reading):
 
     def begin(self) -> None:
         self._committed, self._undone = [], []
+        self.rollback()  # if that failed before
         self.database.execute("BEGIN IMMEDIATE")
 
     def savepoint(self) -> _Writing:
@@ -197,12 +220,13 @@ class _Writing(_Reading):
         return self._committed
 
     def rollback(self) -> list[Callable[[], None]]:
-        if self.database.in_transaction:
-            self.database.execute("ROLLBACK")
+        with suppress(sqlite3.Error):  # it is tried again before the next group
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
         return self._undone
 
     def problem(self, error: Exception) -> ServiceError | None:
-        if isinstance(error, ServiceError) or not isinstance(error, sqlite3.Error):
+        if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_COMMAND):
             return None
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             return StoreFullError(
@@ -328,13 +352,14 @@ class SQLiteStore(_Reading):
         self._lock = Lock(folder / "lock")
         try:
             self._writing = _Writing(self._path)
-            _prepare(self._writing.database, self._path)
-        except BaseException:
+        except BaseException as error:
             self._lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise StoreUnavailableError(f"{self._path} cannot be opened ({error}).") from error
             raise
         self._snapshots = SnapshotFolder(folder / "snapshots")
-        self._local = threading.local()
-        self._readers: list[sqlite3.Connection] = []
+        self._local, self._connecting = threading.local(), threading.Lock()
+        self._readers: dict[threading.Thread, sqlite3.Connection] = {}
         self._group = GroupCommit(self._writing, most_waiting)
 
     @property
@@ -363,7 +388,7 @@ class SQLiteStore(_Reading):
 
     def close(self) -> None:
         self._group.close()
-        for reader in self._readers:
+        for reader in self._readers.values():
             reader.close()
         self._writing.database.close()
         self._lock.release()
@@ -371,11 +396,19 @@ class SQLiteStore(_Reading):
     def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         reader = getattr(self._local, "reader", None)
         if reader is None:
-            reader = self._local.reader = _connect(self._path)
-            reader.execute("PRAGMA query_only = ON")
-            self._readers.append(reader)
+            reader = self._local.reader = self._new_reader()
         found: list[tuple[Any, ...]] = reader.execute(sql, values).fetchall()
         return found
+
+    def _new_reader(self) -> sqlite3.Connection:
+        """A connection for this thread; those of threads that have ended are closed."""
+        reader = _connect(self._path)
+        reader.execute("PRAGMA query_only = ON")
+        with self._connecting:
+            for thread in [one for one in self._readers if not one.is_alive()]:
+                self._readers.pop(thread).close()
+            self._readers[threading.current_thread()] = reader
+        return reader
 
 
 def _some_at_a_time(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
@@ -384,6 +417,7 @@ def _some_at_a_time(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     """Make the tables if there are none; refuse those of a newer oahu."""
+    database.execute("PRAGMA foreign_keys = ON")  # nothing is stored for a collection that was deleted
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _VERSION:
         raise StoreUnavailableError(

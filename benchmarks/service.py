@@ -1,0 +1,390 @@
+"""The live service under load, as ratios against itself at rest and against its store, in one run.
+
+    make bench-service        (or: python benchmarks/service.py [--quick] [--soak 600])
+
+`oahu serve` runs in a process of its own, this one asks it over loopback: 65,000 items of 784 features,
+Fashion-MNIST if `oahu datasets get fashion-mnist` was run, else made-up ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import oahu
+from oahu.evaluation.datasets import load
+from oahu.exceptions import DatasetError
+from oahu.service.records import Config
+from oahu.service.store import SQLiteStore
+
+console = Console(width=116)
+NAME = "bench"
+
+
+# -- the service, and talking to it --------------------------------------------------------------------------
+
+
+class Server:
+    """`oahu serve` in a process of its own."""
+
+    def __init__(self, data: Path) -> None:
+        self._log = (data.parent / "serve.log").open("a")
+        command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", "--data", str(data)]
+        begin = time.perf_counter()
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=self._log, text=True)
+        assert self._process.stderr is not None
+        found = None
+        for line in self._process.stderr:
+            if found := re.search(r"oahu listens at http://[^:]+:(\d+)", line):
+                break
+        if found is None:
+            raise SystemExit("oahu serve did not start")
+        self.port, self.seconds = int(found[1]), time.perf_counter() - begin
+        threading.Thread(target=shutil.copyfileobj, args=(self._process.stderr, self._log), daemon=True).start()
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        self._process.send_signal(how)
+        self._process.wait()
+
+    @property
+    def resident(self) -> float:
+        """MiB in memory."""
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Talk:
+    """A connection that stays open; http.client, because a client's own time counts here."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        self._connection.request(method, f"/v1/collections{path}", body, {"Content-Type": "application/json"})
+        answer = self._connection.getresponse()
+        told = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"{method} {path}: {answer.status} {told[:300]!r}")
+        return json.loads(told) if told else None
+
+
+def search_body(vector: NDArray[Any]) -> bytes:
+    return json.dumps({"vector": [float(value) for value in vector], "k": 10}).encode()
+
+
+def feedback_bodies(triplets: NDArray[Any], n: int) -> Iterator[tuple[int, bytes]]:
+    """Triplets as requests of n pieces each, and how many pieces."""
+    for start in range(0, len(triplets), n):
+        rows = triplets[start : start + n].tolist()
+        pieces = [{"anchor": f"i{a}", "positive": f"i{p}", "negative": f"i{o}"} for a, p, o in rows]
+        yield len(pieces), json.dumps({"feedback": pieces}).encode()
+
+
+def at_once(works: list[Callable[[], None]]) -> float:
+    """Do works in threads of their own; how long that took."""
+    threads = [threading.Thread(target=work) for work in works]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - begin
+
+
+# -- what is measured ----------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="6,500 items and short measurements: noisier")
+    parser.add_argument("--soak", type=float, default=600.0, help="seconds of steady load for the memory")
+    options = parser.parse_args()
+    X, y = items(6_500 if options.quick else 65_000)
+    folder = Path(tempfile.mkdtemp(prefix="oahu-bench-"))
+    try:
+        run(X, y, folder, options.quick, 20.0 if options.quick else options.soak)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(X: NDArray[Any], y: NDArray[Any], folder: Path, quick: bool, soak: float) -> None:
+    server = Server(folder / "data")
+    console.print(f"[bold]{len(X):,} items of {X.shape[1]} features, AnchoredOAHU, closure 1[/bold]")
+    fill(server, X, y)
+    rng = np.random.default_rng(0)
+    taken = Stream(oahu.sample_triplets(y, 200_000, random_state=0))
+    queries = [search_body(X[at] + rng.normal(0, 0.01, X.shape[1])) for at in rng.integers(len(X), size=200)]
+    warm_up(server, taken, queries)
+    rows = [
+        *acknowledged(server, taken, folder, quick),
+        *responsive(server, taken, queries, quick),
+        *freshness(server, taken, quick),
+    ]
+    server, restarted = restart(server, taken, folder, quick)
+    rows += restarted
+    rows += memory(server, taken, queries, soak)
+    server.stop()
+    table = Table("what", "measured", "against", "ratio", "aim", box=None)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+class Stream:
+    """Triplets that nobody has used yet."""
+
+    def __init__(self, triplets: NDArray[Any]) -> None:
+        self._triplets, self._at, self._lock = triplets, 0, threading.Lock()
+
+    def take(self, n: int) -> NDArray[Any]:
+        with self._lock:
+            start = self._at % len(self._triplets)
+            self._at += n
+        return np.take(self._triplets, range(start, start + n), axis=0, mode="wrap")
+
+
+def items(n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        data = load("fashion-mnist")
+        return (data.X[:n] / 255).astype(np.float32), np.asarray(data.y[:n])
+    except DatasetError:
+        rng = np.random.default_rng(0)
+        y = rng.integers(10, size=n)
+        plane, centres = rng.normal(size=(40, 784)), rng.normal(size=(10, 40))
+        return ((centres[y] + rng.normal(size=(n, 40))) @ plane / 40).astype(np.float32), y
+
+
+def fill(server: Server, X: NDArray[Any], y: NDArray[Any]) -> None:
+    client = oahu.Client(f"http://127.0.0.1:{server.port}", NAME).create(X.shape[1])
+    begin = time.perf_counter()
+    client.put([f"i{at}" for at in range(len(X))], X, labels=[str(label) for label in y])
+    console.print(f"stored in {time.perf_counter() - begin:.1f} s")
+    client.close()
+
+
+def warm_up(server: Server, stream: Stream, queries: list[bytes]) -> None:
+    """Let everything be compiled, and the metric be learned: search by it costs more than by an unlearned one."""
+    talk = Talk(server.port)
+    for _, body in feedback_bodies(stream.take(6_000), 1_000):
+        talk.ask("POST", f"/{NAME}/feedback", body)
+    settle(talk)
+    for query in queries[:10]:
+        talk.ask("POST", f"/{NAME}/search", query)
+
+
+def settle(talk: Talk) -> None:
+    """Wait until all is learned and the catalogue is embedded by it."""
+    while True:
+        told = talk.ask("GET", f"/{NAME}")
+        if not told["behind"] and not told["candidates"]["constraints_behind"]:
+            return
+        time.sleep(0.2)
+
+
+def acknowledged(server: Server, stream: Stream, folder: Path, quick: bool) -> Iterator[tuple[str, ...]]:
+    """Feedback per second that is on disk when it is answered, against what the store does alone."""
+    seconds = 3.0 if quick else 10.0
+    for n, threads in ((1, 16), (100, 4)):
+        alone, groups = of_store(folder / f"store-{n}", n, threads, seconds)
+        served = of_service(server, stream, n, threads, seconds)
+        yield (
+            f"feedback on disk, {n} in a request, {threads} callers",
+            f"{served:,.0f}/s",
+            f"store {alone:,.0f}/s in {groups:,.0f} commits/s",
+            f"{served / alone:.2f}, {served / groups:.2f} of commits",
+            "0.5",
+        )
+        settle(Talk(server.port))
+
+
+def of_store(folder: Path, n: int, threads: int, seconds: float) -> tuple[float, float]:
+    """Pieces and commits per second that the store makes durable, appended by as many callers."""
+    store = SQLiteStore(folder)
+    kept = store.commit(lambda transaction: transaction.create(Config("alone", 1))).result()
+    ends = [0] * threads
+    last = [0]
+    until = time.perf_counter() + seconds
+
+    def caller(me: int) -> None:
+        def append(transaction: Any) -> None:
+            transaction.append(kept.id, last[0] + 1, [oahu.Triplet(1, 2, 3)] * n)
+            last[0] += n
+
+        while time.perf_counter() < until:
+            store.commit(append, n).result()
+            ends[me] += n
+
+    before = store.n_commits
+    took = at_once([lambda me=me: caller(me) for me in range(threads)])
+    commits = store.n_commits - before
+    store.close()
+    return sum(ends) / took, commits / took
+
+
+def of_service(server: Server, stream: Stream, n: int, threads: int, seconds: float) -> float:
+    """Pieces per second that the service acknowledges."""
+    ends = [0] * threads
+    talks = [Talk(server.port) for _ in range(threads)]
+    bodies = [list(feedback_bodies(stream.take(n * 200), n)) for _ in range(threads)]
+    until = time.perf_counter() + seconds
+
+    def caller(me: int) -> None:
+        at = 0
+        while time.perf_counter() < until:
+            count, body = bodies[me][at % len(bodies[me])]
+            talks[me].ask("POST", f"/{NAME}/feedback", body)
+            ends[me] += count
+            at += 1
+
+    took = at_once([lambda me=me: caller(me) for me in range(threads)])
+    return sum(ends) / took
+
+
+def latencies(server: Server, queries: list[bytes], n: int) -> list[float]:
+    talk = Talk(server.port)
+    found = []
+    for at in range(n):
+        begin = time.perf_counter()
+        talk.ask("POST", f"/{NAME}/search", queries[at % len(queries)])
+        found.append(time.perf_counter() - begin)
+        time.sleep(0.01)
+    return sorted(found)
+
+
+@contextmanager
+def feeding(server: Server, stream: Stream, rate: float) -> Iterator[list[int]]:
+    """Pieces of feedback at a steady rate meanwhile; how many."""
+    stop, sent = threading.Event(), [0]
+
+    def feed() -> None:
+        talk, begin = Talk(server.port), time.perf_counter()
+        while not stop.is_set():
+            for n, body in feedback_bodies(stream.take(50), 50):
+                talk.ask("POST", f"/{NAME}/feedback", body)
+                sent[0] += n
+            stop.wait(max(0.0, begin + sent[0] / rate - time.perf_counter()))
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        stop.set()
+        thread.join()
+
+
+def responsive(server: Server, stream: Stream, queries: list[bytes], quick: bool) -> Iterator[tuple[str, ...]]:
+    """Search at rest, and while 2,000 constraints a second are learned and the catalogue is embedded anew."""
+    n = 100 if quick else 500
+    talk = Talk(server.port)
+    settle(talk)
+    idle = latencies(server, queries, n)
+    before = talk.ask("GET", f"/{NAME}")
+    begin = time.perf_counter()
+    with feeding(server, stream, 1_000) as sent:  # every piece is learned with one more that follows
+        busy = latencies(server, queries, n)
+        after = talk.ask("GET", f"/{NAME}")
+        seconds = time.perf_counter() - begin
+    learned = after["constraints"] - before["constraints"]
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        rest, load_ = (times[int(part * len(times))] * 1e3 for times in (idle, busy))
+        yield (
+            f"search {name}, fed and refreshed",
+            f"{load_:.1f} ms",
+            f"at rest {rest:.1f} ms",
+            f"{load_ / rest:.2f}",
+            "2",
+        )
+    yield (
+        "the learner keeps up",
+        f"{learned / seconds:,.0f} constraints/s",
+        f"sent {sent[0] / seconds:,.0f} pieces/s",
+        f"{after['behind']} behind",
+        "2,000/s",
+    )
+
+
+def freshness(server: Server, stream: Stream, quick: bool) -> Iterator[tuple[str, ...]]:
+    """From sending feedback to an answer by a metric that has learned it."""
+    talk = Talk(server.port)
+    settle(talk)
+    times = []
+    for _, body in feedback_bodies(stream.take(50 if quick else 300), 1):
+        begin = time.perf_counter()
+        seq = talk.ask("POST", f"/{NAME}/feedback", body)["last_seq"]
+        found = talk.ask("POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}')
+        while found["metric_version"] < seq:
+            found = talk.ask("POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}')
+        times.append(time.perf_counter() - begin)
+    middle, late = statistics.median(times) * 1e3, sorted(times)[int(0.99 * len(times))] * 1e3
+    yield "feedback to changed answer", f"{middle:.1f} ms, p99 {late:.1f} ms", "", "", "100 ms"
+
+
+def restart(server: Server, stream: Stream, folder: Path, quick: bool) -> tuple[Server, list[tuple[str, ...]]]:
+    """Stop and start again, with much feedback behind a snapshot."""
+    talk = Talk(server.port)
+    wanted = 10_000 if quick else 100_000
+    while (told := talk.ask("GET", f"/{NAME}"))["feedback"] < wanted:
+        for _, body in feedback_bodies(stream.take(2_000), 1_000):
+            talk.ask("POST", f"/{NAME}/feedback", body)
+    settle(talk)
+    server.stop()
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import oahu.service.api.app"], check=True)
+    importing = time.perf_counter() - begin
+    server = Server(folder / "data")
+    row = (
+        f"restart with {told['feedback']:,} pieces of feedback",
+        f"{server.seconds:.1f} s",
+        f"Python and imports alone {importing:.1f} s",
+        "",
+        "5 s",
+    )
+    return server, [row]
+
+
+def memory(server: Server, stream: Stream, queries: list[bytes], seconds: float) -> Iterator[tuple[str, ...]]:
+    """What is resident while searches and feedback go on."""
+    talk = Talk(server.port)
+    marks = []
+    with feeding(server, stream, 200):
+        begin = time.perf_counter()
+        at = 0
+        while time.perf_counter() - begin < seconds:
+            talk.ask("POST", f"/{NAME}/search", queries[at % len(queries)])
+            at += 1
+            marks.append(server.resident)
+            time.sleep(0.05)
+    third = len(marks) // 3
+    early, late = statistics.median(marks[third : 2 * third]), statistics.median(marks[2 * third :])
+    yield (
+        f"memory over {seconds:.0f} s",
+        f"last third {late:,.0f} MiB",
+        f"middle third {early:,.0f} MiB",
+        f"{late / early:.3f}",
+        "steady",
+    )
+
+
+if __name__ == "__main__":
+    main()

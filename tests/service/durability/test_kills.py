@@ -1,0 +1,202 @@
+"""SIGKILL at random moments under load: nothing acknowledged is lost, and the model is the log, learned in order."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+Json = dict[str, Any]
+
+CUSTOMERS = {"triplets": 3, "pairs": 2}
+ROUNDS = 36  # each ends with a kill; some are checked, and end with one more
+
+
+class Storm:
+    """A service that is killed again and again, and the people who use it."""
+
+    def __init__(
+        self, nursery: Any, customers: Any, oracle: Any, data: Path, seed: int, configs: list[Json]
+    ) -> None:
+        self._nursery, self._module, self._oracle, self._data = nursery, customers, oracle, data
+        self.rng = np.random.default_rng(seed)
+        self.line = customers.Line()
+        self.n_kills = 0
+        self._settings = {"data": data, "port": 0, "page": False, "refresh_every": 0.01, "refresh_share": 1.0}
+        self._settings |= {"snapshot_every": int(self.rng.integers(3, 30)), "keep_snapshots": 3}
+        self._address = self.start()
+        for config in configs:
+            self._ask("POST", "/v1/collections", config)
+            self._ask("PUT", f"/v1/collections/{config['name']}/items", {"items": customers.base_items()})
+        self.people = [
+            customers.Customer(self.line, f"{name}{at}", name, int(self.rng.integers(2**32)), name == "triplets")
+            for name, count in CUSTOMERS.items()
+            for at in range(count)
+        ]
+
+    def raise_failures(self) -> None:
+        if self.line.failures:
+            raise self.line.failures[0]
+
+    # -- the service -------------------------------------------------------------------------------------
+
+    def start(self) -> str:
+        self._nursery.start(**self._settings)
+        self._address = self._nursery.address()
+        return self._address
+
+    def kill(self) -> None:
+        assert self._nursery.end(signal.SIGKILL) == -signal.SIGKILL
+        self.line.connect(None)
+        self.n_kills += 1
+
+    def kill_while_it_opens(self) -> None:
+        self._nursery.start(**self._settings)
+        time.sleep(self.rng.uniform(0, 0.15))
+        self.kill()
+
+    def kill_under_load(self) -> None:
+        self.line.connect(self.start())
+        self.line.wait_for_answers(int(self.rng.integers(1, 60)))
+        time.sleep(self.rng.uniform(0, 0.005))
+        self.kill()
+
+    def stop_under_load(self) -> None:
+        """Stop in good order: everybody who was answered is served, and the others know that they were not."""
+        self.line.connect(self.start())
+        self.line.wait_for_answers(int(self.rng.integers(1, 60)))
+        assert self._nursery.end(signal.SIGTERM) == -signal.SIGTERM
+        self.line.connect(None)
+
+    def kill_when_quiet(self) -> None:
+        """Check everything, kill it, and see that nothing has changed."""
+        self.line.connect(self.start())
+        self.line.pause(len(self.people))
+        self.raise_failures()
+        before = {name: self._check(name) for name in CUSTOMERS}
+        self.kill()
+        self.start()
+        assert {name: self._seen(name) for name in CUSTOMERS} == before
+        self.kill()
+        self.line.resume()
+
+    # -- what must be ------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = httpx.request(method, f"{self._address}{path}", json=body, timeout=60, trust_env=False)
+        assert answer.status_code in (200, 201), answer.text
+        return answer.json() if answer.headers["content-type"] == "application/json" else answer.content
+
+    def _pages(self, path: str, of: str) -> list[Json]:
+        found: list[Json] = []
+        after: int | None = 0
+        while after is not None:
+            page = self._ask("GET", f"{path}?limit=1000&after={after}")
+            found += page[of]
+            after = page["next"]
+        return found
+
+    def _seen(self, name: str) -> tuple[bytes, list[Any]]:
+        """The model, and what some searches find, when everything is learned and embedded."""
+        path = f"/v1/collections/{name}"
+        while (state := self._ask("GET", path))["candidates"]["constraints_behind"] or state["behind"]:
+            assert state["learner_error"] is None
+        queries: list[Json] = [{"key": f"base-{at}", "k": 20} for at in range(0, 24, 5)]
+        queries += [{"vector": self._module.features(f"query-{at}"), "k": 20} for at in range(3)]
+        found = [self._ask("POST", f"{path}/search", query)["matches"] for query in queries]
+        return self._ask("GET", f"{path}/model"), found
+
+    def _check(self, name: str) -> tuple[bytes, list[Any]]:
+        """Count everything."""
+        people = [one for one in self.people if one.collection == name]
+        self._check_items(name, people)
+        self._check_log(self._pages(f"/v1/collections/{name}/feedback", "entries"), people)
+        seen = self._seen(name)
+        kept = self._oracle.read(self._data, name)
+        self._check_features(kept, people)
+        assert seen[0] == self._oracle.learned(kept), "the model is not the log, learned in order"
+        return seen
+
+    def _check_items(self, name: str, people: list[Any]) -> None:
+        found = self._pages(f"/v1/collections/{name}/items", "items")
+        wanted = [self._module.item(*one) for person in people for one in person.items.items()]
+        wanted += self._module.base_items()
+        want = {one["key"]: (one["label"], one["payload"]) for one in wanted}
+        assert Counter(one["key"] for one in found) == Counter(want.keys())
+        assert {one["key"]: (one["label"], one["payload"]) for one in found} == want
+
+    def _check_features(self, kept: Any, people: list[Any]) -> None:
+        versions = {key: version for person in people for key, version in person.items.items()}
+        for key, (number, _, _) in kept.items.items():
+            sent = np.array(self._module.features(key, versions.get(key, 0)), np.float32)
+            assert kept.vectors[number] == sent.tobytes(), key
+
+    def _check_log(self, entries: list[Json], people: list[Any]) -> None:
+        """Every entry is where its sender was told it is, once; and all of them are somebody's."""
+        assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
+        by_content = {repr(_said(entry)): entry["seq"] for entry in entries if entry["kind"] != "undo"}
+        known: set[int] = set()
+        undone: set[int] = set()
+        for person in people:
+            for request in person.unknown:
+                request.first_seq = by_content.get(repr(request.pieces[0]))
+                if request.first_seq is None:
+                    assert not any(repr(piece) in by_content for piece in request.pieces), "a part was stored"
+            person.said += [request for request in person.unknown if request.first_seq is not None]
+            person.unknown.clear()
+            for request in person.said:
+                at = range(request.first_seq, request.first_seq + len(request.pieces))
+                assert [_said(entries[seq - 1]) for seq in at] == request.pieces
+                assert known.isdisjoint(at)
+                known.update(at)
+                undone |= {request.first_seq + one for one in request.undone}
+        undos = [entry for entry in entries if entry["kind"] == "undo"]
+        assert known | {entry["seq"] for entry in undos} == set(range(1, len(entries) + 1)), "nobody said that"
+        assert sorted(entry["first"] for entry in undos) == sorted(undone), "what was undone was undone once"
+        assert {entry["seq"] for entry in entries if not entry["counts"]} == undone
+
+
+def _said(entry: Json) -> Json:
+    return {name: value for name, value in entry.items() if name not in ("seq", "time", "kind", "counts")}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
+    nursery: Any, customers: Any, oracle: Any, data: Path, seed: int, configs: list[Json]
+) -> None:
+    storm = Storm(nursery, customers, oracle, data, seed, configs)
+    for person in storm.people:
+        person.start()
+    storm.kill()
+    try:
+        for at in range(1, ROUNDS + 1):
+            if at % 5 == 0:
+                storm.kill_while_it_opens()
+            elif at % 7 == 0:
+                storm.stop_under_load()
+            else:
+                storm.kill_under_load()
+            if at % 9 == 0:
+                storm.kill_when_quiet()
+    finally:
+        storm.line.hang_up()
+        if nursery.pid:
+            nursery.end()
+        storm.line.connect(None)
+        for person in storm.people:
+            person.join()
+    storm.raise_failures()
+    print(
+        storm.n_kills,
+        sum(p.n_unanswered for p in storm.people),
+        sum(len(p.said) for p in storm.people),
+        storm.line.n_answers,
+    )
+    assert storm.n_kills >= 30
+    assert sum(person.n_unanswered for person in storm.people) >= 10, "the kills hit nobody"

@@ -1,0 +1,97 @@
+"""Thumbnails: an image made by hand is read by others, and what is no image is told apart."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from oahu.service.images import kind_of, png
+
+SHAPES = st.tuples(st.integers(1, 12), st.integers(1, 12))
+
+
+def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    """The parts of a PNG, each checked by its sum."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, found = 8, []
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        (check,) = struct.unpack(">I", data[at + 8 + length : at + 12 + length])
+        assert check == zlib.crc32(kind + content)
+        found.append((kind, content))
+        at += 12 + length
+    return found
+
+
+def pixels(data: bytes) -> NDArray[Any]:
+    """What is in a PNG of 8 bits of grey without filters, by the book."""
+    (_, head), (_, packed), _ = chunks(data)
+    width, height, *rest = struct.unpack(">IIBBBBB", head)
+    assert rest == [8, 0, 0, 0, 0]
+    lines = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, width + 1)
+    assert not lines[:, 0].any()
+    return lines[:, 1:]
+
+
+@given(arrays(np.uint8, SHAPES))
+def test_a_png_holds_every_pixel(grey: NDArray[Any]) -> None:
+    np.testing.assert_array_equal(pixels(png(grey)), grey)
+
+
+@given(arrays(np.float64, SHAPES, elements=st.floats(-1e3, 1e3)))
+def test_what_is_no_grey_becomes_the_nearest(grey: NDArray[Any]) -> None:
+    assert np.abs(pixels(png(grey)) - np.clip(grey, 0, 255)).max() <= 0.5
+
+
+@given(arrays(np.uint8, SHAPES))
+def test_a_png_has_the_parts_that_it_must(grey: NDArray[Any]) -> None:
+    assert [kind for kind, _ in chunks(png(grey))] == [b"IHDR", b"IDAT", b"IEND"]
+
+
+def test_others_read_a_png_the_same() -> None:
+    from matplotlib import image
+
+    grey = np.random.default_rng(0).integers(0, 256, (9, 14))
+    read = image.imread(io.BytesIO(png(grey)), format="png")
+    np.testing.assert_array_equal(np.round(read * 255), grey)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n....", "image/png"),
+        (b"\xff\xd8\xff\xe0....", "image/jpeg"),
+        (b"RIFF\x10\x00\x00\x00WEBPVP8 ", "image/webp"),
+        (b"GIF87a....", "image/gif"),
+        (b"GIF89a....", "image/gif"),
+    ],
+)
+def test_images_are_told_by_their_first_bytes(data: bytes, kind: str) -> None:
+    assert kind_of(data) == kind
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x89PN",
+        b"GIF88a....",
+        b"RIFF\x10\x00\x00\x00WAVEfmt ",
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+        b"<html><script>alert(1)</script>",
+        b" \x89PNG\r\n\x1a\n",
+        b"BM....",
+    ],
+)
+def test_what_could_be_a_program_is_no_image(data: bytes) -> None:
+    assert kind_of(data) is None

@@ -1,0 +1,107 @@
+"""Features by number: whatever was added is there, while more is added."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oahu.service.vectors import Vectors
+
+FLOAT = np.dtype(np.float32)
+
+
+def row(number: int, dimension: int = 3) -> Any:
+    return (number + np.arange(dimension) / 8).astype(np.float32)
+
+
+def table(numbers: list[int]) -> Vectors:
+    made = Vectors(3, FLOAT)
+    if numbers:
+        made.add(numbers, [f"k{n}" for n in numbers], np.stack([row(n) for n in numbers]).tobytes())
+    return made
+
+
+BATCHES = st.lists(st.integers(1, 5000), min_size=1, max_size=60, unique=True).flatmap(
+    lambda numbers: st.lists(st.integers(1, 10), min_size=len(numbers), max_size=len(numbers)).map(
+        lambda sizes: (numbers, sizes)
+    )
+)
+
+
+@given(BATCHES)
+def test_all_that_was_added_is_there(case: tuple[list[int], list[int]]) -> None:
+    numbers, sizes = case
+    vectors, left = Vectors(3, FLOAT), list(numbers)
+    for size in sizes:
+        some, left = left[:size], left[size:]
+        if some:
+            vectors.add(some, [f"k{n}" for n in some], np.stack([row(n) for n in some]).tobytes())
+    np.testing.assert_array_equal(vectors.take(numbers), np.stack([row(n) for n in numbers]))
+    assert [vectors.name(n) for n in numbers] == [f"k{n}" for n in numbers]
+    assert len(vectors) == len(numbers)
+
+
+def test_numbers_of_any_shape_give_features_behind_it() -> None:
+    vectors = table([1, 2, 3, 4])
+    found = vectors.take([[1, 2, 3], [4, 1, 1]])
+    assert found.shape == (2, 3, 3)
+    np.testing.assert_array_equal(found[1, 0], row(4))
+
+
+def test_no_numbers_give_no_features() -> None:
+    assert table([1]).take([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("number", [2, 100, 5000])
+def test_an_item_that_is_not_there_has_no_features(number: int) -> None:
+    with pytest.raises(IndexError):
+        table([1, 4]).take([1, number])
+
+
+def test_what_was_taken_does_not_change_when_more_is_added() -> None:
+    vectors = table([1])
+    taken = vectors.take([1])
+    vectors.add([2], ["k2"], row(2).tobytes())
+    taken[:] = 0
+    np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(2)])
+
+
+def test_a_number_that_is_given_again_has_the_new_features() -> None:
+    vectors = table([1, 2])
+    vectors.add([2], ["other"], row(7).tobytes())
+    np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(7)])
+    assert vectors.name(2) == "other"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_are_kept(dtype: Any) -> None:
+    vectors = Vectors(2, np.dtype(dtype))
+    values = np.array([[0.1, -0.0], [np.finfo(dtype).tiny / 8, np.finfo(dtype).max]], dtype)
+    vectors.add([1, 2], ["a", "b"], values.tobytes())
+    assert vectors.take([1, 2]).tobytes() == values.tobytes()
+
+
+def test_reading_goes_on_while_one_adds() -> None:
+    vectors, stop, wrong = table([1]), Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            n = len(vectors)
+            found = vectors.take(np.arange(1, n + 1))
+            if not (found[:, 0] == np.arange(1, n + 1)).all():
+                wrong.append(n)
+
+    readers = [Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(2, 4000):
+        vectors.add([number], [f"k{number}"], row(number).tobytes())
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
