@@ -1,12 +1,13 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
 #   make demo   stream real digits through both OAHUs and see them learn
 #   make test   every check: format, lint, types, imports, tests
+# and `make serve` runs the live service with real images.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored clean
+.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -14,6 +15,9 @@ help: ## this list
 
 demo: $(VENV)/.plots ## stream the bundled digits through OAHU and AnchoredOAHU; writes demo-output/
 	@$(BIN)/oahu demo
+
+serve: $(VENV)/.service ## the live service, filled with real images, at http://127.0.0.1:8000/
+	@$(BIN)/oahu serve --demo
 
 test: $(VENV)/.dev lint ## every check
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -50,6 +54,9 @@ bench-recipe: $(VENV)/.dev ## what OAHU's error depends on, on Fashion-MNIST (oa
 bench-anchored: $(VENV)/.dev ## AnchoredOAHU on digits as its stream grows, and with its parts taken away
 	@$(BIN)/python benchmarks/anchored.py
 	@$(BIN)/python benchmarks/anchored.py --parts --constraints 1000,10000
+
+bench-service: $(VENV)/.dev ## the live service under load: searches, acknowledged feedback, restart, memory
+	@$(BIN)/python benchmarks/service.py
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -61,13 +61,13 @@ def graph_of(config: Config, pieces: Iterable[tuple[int, Piece]]) -> tuple[Const
 
 def _named(changes: Iterable[Change]) -> set[int]:
     """The items that entries of the log are about."""
-    return {
-        item
-        for change in changes
-        if not isinstance(change, Undo | Replaced)
-        for one in constraints_of(change)
-        for item in (one if isinstance(one, Triplet) else one[:2])
-    }
+    named: set[int] = set()
+    for change in changes:
+        if isinstance(change, Click):
+            named.update((change.query, *change.positive, *change.negative))
+        elif isinstance(change, Triplet | Pair):
+            named.update(change if isinstance(change, Triplet) else change[:2])
+    return named
 
 
 @dataclass

@@ -32,7 +32,8 @@ from oahu.service.vectors import Vectors
 __all__ = ["LearnerLoop", "Lesson", "lessons_of", "new_learner"]
 
 _AT_ONCE: Final = 64  # pieces learned before a metric is handed out
-_CATCHING_UP: Final = 1_024  # ... when nobody waits for one
+_CATCHING_UP: Final = 1_024  # ... when it is far behind
+_LINGER: Final = 0.01  # seconds that feedback waits for more, if nobody waits for it
 _SLOWLY: Final = 0.98  # how much of the loss is of before, with every triplet
 _DENSE: Final = 200  # moments of the history, before they are further and further apart
 
@@ -176,9 +177,10 @@ class LearnerLoop:
         self._store, self._collection, self._config, self._vectors = store, collection, config, vectors
         self._changed, self._snapshot_every, self._keep = changed, snapshot_every, keep_snapshots
         self._news, self._stop, self._learning = Condition(), Event(), Lock()
+        self._n_waiting = 0
         self._undone = store.undone(collection)
         self._student = self._from_snapshot(store.last_seq(collection))
-        self._snapshot_at = self._n_seen
+        self._snapshot = self._student.seq, self._n_seen  # of the last that was kept: how far it had come
         self._last_moment = max((m.constraints for m in store.history(collection)), default=-1)
         self.error: Exception | None = None
         self.head = self._student.seq
@@ -205,9 +207,12 @@ class LearnerLoop:
         """The metric that has learned up to ``seq``, or the newest there is when time runs out."""
         if self.published.version < seq and timeout > 0:
             with self._news:
+                self._n_waiting += 1
+                self._news.notify_all()
                 self._news.wait_for(
                     lambda: self.published.version >= seq or self.error is not None, min(timeout, TIMEOUT_MAX)
                 )
+                self._n_waiting -= 1
         return self.published
 
     @property
@@ -243,7 +248,7 @@ class LearnerLoop:
     def close(self) -> None:
         """Stop, and keep what was learned."""
         self.stop()
-        if self.error is None and self._n_seen != self._snapshot_at:
+        if self.error is None and self._student.seq != self._snapshot[0]:
             self._keep_snapshot()
 
     # -- the thread --------------------------------------------------------------------------------------
@@ -254,6 +259,7 @@ class LearnerLoop:
             while True:
                 with self._news:
                     self._news.wait_for(lambda: self.head > self._student.seq or self._stop.is_set())
+                    self._news.wait_for(self._is_urgent, _LINGER)
                 if self._stop.is_set():
                     return  # what is not learned yet is in the log
                 with self._learning:
@@ -263,6 +269,10 @@ class LearnerLoop:
             self.error = error
             with self._news:
                 self._news.notify_all()
+
+    def _is_urgent(self) -> bool:
+        """Whether to learn at once; else what comes in the next moment is learned together, which costs less."""
+        return self._n_waiting > 0 or self.head - self._student.seq >= _AT_ONCE or self._stop.is_set()
 
     def _warm_up(self) -> None:
         """Let what learns be compiled before anyone waits for it."""
@@ -286,8 +296,7 @@ class LearnerLoop:
         else:
             self._learn(entries, self.published.metric)
         self._publish()
-        if self._n_seen - self._snapshot_at >= self._snapshot_every:
-            self._keep_snapshot()
+        self._keep_if_due()
 
     def _learn(self, entries: Sequence[Entry], metric: Any = None) -> None:
         if entries:
@@ -311,20 +320,19 @@ class LearnerLoop:
         """Make the model that there would be without some pieces of feedback, as of ``seq``."""
         loss, n_refused = self._student.loss, self._student.n_refused
         self._undone = [*self._undone, (undo.first, undo.last)]
+        of_before = [at for at in self._store.snapshots(self._collection) if at >= undo.first]
+        self._store.drop_snapshots(self._collection, of_before)
         self._student = student = self._from_snapshot(undo.first - 1)
+        self._snapshot = student.seq, self._n_seen
         while student.seq < seq and not self._stop.is_set():
-            some = self._store.log(self._collection, student.seq, min(_CATCHING_UP, seq - student.seq))
-            self._replay(student, some)
+            self._replay(self._store.log(self._collection, student.seq, min(_CATCHING_UP, seq - student.seq)))
+            self._keep_if_due()
         student.loss, student.n_refused = loss, n_refused
-        self._store.drop_snapshots(
-            self._collection, [at for at in self._store.snapshots(self._collection) if at >= undo.first]
-        )
-        self._snapshot_at = min(self._snapshot_at, self._n_seen)
         self._last_moment = -1
         with suppress(ServiceError):
             self._store.commit(lambda t: t.forget_history(self._collection, undo.first), weight=0)
 
-    def _replay(self, student: _Student, entries: Sequence[Entry]) -> None:
+    def _replay(self, entries: Sequence[Entry]) -> None:
         begin = 0
         for at, entry in enumerate(entries):
             if isinstance(entry.change, Replaced):
@@ -379,16 +387,19 @@ class LearnerLoop:
         undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= seq)
         return {"seq": seq, "time": times[:1], "undone": undone}
 
+    def _keep_if_due(self) -> None:
+        if self._n_seen - self._snapshot[1] >= self._snapshot_every:
+            self._keep_snapshot()
+
     def _keep_snapshot(self) -> None:
         seq = self._student.seq
         try:
             self._store.save_snapshot(self._collection, seq, self._student.learner, self._notes(seq))
-            self._snapshot_at = self._n_seen
             kept = self._store.snapshots(self._collection)
             self._store.drop_snapshots(self._collection, set(kept) - set(_spread(kept, self._keep)))
         except OSError as error:
             log.warning("no snapshot of %r could be kept: %s", self._config.name, error)
-            self._snapshot_at = self._n_seen  # not again with every piece
+        self._snapshot = seq, self._n_seen  # if it failed too: not again with every piece
 
 
 def _spread(seqs: Sequence[int], most: int) -> list[int]:

@@ -55,17 +55,25 @@ class Running:
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
 
-    def new(self, n: int = 12, dimension: int = 4, **config: Any) -> str:
-        """A new collection of items i0, i1, ... with labels even and odd; its path."""
-        name = f"c{next(_NUMBERS)}"
+    def create(self, name: str, dimension: int = 4, **config: Any) -> None:
+        """A new collection."""
         self.ask("POST", "/v1/collections", 201, json={"name": name, "dimension": dimension, **config})
+
+    def fill(self, name: str, n: int, dimension: int = 4) -> None:
+        """Items i0, i1, ... with labels even and odd."""
         rows = np.random.default_rng(n).normal(size=(n, dimension)).round(3).tolist()
         items = [
             {"key": f"i{at}", "vector": row, "label": "odd" if at % 2 else "even", "payload": {"at": at}}
             for at, row in enumerate(rows)
         ]
-        if items:
-            self.ask("PUT", f"/v1/collections/{name}/items", json={"items": items})
+        self.ask("PUT", f"/v1/collections/{name}/items", json={"items": items})
+
+    def new(self, n: int = 12, dimension: int = 4, **config: Any) -> str:
+        """A new collection with items; its path."""
+        name = f"c{next(_NUMBERS)}"
+        self.create(name, dimension, **config)
+        if n:
+            self.fill(name, n, dimension)
         return f"/v1/collections/{name}"
 
     def say(self, path: str, *pieces: dict[str, Any], status: int = 200, **sent: Any) -> Any:
@@ -100,8 +108,15 @@ Start = Callable[..., Running]
 
 
 @pytest.fixture(scope="session")
-def waits() -> Callable[..., Any]:
+def wait() -> Callable[..., Any]:
+    """Waits until something is so."""
     return until
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[[FastAPI], Any]:
+    """Runs an application as long as a block lasts."""
+    return running
 
 
 @pytest.fixture

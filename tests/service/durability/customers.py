@@ -139,6 +139,7 @@ class Customer(Thread):
     unknown : list of Request
         Feedback that was not answered, and cannot be sent again because it has no key.
     n_unanswered : int
+        How many requests were sent, and died with the service.
     """
 
     def __init__(self, line: Line, name: str, collection: str, seed: int, refuses: bool) -> None:
@@ -183,9 +184,9 @@ class Customer(Thread):
         url = f"{address}/v1/collections/{self.collection}{path}"
         try:
             answer = self._http.request(method, url, json=body, headers=headers)
-        except httpx.TransportError:
+        except httpx.TransportError as error:
             self._dead = address
-            self.n_unanswered += 1
+            self.n_unanswered += not isinstance(error, httpx.ConnectError)
             return None
         self._line.answered()
         return answer
@@ -339,4 +340,5 @@ class Customer(Thread):
     def search(self) -> None:
         answer = self._send("POST", "/search", {"key": f"base-{self._rng.integers(_BASE)}", "k": 5})
         if answer is not None:
-            assert len(self._expect(answer, 200)["matches"]) == 5
+            keys = [match["key"] for match in self._expect(answer, 200)["matches"]]
+            assert 0 < len(set(keys)) == len(keys) <= 5, answer.text  # fewer if some are deleted meanwhile

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 __all__ = [
+    "AnItem",
     "Answer",
     "Calibrate",
     "Calibrated",
@@ -34,12 +35,13 @@ __all__ = [
     "CollectionOut",
     "Collections",
     "Compare",
-    "CompareItem",
     "Comparison",
     "Deleted",
     "Feedback",
     "FeedbackLog",
     "History",
+    "ItemByKey",
+    "ItemByVector",
     "ItemIn",
     "ItemOut",
     "Items",
@@ -435,24 +437,28 @@ class SearchOut(Answer):
     matches: list[MatchOut]
 
 
-class CompareItem(_In):
-    """An item by its key or its features."""
+class ItemByKey(_In):
+    """An item that is there."""
 
-    key: Key | None = None
-    vector: Vector | None = None
+    key: Key
 
-    @model_validator(mode="after")
-    def _one(self) -> CompareItem:
-        if (self.key is None) == (self.vector is None):
-            raise ValueError("give a key or a vector")
-        return self
+
+class ItemByVector(_In):
+    """An item by its features."""
+
+    vector: Vector
+
+
+AnItem = Annotated[
+    Annotated[ItemByKey, Tag("<key>")] | Annotated[ItemByVector, Tag("<vector>")], _by(key="key", vector="vector")
+]
 
 
 class Compare(_In):
     """Are two items alike?"""
 
-    first: CompareItem
-    second: CompareItem
+    first: AnItem
+    second: AnItem
 
 
 class Comparison(Answer):

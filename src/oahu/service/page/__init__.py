@@ -45,6 +45,7 @@ def _living(service_lives: Any) -> Any:
         beside,
         title="oahu",
         favicon=ICON,
+        language="en-US",
         dark=None,
         tailwind=False,
         reconnect_timeout=_NEXT,

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from oahu.metrics.base import DistanceMetric, Metric
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
+from oahu.service.page.gallery import natural
 from oahu.service.page.map import aligned, plane, sample, shown
 
 __all__ = ["Atlas"]
 
 _MOST: Final = 1_000  # items on a map
+_COLOURS: Final = 10
 _NO_VECTORS: Final = "This metric scores pairs and has no vectors, so there is nothing to draw a map of."
 _TOO_FEW: Final = "A map needs three items at least."
 
@@ -72,6 +74,12 @@ def _vectors(metric: Metric, features: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(metric.transform(features)) if len(features) else features
 
 
+def _ordered(counts: Counter[str]) -> list[str]:
+    """Labels: the most common first if they are many, for only they have a colour; else by name."""
+    common = [label for label, _ in counts.most_common()]
+    return common if len(common) > _COLOURS else sorted(common, key=natural)
+
+
 _maps: Final = _Maps()
 
 
@@ -85,6 +93,7 @@ class Atlas:
     def __init__(self, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
         self._collection, self._sent = collection, ""
         self._part = _AtlasPart()
+        self._part.show(message="Drawing …")
         self._part.on("search", lambda event: search(str(event.args)))
 
     async def refresh(self, query: str | None) -> None:
@@ -103,7 +112,7 @@ class Atlas:
         drawn, now = found
         name, keys = self._collection.config.name, [self._collection.name(one) for one in drawn.numbers.tolist()]
         there = self._collection.items(keys)
-        labels = [label for label, _ in Counter(one for one in drawn.labels if one is not None).most_common()]
+        labels = _ordered(Counter(one for one in drawn.labels if one is not None))
         places = {label: at for at, label in enumerate(labels)}
         told = {
             "message": "",

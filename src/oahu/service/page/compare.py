@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from anyio import to_thread
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
 from oahu.service.page.frame import Part
-from oahu.service.page.visit import Visit
+from oahu.service.page.telling import Telling
 from oahu.service.page.words import tiles
 
 __all__ = ["Compare"]
@@ -23,12 +24,12 @@ class _Verdict(Part, component="parts/oahu_verdict.js"):
 class Compare:
     """Two items that someone chose, and what the metric says of them."""
 
-    def __init__(self, visit: Visit, collection: Collection) -> None:
-        self._visit, self._collection = visit, collection
+    def __init__(self, telling: Telling, collection: Collection, chosen: Callable[[], None]) -> None:
+        self._collection, self._chosen = collection, chosen
         self.chosen: list[str | None] = [None, None]
         self._part = _Verdict()
-        self._part.on("pick", lambda event: self._pick(int(event.args[0]) % 2, str(event.args[1])))
-        self._part.on("swap", self._swap)
+        self._part.on("pick", lambda event: telling.reading(self._pick, int(event.args[0]) % 2, str(event.args[1])))
+        self._part.on("swap", lambda: telling.reading(self._swap))
 
     async def open(self, first: str | None, second: str | None) -> None:
         """Compare two items."""
@@ -37,16 +38,17 @@ class Compare:
 
     async def _pick(self, at: int, key: str) -> None:
         self.chosen[at] = key
+        self._chosen()
         await self.refresh()
 
     async def _swap(self) -> None:
         self.chosen.reverse()
+        self._chosen()
         await self.refresh()
 
     async def refresh(self) -> None:
         """Compare again."""
-        self._visit.check("read")
-        self._part.show(**await to_thread.run_sync(self._told, *self.chosen))
+        self._part.show(**await to_thread.run_sync(self._told, self.chosen[0], self.chosen[1]))
 
     def _told(self, first: str | None, second: str | None) -> dict[str, Any]:
         known = tiles(self._collection, [key for key in (first, second) if key])
@@ -63,7 +65,8 @@ class Compare:
             **told,
             "answer": found.answer,
             "probability": found.probability,
-            "apart": -found.score,
+            "score": found.score,
+            "apart": (0.0 if found.published.metric.diameter is None else 1.0) - found.score,
             "yes_below": _finite(found.yes_below),
             "no_from": _finite(found.no_from),
             "calibrated": found.calibrated,

@@ -23,7 +23,8 @@ _HEAD: Final = (
 
 #: Two that are alike, and one that is not.
 ICON: Final = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#0b6b73"/>'
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
+    '<rect width="32" height="32" rx="8" fill="#0b6b73"/>'
     '<circle cx="11" cy="19" r="5" fill="#fff"/><circle cx="20" cy="19" r="5" fill="#fff" fill-opacity=".75"/>'
     '<circle cx="23" cy="9" r="3" fill="none" stroke="#fff" stroke-width="1.6"/></svg>'
 )
@@ -84,4 +85,6 @@ def plain(title: str, body: str, status: int = 200) -> HTMLResponse:
 
 def missing(problem: str) -> HTMLResponse:
     """The page for what is not there."""
-    return plain("Not there - oahu", f'<h1>Not there</h1><p>{escape(problem)}</p><p><a href="/">All collections</a></p>', 404)
+    return plain(
+        "Not there - oahu", f'<h1>Not there</h1><p>{escape(problem)}</p><p><a href="/">All collections</a></p>', 404
+    )

@@ -10,15 +10,14 @@ from anyio import to_thread
 
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
+from oahu.service.page.telling import Telling
 from oahu.service.page.words import tile
 
-__all__ = ["Facets", "Gallery", "Tiles"]
+__all__ = ["Facets", "Gallery", "Tiles", "natural"]
 
 _AT_ONCE: Final = 60
 _LABELS: Final = 500  # labels that one can choose from
 _EMPTY: Final = "There are no items yet. Put some in with oahu.Client or PUT /v1/collections/{name}/items."
-
-Choose = Callable[[str | None], Awaitable[None]]
 
 
 class Tiles(Part, component="parts/oahu_tiles.js"):
@@ -32,7 +31,12 @@ class _FacetsPart(Part, component="parts/oahu_facets.js"):
 class Facets:
     """Which labels there are, which one is chosen, and finding an item by its key."""
 
-    def __init__(self, collection: Collection, choose: Choose, find: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        choose: Callable[[str | None], Awaitable[None]],
+        find: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._collection, self._labels, self._total = collection, list[tuple[str, int]](), 0
         self.chosen: str | None = None
         self._part = _FacetsPart()
@@ -47,16 +51,16 @@ class Facets:
     def _count(self) -> tuple[list[tuple[str, int]], int]:
         _, labels = self._collection.present()
         counts = Counter(label for label in labels if label is not None)
-        return sorted(counts.most_common(_LABELS), key=lambda one: _natural(one[0])), len(labels)
+        return sorted(counts.most_common(_LABELS), key=lambda one: natural(one[0])), len(labels)
 
     def show(self) -> None:
         self._part.show(labels=self._labels, total=self._total, chosen=self.chosen)
 
 
-def _natural(label: str) -> tuple[int, float, str]:
+def natural(label: str) -> tuple[int, float, str]:
     """Numbers by their size, then words.
 
-    >>> sorted(["b", "10", "9", "a"], key=_natural)
+    >>> sorted(["b", "10", "9", "a"], key=natural)
     ['9', '10', 'a', 'b']
     """
     return (0, float(label), label) if label.isdecimal() else (1, 0.0, label.casefold())
@@ -65,11 +69,12 @@ def _natural(label: str) -> tuple[int, float, str]:
 class Gallery:
     """Items in the order in which they were added."""
 
-    def __init__(self, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
-        self._collection, self._label, self._shown = collection, None, _AT_ONCE
+    def __init__(self, telling: Telling, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
+        self._collection, self._shown = collection, _AT_ONCE
+        self._label: str | None = None
         self.part = Tiles()
         self.part.on("search", lambda event: search(str(event.args)))
-        self.part.on("more", self._more)
+        self.part.on("more", lambda: telling.reading(self._more))
 
     async def open(self, label: str | None) -> None:
         """Begin with the items of a label."""

@@ -11,12 +11,13 @@ from nicegui import ui
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part, bar, head
 from oahu.service.page.visit import Visit
+from oahu.service.page.weights import parts_of
 from oahu.service.page.words import address, tile
 
 __all__ = ["show_home"]
 
 _EVERY: Final = 1.0  # seconds between looks at what has changed
-_STRIP: Final = 6  # items that a card shows
+_STRIP: Final = 8  # items that a card shows
 _EXAMPLE: Final = """import oahu
 
 teas = oahu.Client("{address}", "teas").create(dimension=64)
@@ -67,6 +68,6 @@ def _card(collection: Collection) -> dict[str, Any]:
         "total": collection.n_items,
         "constraints": published.constraints,
         "learner": collection.config.learner,
-        "weights": list(published.weights.values()),
+        "parts": parts_of(published.weights),
         "error": "" if collection.is_healthy else "Its learner has stopped.",
     }

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anyio import to_thread
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
-from oahu.service.page.visit import WHY, Visit
+from oahu.service.page.telling import Telling
+from oahu.service.page.visit import WHY
 from oahu.service.page.words import entry_of, keys_of, tiles
-from oahu.service.records import Change, constraints_of
+from oahu.service.records import Change, Replaced, Undo, constraints_of
 
-__all__ = ["Log", "who_said"]
+__all__ = ["Log", "Spoken", "spoken_of"]
 
 _AT_ONCE: Final = 15
-_BACK: Final = 2_000  # entries that are looked through for who said something
+_BACK: Final = 1_000  # entries that are looked through for what was said of an item
 
 
 class _LogPart(Part, component="parts/oahu_log.js"):
@@ -29,18 +30,18 @@ class Log:
 
     def __init__(
         self,
-        visit: Visit,
+        telling: Telling,
         collection: Collection,
-        undo: Callable[[int], Awaitable[None]],
+        undo: Callable[[int], Awaitable[Any]],
         search: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._visit, self._collection = visit, collection
+        self._visit, self._collection = telling.visit, collection
         self._back = 0  # entries that are newer than those shown
         self._part = _LogPart()
         self._part.on("undo", lambda event: undo(int(event.args)))
         self._part.on("search", lambda event: search(str(event.args)))
-        self._part.on("older", lambda: self._turn(_AT_ONCE))
-        self._part.on("newer", lambda: self._turn(-_AT_ONCE))
+        self._part.on("older", lambda: telling.reading(self._turn, _AT_ONCE))
+        self._part.on("newer", lambda: telling.reading(self._turn, -_AT_ONCE))
 
     async def refresh(self) -> None:
         """Show the log as it is now."""
@@ -67,20 +68,26 @@ class Log:
         }
 
 
-def who_said(collection: Collection, first: str, second: str, same: bool) -> int | None:
-    """The newest piece of feedback that says of two items whether they are alike; None if it only follows."""
-    end = collection.last_seq
-    for entry, counts in reversed(collection.log(max(0, end - _BACK), _BACK)):
-        if counts and (frozenset((first, second)), same) in _says(entry.change):
-            return entry.seq
-    return None
+class Spoken(NamedTuple):
+    """What was said of two items, and in which piece of feedback."""
+
+    same: bool
+    seq: int
 
 
-def _says(change: Change) -> set[tuple[frozenset[Any], bool]]:
-    if not keys_of(change):
-        return set()
-    said: set[tuple[frozenset[Any], bool]] = set()
-    for constraint in constraints_of(change):  # type: ignore[arg-type]
-        pairs = constraint.pairs if isinstance(constraint, Triplet) else [constraint]
-        said |= {(frozenset((pair.first, pair.second)), pair.same) for pair in pairs}
-    return said
+def spoken_of(collection: Collection, key: str) -> dict[str, Spoken]:
+    """What was said lately of an item and others, not what follows from it; the newest of each."""
+    found: dict[str, Spoken] = {}
+    for entry, counts in collection.log(max(0, collection.last_seq - _BACK), _BACK):
+        if counts and key in keys_of(entry.change):
+            for pair in _pairs(entry.change):
+                if key in (pair.first, pair.second):
+                    found[pair.second if pair.first == key else pair.first] = Spoken(pair.same, entry.seq)
+    return found
+
+
+def _pairs(change: Change) -> list[Pair]:
+    if isinstance(change, Undo | Replaced):
+        return []
+    said = constraints_of(change)
+    return [pair for one in said for pair in (one.pairs if isinstance(one, Triplet) else (one,))]

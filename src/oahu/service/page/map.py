@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["aligned", "plane", "sample", "shown"]
 
-_FAR = 3.0  # how many times the usual distance from the middle is still shown in its place
+_FAR = 2.0  # how many times the usual distance from the middle is still shown in its place
 
 
 def sample(numbers: ArrayLike, most: int) -> NDArray[np.intp]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anyio import to_thread
 
 from oahu.service.collection import Collection
+from oahu.service.errors import ServiceError
 from oahu.service.page.frame import Part
 from oahu.service.page.gallery import Tiles
-from oahu.service.page.visit import WHY, Visit
+from oahu.service.page.log import Spoken, spoken_of
+from oahu.service.page.telling import Telling
+from oahu.service.page.visit import WHY
 from oahu.service.page.words import plate, tile
+from oahu.tasks import Match
 
 __all__ = ["Plate", "Results"]
 
@@ -30,9 +34,8 @@ class _Ranking:
     """An answer, as it is shown."""
 
     query: dict[str, Any]
-    items: list[dict[str, Any]]
-    n_alike: int
-    n_unlike: int
+    items: list[dict[str, Any]]  # by rank; then those said to be unlike that are not among them
+    spoken: dict[str, Spoken]
 
     @property
     def order(self) -> list[tuple[str, str | None]]:
@@ -42,32 +45,42 @@ class _Ranking:
 class Results:
     """The ranking of one search, and what is searched for beside it."""
 
-    def __init__(self, visit: Visit, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
-        self._visit, self._collection = visit, collection
+    def __init__(self, telling: Telling, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
+        self._visit, self._collection = telling.visit, collection
         self.query: str | None = None
         self.label: str | None = None
-        self._k, self._turn, self._ranking = _AT_ONCE, 0, None
+        self._k, self._turn = _AT_ONCE, 0
+        self._ranking: _Ranking | None = None
         self.plate = Plate()
         self.part = Tiles()
         self.plate.show(item=None)
         self.part.show(items=[], mode="results")
         self.part.on("search", lambda event: search(str(event.args)))
-        self.part.on("more", self._more)
-        self._ranking: _Ranking | None
+        self.part.on("more", lambda: telling.reading(self._more))
 
     async def open(self, query: str, label: str | None) -> None:
-        """Search for something else."""
+        """Search for something else; if that cannot be, what was searched for before stays."""
+        before = self.query, self.label, self._k
         if query != self.query:
             self._k = _AT_ONCE
         self.query, self.label = query, label
-        await self.refresh()
+        try:
+            await self.refresh()
+        except ServiceError:
+            self.query, self.label, self._k = before
+            raise
 
     def close(self) -> None:
         self.query = self._ranking = None
 
     def said(self, key: str) -> str | None:
-        """What is known of an item and what is searched for, as far as it is shown."""
-        return next((one["said"] for one in self._ranking.items if one["key"] == key), None) if self._ranking else None
+        """What is known of a result and what is searched for."""
+        items = self._ranking.items if self._ranking else []
+        return next((one["said"] for one in items if one["key"] == key), None)
+
+    def spoken(self, key: str) -> Spoken | None:
+        """Where that was said; None if it only follows from what was said."""
+        return self._ranking.spoken.get(key) if self._ranking else None
 
     async def refresh(self) -> None:
         """Search again, and show what moved."""
@@ -81,35 +94,33 @@ class Results:
 
     def _ask(self, query: str) -> _Ranking:
         collection = self._collection
-        name = collection.config.name
-        k = min(self._k, self._visit.service.settings.max_k)
         item = collection.item(query)
-        found, (alike, unlike) = collection.search(query, k, self.label)
-        said = {**dict.fromkeys(alike, "alike"), **dict.fromkeys(unlike, "unlike")}
-        matches = [(collection.name(int(match.key)), match) for match in found.matches]
-        there = collection.items([key for key, _ in matches])
-        ranked = [(there[key], match) for key, match in matches if key in there]
-        items = [
-            {
-                **tile(name, one),
-                "rank": rank,
-                "said": said.get(one.number),
-                "value": _short(match.score if match.distance is None else match.distance),
-                "exact": _exact(match.score, match.distance),
-            }
-            for rank, (one, match) in enumerate(ranked, 1)
-        ]
-        return _Ranking(plate(name, item), items, len(alike), len(unlike))
+        found = collection.search(query, self._k_now, self.label)
+        spoken = spoken_of(collection, query)
+        matches = [(collection.name(int(match.key)), match, said) for match, said in found.matches]
+        named = {key for key, _, _ in matches}
+        apart = [key for key, told in spoken.items() if not told.same and key not in named]
+        there = collection.items([*named, *apart])
+        name = collection.config.name
+        ranked = [(there[key], match, said) for key, match, said in matches if key in there]
+        items = [_result(tile(name, one), rank, match, said) for rank, (one, match, said) in enumerate(ranked, 1)]
+        items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
+        return _Ranking(plate(name, item), items, spoken)
+
+    @property
+    def _k_now(self) -> int:
+        return min(self._k, self._visit.service.settings.max_k)
 
     def _show(self, found: _Ranking) -> None:
         before = self._ranking
         if before is not None and before.query["key"] == found.query["key"]:
             if before.order == found.order:
-                found = _Ranking(found.query, before.items, found.n_alike, found.n_unlike)
+                found = replace(found, items=before.items)
             else:
                 _compare(before.items, found.items)
         self._ranking = found
-        more = len(found.items) >= self._k and self._k < self._visit.service.settings.max_k
+        n_ranked = sum(item["rank"] is not None for item in found.items)
+        more = n_ranked >= self._k > self._k_now - 1
         may = self._visit.may("feedback")
         self.part.show(
             items=found.items,
@@ -121,31 +132,46 @@ class Results:
             why=WHY,
             empty="Nothing else is there." if self.label is None else "Nothing else has this label.",
         )
-        hint = _hint(found.n_alike, found.n_unlike) if may else WHY
-        self.plate.show(item=found.query, alike=found.n_alike, unlike=found.n_unlike, hint=hint)
+        alike = sum(told.same for told in found.spoken.values())
+        unlike = len(found.spoken) - alike
+        hint = _hint(alike, unlike) if may else WHY
+        self.plate.show(item=found.query, alike=alike, unlike=unlike, hint=hint)
 
     async def _more(self) -> None:
         self._k += _AT_ONCE
         await self.refresh()
 
 
+def _result(shown: dict[str, Any], rank: int, match: Match, said: str | None) -> dict[str, Any]:
+    value = match.score if match.distance is None else match.distance
+    return {
+        **shown,
+        "rank": rank,
+        "said": said,
+        "value": _short(value),
+        "exact": _exact(match.score, match.distance),
+    }
+
+
 def _compare(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> None:
     """Note by how many ranks items have moved."""
     ranks = {item["key"]: item["rank"] for item in before}
     for item in now:
-        if item["key"] in ranks:
-            item["moved"] = ranks[item["key"]] - item["rank"]
-        elif item["rank"] <= len(before):
+        was, rank = ranks.get(item["key"]), item["rank"]
+        if was is not None and rank is not None:
+            item["moved"] = was - rank
+        elif rank is not None and rank <= len(before):
             item["fresh"] = True
 
 
 def _short(number: float) -> str:
-    """A number in four characters or so.
+    """A number in five characters or so.
 
-    >>> _short(0.12345), _short(12.345), _short(12345.6), _short(0.0)
-    ('0.123', '12.3', '1.23e+04', '0')
+    >>> _short(0.12), _short(123.456), _short(123456.7)
+    ('0.120', '123.5', '1.23e+05')
     """
-    return f"{number:.3g}"
+    size = abs(number)
+    return f"{number:.3f}" if size < 10 else f"{number:.1f}" if size < 1e4 else f"{number:.3g}"
 
 
 def _exact(score: float, distance: float | None) -> str:

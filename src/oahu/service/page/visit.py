@@ -22,7 +22,7 @@ _SCOPE = "oahu_visit"
 
 @dataclass(frozen=True)
 class Visit:
-    """A browser that looks at a service. What it may do is asked whenever it does something: keys can be removed."""
+    """A browser that looks at a service. What it may do is asked whenever it does something: keys come and go."""
 
     service: Service
     keys: KeyFile

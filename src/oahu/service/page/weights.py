@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from anyio import to_thread
+from nicegui.element import Element
 
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
 from oahu.service.records import Moment, Published
 
-__all__ = ["Weights"]
+__all__ = ["Weights", "parts_of"]
 
 _MOMENTS: Final = 240  # of the history that are drawn
 _STOPPED: Final = (
@@ -23,18 +24,26 @@ class _WeightsPart(Part, component="parts/oahu_weights.js"):
     """Dials, bars, and bands."""
 
 
+class _Pulse(Part, component="parts/oahu_pulse.js"):
+    """The same in a line, for where there is little space."""
+
+
 class Weights:
     """What is to be seen of a collection's metric."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: Collection, beside: Element) -> None:
         self._collection = collection
+        with beside:
+            self._pulse = _Pulse()
         start = Published(collection.start, 0, 0, None, collection.created)
         self._start = Moment(0, 0, tuple(start.weights.values()), None, collection.created)
         self._part = _WeightsPart()
 
     async def refresh(self) -> None:
         """Show the metric as it is now."""
-        self._part.show(**await to_thread.run_sync(self._told))
+        told = await to_thread.run_sync(self._told)
+        self._part.show(**told)
+        self._pulse.show(parts=told["parts"], constraints=told["constraints"])
 
     def _told(self) -> dict[str, Any]:
         collection = self._collection
@@ -54,9 +63,24 @@ class Weights:
             "behind": told["behind"],
             "stale": max(0, told["candidates"]["constraints_behind"]),
             "error": "" if told["learner_error"] is None else _STOPPED,
-            "parts": [{"name": name, "now": now, "start": start[name]} for name, now in weights.items()],
+            "parts": [{**part, "start": start[part["name"]]} for part in parts_of(weights)],
             "history": [{"c": moment.constraints, "w": moment.weights} for moment in _thinned(moments)],
         }
+
+
+def parts_of(weights: dict[str, float]) -> list[dict[str, Any]]:
+    """The parts of a metric, with a tint for each: grey for what was not learned, then darker the deeper.
+
+    >>> [part["tint"] for part in parts_of({"unlearned": 0.5, "whitened": 0.2, "E_0": 0.2, "E_1": 0.1})]
+    ['a', 'b', 2, 9]
+    """
+    grey = {"unlearned": "a", "whitened": "b"}
+    learned = [name for name in weights if name not in grey]
+    shades = {name: round(2 + 7 * at / max(1, len(learned) - 1)) for at, name in enumerate(learned)}
+    if len(learned) == 1:
+        shades[learned[0]] = 9
+    tints: dict[str, Any] = {**grey, **shades}
+    return [{"name": name, "now": weight, "tint": tints[name]} for name, weight in weights.items()]
 
 
 def _thinned(moments: list[Moment]) -> list[Moment]:

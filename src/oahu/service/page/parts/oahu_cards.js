@@ -21,8 +21,8 @@ export default {
           <div><dt>Learned</dt><dd data-dial="constraints">{{ one.constraints.toLocaleString('en') }}</dd></div>
           <div><dt>Learner</dt><dd>{{ one.learner }}</dd></div>
         </dl>
-        <div class="mix" aria-hidden="true"><i v-for="(share, at) in one.weights" :key="at"
-          :style="{ width: 100 * share + '%', background: tint(at, one.weights.length) }"></i></div>
+        <div class="mix" aria-hidden="true"><i v-for="(part, at) in one.parts" :key="at"
+          :style="{ width: 100 * part.now + '%', background: 'var(--part-' + part.tint + ')' }"></i></div>
       </a>
     </div>
     <section v-else class="start">
@@ -34,9 +34,4 @@ export default {
       <pre><code>{{ d.example }}</code></pre>
       <p class="hint">What you add appears here by itself.</p>
     </section>`,
-  methods: {
-    tint(at, n) {
-      return `color-mix(in oklab, var(--accent) ${Math.round(22 + (78 * at) / Math.max(1, n - 1))}%, var(--panel))`;
-    },
-  },
 };

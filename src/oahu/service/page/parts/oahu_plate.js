@@ -16,10 +16,10 @@ export default {
       <div class="facts">
         <p class="over">More like</p>
         <h2>{{ d.item.key }}</h2>
-        <p v-if="d.item.label" class="label">{{ d.item.label }}</p>
         <p class="tally"><b class="alike">= {{ d.alike }}</b> alike <b class="unlike">≠ {{ d.unlike }}</b> not alike</p>
         <p v-if="d.hint" class="hint">{{ d.hint }}</p>
-        <dl v-if="d.item.facts.length">
+        <dl v-if="d.item.facts.length || d.item.label">
+          <template v-if="d.item.label"><dt>label</dt><dd>{{ d.item.label }}</dd></template>
           <template v-for="fact in d.item.facts"><dt>{{ fact[0] }}</dt><dd>{{ fact[1] }}</dd></template>
         </dl>
         <button type="button" class="quiet" @click="$emit('back')">Back to the gallery <kbd>Esc</kbd></button>

@@ -31,9 +31,9 @@ export default {
             <span v-if="item.said" class="badge">{{ SAID[item.said] }}</span>
           </button>
           <div class="under">
+            <span v-if="item.label" class="label" :title="item.label">{{ item.label }}</span>
             <span class="key" :title="item.key">{{ item.key }}</span>
             <span v-if="item.value" class="value" :title="item.exact">{{ item.value }}</span>
-            <span v-else-if="item.label" class="label" :title="item.label">{{ item.label }}</span>
           </div>
           <div v-if="d.mode === 'results'" class="marks">
             <button type="button" class="mark alike" :disabled="!d.may" :title="d.may ? 'Alike (a)' : d.why"

@@ -44,7 +44,7 @@ export default {
           <span class="needle" :style="{ left: place(d.apart) }"></span>
         </div>
         <dl class="dials">
-          <div><dt>Score</dt><dd data-score>{{ (-d.apart).toFixed(3) }}</dd></div>
+          <div><dt>Score</dt><dd data-score>{{ d.score.toFixed(3) }}</dd></div>
           <div><dt>Apart</dt><dd>{{ d.apart.toFixed(3) }}</dd></div>
           <div><dt>Alike below</dt><dd data-yes>{{ number(d.yes_below) }}</dd></div>
           <div><dt>Not alike from</dt><dd data-no>{{ number(d.no_from) }}</dd></div>

@@ -78,8 +78,7 @@ export default {
       return `${((100 * share) / this.largest).toFixed(2)}%`;
     },
     tint(at) {
-      const share = this.d.parts.length > 1 ? at / (this.d.parts.length - 1) : 1;
-      return `color-mix(in oklab, var(--accent) ${Math.round(22 + 78 * share)}%, var(--panel))`;
+      return `var(--part-${this.d.parts[at].tint})`;
     },
     x(at) {
       const first = this.history[0].c;
