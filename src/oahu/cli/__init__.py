@@ -437,19 +437,19 @@ def add_key(
     data: options.Data = None,
 ) -> None:
     """Make a key and print it, once. A service that runs takes it within a second."""
-    from oahu.cli import serve as commands
+    from oahu.cli.serve import add_key as run
 
     with _telling():
-        commands.add_key(_console, _errors, options.data_of(data), name, role.value)
+        run(_console, _errors, options.data_of(data), name, role.value)
 
 
 @_keys.command("list")
 def list_keys(data: options.Data = None) -> None:
     """List the keys there are, without their secrets."""
-    from oahu.cli import serve as commands
+    from oahu.cli.serve import list_keys as run
 
     with _telling():
-        commands.list_keys(_console, options.data_of(data))
+        run(_console, options.data_of(data))
 
 
 @_keys.command("remove")
@@ -458,10 +458,10 @@ def remove_key(
     data: options.Data = None,
 ) -> None:
     """Let a key open nothing any more. A service that runs knows within a second."""
-    from oahu.cli import serve as commands
+    from oahu.cli.serve import remove_key as run
 
     with _telling():
-        commands.remove_key(_errors, options.data_of(data), key)
+        run(_errors, options.data_of(data), key)
 
 
 @app.command()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import socket
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -80,6 +81,14 @@ class Running:
         """Give feedback."""
         return self.ask("POST", f"{path}/feedback", status, json={"feedback": list(pieces)}, **sent)
 
+    def state(self) -> dict[str, list[Any]]:
+        """All that is stored. Only the history is left out: it is written when there is time."""
+        with closing(sqlite3.connect(self.service.settings.data / "oahu.db")) as database:
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return {
+                name: database.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name != "history"
+            }
+
 
 _NUMBERS = itertools.count()
 
@@ -135,5 +144,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service that the tests of a file share."""
     data = tmp_path_factory.mktemp("service")
-    with running(create_app(Settings(data=data, page=False, fresh_wait=10.0))) as service:
+    settings = Settings(data=data, page=False, fresh_wait=10.0, max_collections=1_000)
+    with running(create_app(settings)) as service:
         yield service

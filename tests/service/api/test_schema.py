@@ -40,13 +40,14 @@ def described() -> dict[str, Any]:
 
 
 def aimed(node: Any, within: bool) -> Any:
-    """A schema by which what is there is hit: the collection, and ``within`` it items and vectors of their length."""
+    """A schema by which what is there is hit: the collection, and its items, vectors of their length."""
     if isinstance(node, list):
         return [aimed(one, within) for one in node]
     if not isinstance(node, dict):
         return node
     if node.get("name") == "name" and node.get("in") == "path":
-        return node | {"schema": {"anyOf": [{"enum": [KNOWN]}, node["schema"]]}}
+        known = {"enum": [KNOWN]}
+        return node | {"schema": known if within else {"anyOf": [known, node["schema"]]}}
     if within and node.get("name") == "key" and node.get("in") == "path":
         return node | {"schema": {"enum": ["i0", "i1", "nobody"]}}
     if within and node.get("name") == "seq":

@@ -9,15 +9,13 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
 from typing import Any
 
-import httpx
 import pytest
 
 _HERE = Path(__file__).parent
@@ -158,74 +156,43 @@ def nursery(tmp_path: Path) -> Iterator[Nursery]:
 # -- a service in this process -------------------------------------------------------------------------------
 
 
-class Served:
-    """A service in this process, and its client over HTTP."""
-
-    def __init__(self, settings: Any) -> None:
-        import uvicorn
-
-        from oahu.service.api.app import create_app
-
-        self.app = create_app(settings)
-        self.service = self.app.state.service
-        config = uvicorn.Config(
-            self.app, "127.0.0.1", 0, log_config=None, access_log=False, ws="none", lifespan="on"
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = Thread(target=self._server.run, name="served")
-        self._thread.start()
-        while not self._server.started:
-            assert self._thread.is_alive(), "the service did not start"
-            time.sleep(0.005)
-        port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False, verify=False)
-
-    def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:
-        """Any answer."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return self.http.request(method, f"/v1{path}", json=body, headers=headers)
-
-    def get(self, method: str, path: str, body: Any = None, key: str | None = None) -> Any:
-        """A good answer: its JSON, or its bytes."""
-        answer = self.ask(method, path, body, key)
-        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
-        if answer.headers.get("content-type") == "application/json":
-            return answer.json()
-        return answer.content
-
-    def learned(self, name: str) -> bytes:
-        """The model, when everything that was said is learned."""
-        collection = self.service.collection(name)
-        assert collection.fresh(60).version == self.service.store.last_seq(collection.id)
-        model: bytes = self.get("GET", f"/collections/{name}/model")
-        return model
-
-    def close(self) -> None:
-        self.http.close()
-        self._server.should_exit = True
-        self._thread.join()
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """The folder that a service keeps everything in."""
     return tmp_path / "data"
 
 
-@pytest.fixture
-def serve(data: Path) -> Callable[..., Any]:
-    """Makes a context: a service in this process."""
-    from oahu.service.settings import Settings
+@pytest.fixture(scope="session")
+def serve_in() -> Callable[..., Any]:
+    """Makes a context: a service in this process, on a folder, with one collection."""
 
     @contextmanager
-    def serving(**settings: Any) -> Iterator[Served]:
-        served = Served(Settings(**({"data": data, "page": False} | settings)))
+    def serving(folder: Path, config: Json = TRIPLETS, **settings: Any) -> Iterator[Any]:
+        served = _module("served").Served(folder, config, **settings)
         try:
             yield served
         finally:
             served.close()
 
     return serving
+
+
+@pytest.fixture
+def serve(serve_in: Callable[..., Any], data: Path, config: Json) -> Callable[..., Any]:
+    """The same, on the test's own folder."""
+    return partial(serve_in, data, config)
+
+
+@pytest.fixture
+def config() -> Json:
+    """What the one collection is created with."""
+    return TRIPLETS
+
+
+@pytest.fixture
+def must_be(oracle: Any, data: Path, config: Json) -> Callable[[], bytes]:
+    """The model that the log on disk makes."""
+    return lambda: oracle.learned(oracle.read(data, config["name"]))
 
 
 @pytest.fixture

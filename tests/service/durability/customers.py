@@ -1,8 +1,8 @@
 """People who use a service that dies under them, and remember what they were told.
 
-Each has a thread, and items of their own that nobody else changes. All that they say is true of the classes that the
-items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and whose an entry of
-the log is.
+Each has a thread, and items of their own that nobody else changes. All that they say is true of the classes that
+the items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and whose an entry
+of the log is.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Request:
     versions: dict[str, int] = field(default_factory=dict)  # of the sender's items that it is about
 
 
-class _Over(Exception):
+class _OverError(Exception):
     """There is nobody to ask any more."""
 
 
@@ -146,7 +146,7 @@ class Customer(Thread):
         super().__init__(name=f"customer-{name}", daemon=True)
         self._line, self.me, self.collection, self._refuses = line, name, collection, refuses
         self._rng = np.random.default_rng(seed)
-        self._http = httpx.Client(timeout=60, trust_env=False, verify=False)  # noqa: S501 - it is not HTTPS
+        self._http = httpx.Client(timeout=60, trust_env=False, verify=False)
         self._dead: str | None = None
         self.items: dict[str, int] = {}
         self.said: list[Request] = []
@@ -166,7 +166,7 @@ class Customer(Thread):
                     continue
                 chosen = actions[self._rng.integers(len(actions))] if self._rng.random() < 0.5 else self.say
                 chosen()
-        except _Over:
+        except _OverError:
             pass
         except BaseException as error:
             self._line.failed(error)
@@ -179,7 +179,7 @@ class Customer(Thread):
         """The answer, or None if there was none."""
         address = self._line.up(self._dead)
         if address is None:
-            raise _Over
+            raise _OverError
         headers = {} if key is None else {"Idempotency-Key": key}
         url = f"{address}/v1/collections/{self.collection}{path}"
         try:
@@ -320,7 +320,7 @@ class Customer(Thread):
         ]
         if not standing or not self._refuses:
             return
-        request, piece = standing[self._rng.integers(len(standing))]
+        _, piece = standing[self._rng.integers(len(standing))]
         lie = piece | {"same": not piece["same"]}
         answer = self._send("POST", "/feedback", {"feedback": [self._piece(), lie]})
         if answer is not None:

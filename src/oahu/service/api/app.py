@@ -51,6 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url="/v1/openapi.json",
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # one address for one thing
     )
     gauges = Gauges(service)
     app.state.service, app.state.access, app.state.sessions = service, access, sessions

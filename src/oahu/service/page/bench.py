@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from typing import Any, Final
@@ -15,18 +14,17 @@ from nicegui import ui
 from oahu.service.collection import Collection
 from oahu.service.errors import NotThereError
 from oahu.service.page.atlas import Atlas
-from oahu.service.page.chain import Chain
 from oahu.service.page.compare import Compare
 from oahu.service.page.frame import bar, head, missing
 from oahu.service.page.gallery import Facets, Gallery
 from oahu.service.page.help import Keys
 from oahu.service.page.log import Log
 from oahu.service.page.results import Results
+from oahu.service.page.saying import Saying
 from oahu.service.page.telling import Telling
 from oahu.service.page.visit import Visit
 from oahu.service.page.weights import Weights
 from oahu.service.page.words import address
-from oahu.service.records import Click
 
 __all__ = ["Bench", "show_collection"]
 
@@ -59,15 +57,14 @@ class Bench:
 
     def __init__(self, visit: Visit, collection: Collection) -> None:
         self._visit, self._collection = visit, collection
-        self._mine: list[int] = []  # what was said here, to be undone
-        self._view, self._drawn = "search", 0.0
+        self._view = "search"
+        self._drawn: tuple[float, int, int, str | None] = 0.0, -1, 0, None  # when, and of what
         self._seen: tuple[Any, ...] = ()
         self._telling = Telling(visit)
         tools = bar(visit, collection.config.name)
-        self._chain = Chain(self._say_instead)
         with tools:
             beside = ui.element("div")
-            Keys(undo=self.undo_last, back=self.browse, went=self.went)
+            keys = Keys(back=self.browse, went=self.went)
         self._root = ui.element("div").classes("bench")
         with self._root:
             self._gone = ui.label().classes("banner")
@@ -80,15 +77,16 @@ class Bench:
                         self._gallery = Gallery(self._telling, collection, self.search)
                     with ui.element("div").classes("finding"):
                         self._results = Results(self._telling, collection, self.search)
+                        self._saying = Saying(self._telling, collection, self._results, self.refresh)
                 with ui.element("div").classes("view-compare"):
                     self._compare = Compare(self._telling, collection, partial(self._at, replace=True))
                 with ui.element("div").classes("view-map"):
                     self._atlas = Atlas(collection, self.search)
             with ui.element("div").classes("rail"):
                 self._weights = Weights(collection, beside)
-                self._log = Log(self._telling, collection, self.undo, self.search)
+                self._log = Log(self._telling, collection, self._saying.undo, self.search)
+        keys.on_undo(self._saying.undo_last)
         self._results.plate.on("back", self.browse)
-        self._results.part.on("mark", lambda event: self.mark(str(event.args[0]), bool(event.args[1])))
         self._results.part.on("compare", lambda event: self.compare(str(event.args)))
 
     def _tabs(self) -> None:
@@ -178,87 +176,40 @@ class Bench:
             await self._open("compare")
             self._at()
 
-    # -- saying what is alike ----------------------------------------------------------------------------
-
-    async def mark(self, key: str, same: bool) -> None:
-        """Say that a result is like what was searched for, or is not; the same again takes it back."""
-        query = self._results.query
-        if query is None:
-            return
-        if self._results.said(key) == ("alike" if same else "unlike"):
-            await self._take_back(key)
-        else:
-            await self._say(query, key, same)
-
-    async def _say(self, query: str, key: str, same: bool) -> None:
-        again = query, key, same
-        with self._telling.doing("feedback", lambda error: self._chain.open(self._collection, error, again)):
-            piece = Click(query, (key,), ()) if same else Click(query, (), (key,))
-            receipt = await asyncio.wrap_future(self._collection.feedback([piece]))
-            self._mine.append(receipt.last_seq)
-            await self.refresh()
-
-    async def _take_back(self, key: str) -> None:
-        spoken = self._results.spoken(key)
-        if spoken is None:
-            ui.notify("That follows from other feedback: undo it in the log.")
-        else:
-            await self.undo(spoken.seq)
-
-    async def _say_instead(self, seq: int, query: str, key: str, same: bool) -> None:
-        """Undo what is in the way, and say it then."""
-        if await self.undo(seq):
-            await self._say(query, key, same)
-
-    async def undo(self, seq: int) -> bool:
-        """Undo a piece of feedback; whether that went well."""
-        done = False
-        with self._telling.doing("feedback"):
-            await asyncio.wrap_future(self._collection.undo(seq))
-            self._mine = [one for one in self._mine if one != seq]
-            done = True
-            await self.refresh()
-        return done
-
-    async def undo_last(self) -> None:
-        """Undo what was said here last."""
-        if self._mine:
-            await self.undo(self._mine[-1])
-        else:
-            ui.notify("Nothing was said here yet. The log undoes what others said.")
-
     # -- what changes ------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
         """Show everything as it is now."""
         with self._telling.doing("read"):
-            await self._results.refresh()
             await self._refresh_learning()
-            await self._refresh_view(force=True)
+            try:
+                await self._results.refresh()
+            except NotThereError:  # someone deleted what was searched for
+                await self.browse()
+                raise
+            await self._refresh_view()
 
     async def _refresh_learning(self) -> None:
         self._seen = self._state()
         await self._weights.refresh()
         await self._log.refresh()
 
-    async def _refresh_view(self, force: bool = False) -> None:
+    async def _refresh_view(self) -> None:
         if self._view == "compare":
             await self._compare.refresh()
-        elif self._view == "map" and (force or time.monotonic() >= self._drawn + _MAP_EVERY):
-            self._drawn = time.monotonic()
-            await self._atlas.refresh(self._results.query)
+        elif self._view == "map":
+            query, then = self._results.query, self._drawn[0]
+            drawn = self._collection.published.version, self._collection.n_items, query
+            late = time.monotonic() >= then + _MAP_EVERY or query != self._drawn[-1]
+            if late and drawn != self._drawn[1:]:
+                self._drawn = time.monotonic(), *drawn
+                await self._atlas.refresh(query)
 
     def _state(self) -> tuple[Any, ...]:
         told = self._collection.describe()
         candidates = told["candidates"]["metric_version"]
-        return (
-            told["metric_version"],
-            told["feedback"],
-            told["items"],
-            candidates,
-            told["learner_error"],
-            self._visit.role,
-        )
+        learned = told["metric_version"], told["feedback"], candidates, told["learner_error"]
+        return told["items"], learned, self._visit.role
 
     async def tick(self) -> None:
         """Look whether something has changed: by others too."""
@@ -270,10 +221,11 @@ class Bench:
             self._gone.set_visibility(True)
             return
         before, now = self._seen, self._state()
-        if now == before:
-            return
         with self._telling.doing("read"):
-            if before[2] != now[2]:
+            if now[0] != before[0]:
                 await self._facets.refresh()
                 await self._gallery.refresh()
-            await self.refresh()
+            if now != before:
+                await self.refresh()
+            elif self._view == "map":
+                await self._refresh_view()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
@@ -12,10 +12,10 @@ from oahu.service.page.frame import Part
 __all__ = ["Keys"]
 
 _KEYS: Final = (
-    ("← ↑ → ↓", "move among results"),
+    ("← ↑ → ↓", "move among the results"),
     ("Enter", "search for the one you are at"),
-    ("a  or  +", "it is alike"),
-    ("n  or  -", "it is not alike"),
+    ("a +", "it is alike"),
+    ("n -", "it is not alike; the same again takes it back"),
     ("c", "compare it with what was searched for"),
     ("u", "undo what you said last"),
     ("Esc", "back to the gallery"),
@@ -30,17 +30,22 @@ class _KeysPart(Part, component="parts/oahu_keys.js"):
 class Keys:
     """Keys that work everywhere, and a dialog that tells them."""
 
-    def __init__(self, undo: Any, back: Any, went: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, back: Callable[[], Awaitable[None]], went: Callable[[str], Awaitable[None]]) -> None:
         with ui.dialog() as dialog, ui.element("div").classes("sheet keys"):
             ui.label("Keys").props('role="heading" aria-level="2"').classes("title")
             with ui.element("dl"):
-                for key, does in _KEYS:
-                    with ui.element("dt"), ui.element("kbd"):
-                        ui.label(key)
+                for keys, does in _KEYS:
+                    with ui.element("dt"):
+                        for key in keys.split():
+                            with ui.element("kbd"):
+                                ui.label(key)
                     with ui.element("dd"):
                         ui.label(does)
-        part = _KeysPart()
-        part.on("help", dialog.open)
-        part.on("undo", undo)
-        part.on("back", back)
-        part.on("went", lambda event: went(str(event.args)))
+        self._part = _KeysPart()
+        self._part.on("help", dialog.open)
+        self._part.on("back", back)
+        self._part.on("went", lambda event: went(str(event.args)))
+
+    def on_undo(self, undo: Callable[[], Awaitable[None]]) -> None:
+        """Undo what was said last with a key."""
+        self._part.on("undo", undo)

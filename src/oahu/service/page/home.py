@@ -20,7 +20,8 @@ _EVERY: Final = 1.0  # seconds between looks at what has changed
 _STRIP: Final = 8  # items that a card shows
 _EXAMPLE: Final = """import oahu
 
-teas = oahu.Client("{address}", "teas").create(dimension=64)
+teas = oahu.Client("{address}", "teas")
+teas.create(dimension=64)
 teas.put(keys, vectors, labels=labels)"""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from oahu.service.errors import StoreBusyError
@@ -25,8 +26,9 @@ class Lock:
                 f"{path.parent} is in use by another oahu service{who}: one store has one writer. "
                 "Stop that one first, or take another folder with --data."
             ) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
+        with suppress(OSError):  # on a full disk nobody is told who holds it, but it is held
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
 
     def release(self) -> None:
         """Let go; once more changes nothing."""

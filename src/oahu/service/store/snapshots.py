@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from oahu.learners import load
 from oahu.metrics import files
 
 __all__ = ["SnapshotFolder"]
+
+_NAME: Final = re.compile(r"[0-9]{20}\.oahu\Z")
 
 
 class SnapshotFolder:
@@ -27,20 +32,30 @@ class SnapshotFolder:
     def of(self, collection: int) -> list[int]:
         """The sequence numbers there are, newest first."""
         found = (self._folder / str(collection)).glob("*.oahu")
-        return sorted((int(path.stem) for path in found if path.stem.isdigit()), reverse=True)
+        return sorted((int(path.stem) for path in found if _NAME.match(path.name)), reverse=True)
 
     def load(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
         path = self._path(collection, seq)
         return load(path), files.read_notes(path)
 
     def drop(self, collection: int, seqs: Iterable[int]) -> None:
-        for seq in seqs:
-            self._path(collection, seq).unlink(missing_ok=True)
+        """Remove some, as far as the system lets it: their notes tell that they are of before."""
         folder = self._folder / str(collection)
-        for left in folder.glob(".oahu-*.tmp"):
-            left.unlink(missing_ok=True)  # of a process that was killed while writing
-        if folder.is_dir() and not any(folder.iterdir()):
-            shutil.rmtree(folder, ignore_errors=True)
+        left = folder.glob(".oahu-*.tmp")  # of a process that was killed while writing
+        for path in [*(self._path(collection, seq) for seq in seqs), *left]:
+            _remove(path)
+        with suppress(OSError):
+            folder.rmdir()  # if nothing is in it
 
     def _path(self, collection: int, seq: int) -> Path:
         return self._folder / str(collection) / f"{seq:020d}.oahu"
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        logging.getLogger("oahu.service").warning("%s could not be removed: %s", path, error)

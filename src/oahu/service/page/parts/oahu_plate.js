@@ -16,7 +16,7 @@ export default {
       <div class="facts">
         <p class="over">More like</p>
         <h2>{{ d.item.key }}</h2>
-        <p class="tally"><b class="alike">= {{ d.alike }}</b> alike <b class="unlike">≠ {{ d.unlike }}</b> not alike</p>
+        <p class="tally" aria-live="polite"><b class="alike">= {{ d.alike }}</b> alike <b class="unlike">≠ {{ d.unlike }}</b> not alike</p>
         <p v-if="d.hint" class="hint">{{ d.hint }}</p>
         <dl v-if="d.item.facts.length || d.item.label">
           <template v-if="d.item.label"><dt>label</dt><dd>{{ d.item.label }}</dd></template>

@@ -1,0 +1,26 @@
+"""A service in a process of its own, with one route more: it lets a collection's learner fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from oahu.service.serve import serve
+from oahu.service.settings import Settings
+
+
+def main(data: Path) -> None:
+    def started(address: str, app: Any) -> None:
+        def fail(name: str) -> None:
+            app.state.service.collection(name)._loop.error = RuntimeError("<b>out of ink</b>")
+
+        app.add_api_route("/fail/{name}", fail, methods=["POST"])
+        sys.stdout.write(f"{address}\n")
+        sys.stdout.flush()
+
+    serve(Settings(data=data, port=0, refresh_every=0.1), started)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

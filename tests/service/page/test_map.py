@@ -1,0 +1,106 @@
+"""The map's arithmetic: samples, planes and turning one map to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances
+
+from oahu.service.page.map import aligned, plane, sample, shown
+
+NUMBERS = st.lists(st.integers(0, 10**9), unique=True, max_size=60)
+POINTS = arrays.arrays(np.float64, st.tuples(st.integers(3, 20), st.just(2)), elements=st.floats(-9, 9, width=32))
+
+
+def _rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@given(NUMBERS, st.integers(1, 80))
+def test_a_sample_has_as_many_places_as_asked_for_in_order(numbers: list[int], most: int) -> None:
+    at = sample(numbers, most).tolist()
+    assert at == sorted(set(at))
+    assert len(at) == min(most, len(numbers))
+
+
+@given(NUMBERS, NUMBERS, st.integers(1, 40))
+def test_what_stays_in_a_sample_that_grows_was_in_it_before(old: list[int], new: list[int], most: int) -> None:
+    grown = [*old, *(number for number in new if number not in old)]
+    before = {old[at] for at in sample(old, most)}
+    after = {grown[at] for at in sample(grown, most)}
+    assert after & set(old) <= before
+
+
+def test_a_sample_is_spread_over_the_catalogue() -> None:
+    at = sample(np.arange(100_000), 1_000)
+    assert np.histogram(at, bins=10, range=(0, 100_000))[0].min() > 60
+
+
+@pytest.mark.parametrize("shape", [(50, 6), (6, 50)])
+def test_the_plane_is_the_one_of_pca_up_to_scale_and_signs(shape: tuple[int, int]) -> None:
+    X = _rng().normal(size=shape) * np.linspace(3, 1, shape[1])
+    expected = PCA(2).fit_transform(X)
+    expected /= np.sqrt(np.square(expected).sum(axis=1).mean())
+    np.testing.assert_allclose(np.abs(plane(X)), np.abs(expected), atol=1e-9)
+
+
+@given(POINTS)
+def test_points_of_a_plane_keep_their_proportions(points: Any) -> None:
+    lifted = points @ np.linalg.qr(_rng(1).normal(size=(7, 2)))[0].T + 3.0
+    before, after = pairwise_distances(points), pairwise_distances(plane(lifted))
+    scale = after.max() / before.max() if before.max() > 1e-3 else 0.0
+    np.testing.assert_allclose(after if scale else 0.0, scale * before, atol=1e-5 * max(1.0, after.max()))
+
+
+def test_a_plane_of_items_that_are_all_the_same_is_a_point() -> None:
+    assert not plane(np.full((5, 3), 7.0)).any()
+
+
+def test_a_plane_of_nothing_is_empty() -> None:
+    assert plane(np.empty((0, 4))).shape == (0, 2)
+
+
+def test_a_plane_of_a_line_has_no_height() -> None:
+    assert not plane(np.arange(6.0)[:, None])[:, 1].any()
+
+
+def test_a_plane_of_very_large_vectors_is_finite() -> None:
+    assert np.isfinite(plane(_rng().normal(size=(9, 4)) * 1e200)).all()
+
+
+@given(POINTS, st.floats(0, 2 * np.pi), st.booleans())
+def test_a_turn_is_undone_exactly(points: Any, angle: float, mirrored: bool) -> None:
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    turn = turn @ np.diag([1, -1 if mirrored else 1])
+    np.testing.assert_allclose(aligned(points @ turn, points), points, atol=1e-6)
+
+
+@given(POINTS, st.integers(0, 99))
+def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
+    other = _rng(seed).normal(size=points.shape)
+    np.testing.assert_allclose(
+        pairwise_distances(aligned(points, other)), pairwise_distances(points), atol=1e-6 * max(1, np.abs(points).max())
+    )
+
+
+@given(POINTS, st.integers(0, 99), st.floats(0, 2 * np.pi))
+def test_no_turn_comes_nearer_than_aligning(points: Any, seed: int, angle: float) -> None:
+    other = _rng(seed).normal(size=points.shape)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    best = np.square(aligned(points, other) - other).sum()
+    assert best <= np.square(points @ turn - other).sum() * (1 + 1e-9) + 1e-9
+
+
+@given(POINTS)
+def test_what_is_shown_is_within_the_rim(points: Any) -> None:
+    assert np.sqrt(np.square(shown(points)).sum(axis=1)).max() <= 1.001
+
+
+def test_what_is_shown_far_out_keeps_its_direction() -> None:
+    assert shown([[30.0, 40.0]]) == [[0.6, 0.8]]
