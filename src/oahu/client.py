@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import random
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, ServiceRefusedError
 
+try:
+    import httpx
+except ImportError as error:
+    raise ImportError("oahu.Client needs httpx: pip install 'oahu[client]'") from error
+
 __all__ = ["Client"]
 
 _AT_ONCE = 1_000  # items sent in a request
-_AGAIN = (429, 503)  # what is worth trying again
+_AGAIN = (429, 503)  # what is worth trying again: nothing was accepted
+_LONGEST = 30.0  # seconds to wait before that
+_QUIET = 60.0  # seconds without a sign of life after which a stream of events is dead
 
 
 class Client:
@@ -67,12 +76,12 @@ class Client:
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/v1", headers=headers, timeout=timeout, transport=transport
         )
-        self._retries, self.name = retries, collection
+        self._retries, self._timeout, self.name = retries, timeout, collection
 
     def collection(self, name: str) -> Client:
         """The same client, for another collection."""
-        other = object.__new__(Client)
-        other._http, other._retries, other.name = self._http, self._retries, name
+        other = copy(self)
+        other.name = name
         return other
 
     def close(self) -> None:
@@ -122,6 +131,7 @@ class Client:
         Parameters
         ----------
         vectors : array-like of shape (n, dimension)
+            Sent as float32.
         thumbnails : sequence of bytes, optional
             PNG, JPEG, WebP or GIF files.
         """
@@ -132,21 +142,26 @@ class Client:
                 raise InvalidInputError(
                     f"There must be one {name} for each of {len(keys)} keys. Got {len(values)}."
                 )
+
+        def item(at: int) -> dict[str, Any]:
+            told: dict[str, Any] = {name: values[at] for name, values in columns.items() if values is not None}
+            if told.get("thumbnail") is not None:
+                told["thumbnail"] = _text(told["thumbnail"])
+            return {"key": keys[at], "vector": _text(rows[at].tobytes()), **told}
+
         for start in range(0, len(keys), _AT_ONCE):
-            items = []
-            for at in range(start, min(len(keys), start + _AT_ONCE)):
-                item: dict[str, Any] = {"key": keys[at], "vector": _text(rows[at].tobytes())}
-                for name, values in columns.items():
-                    if values is not None and values[at] is not None:
-                        item[name] = _text(values[at]) if name == "thumbnail" else values[at]  # type: ignore[arg-type]
-                items.append(item)
-            self._ask("PUT", self._path("/items"), {"items": items})
+            some = range(start, min(len(keys), start + _AT_ONCE))
+            self._ask("PUT", self._path("/items"), {"items": [item(at) for at in some]}, twice=True)
         return len(keys)
 
     def item(self, key: str) -> dict[str, Any]:
         """An item: its label and payload."""
-        found: dict[str, Any] = self._ask("GET", self._path(f"/items/{quote(key, safe='')}"))
+        found: dict[str, Any] = self._ask("GET", self._path(f"/items/{_quoted(key)}"))
         return found
+
+    def thumbnail(self, key: str) -> bytes:
+        """The image of an item, as it was put."""
+        return self._send("GET", self._path(f"/thumbnails/{_quoted(key)}")).content
 
     def items(self, label: str | None = None) -> Iterator[dict[str, Any]]:
         """All items, of a label if one is given, in the order in which they were added."""
@@ -179,7 +194,9 @@ class Client:
         if query is not None:
             said = [{"query": query, "positive": list(positive), "negative": list(negative)}]
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        found: dict[str, Any] = self._ask("POST", self._path("/feedback"), {"feedback": said}, headers=headers)
+        found: dict[str, Any] = self._ask(
+            "POST", self._path("/feedback"), {"feedback": said}, twice=True, headers=headers
+        )
         return found
 
     def undo(self, seq: int) -> int:
@@ -206,22 +223,24 @@ class Client:
         If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
         """
         asked = {**_item(query), "k": k, "label": label, "payload": payload, "trust": trust}
-        found: dict[str, Any] = self._ask("POST", self._path("/search"), asked)
+        found: dict[str, Any] = self._ask("POST", self._path("/search"), asked, twice=True)
         return found
 
     def compare(self, first: str | ArrayLike, second: str | ArrayLike) -> dict[str, Any]:
         """Whether two items are alike: ``answer`` is yes, no or unknown."""
         asked = {"first": _item(first), "second": _item(second)}
-        found: dict[str, Any] = self._ask("POST", self._path("/compare"), asked)
+        found: dict[str, Any] = self._ask("POST", self._path("/compare"), asked, twice=True)
         return found
 
     def calibrate(self, pairs: Iterable[Pair], **target: Any) -> None:
         """Choose thresholds by labelled pairs: ``target="accuracy"``, or ``target_far=`` and ``target_frr=``."""
-        self._ask("POST", self._path("/calibrate"), {"pairs": [_piece(pair) for pair in pairs], **target})
+        asked = {"pairs": [_piece(pair) for pair in pairs], **target}
+        self._ask("POST", self._path("/calibrate"), asked, twice=True)
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
         """The ``label`` that the nearest labelled items vote for."""
-        found: dict[str, Any] = self._ask("POST", self._path("/classify"), {**_item(query), "k": k})
+        asked = {**_item(query), "k": k}
+        found: dict[str, Any] = self._ask("POST", self._path("/classify"), asked, twice=True)
         return found
 
     # -- the metric --------------------------------------------------------------------------------------
@@ -239,24 +258,28 @@ class Client:
     def upload(self, path: str | Path) -> int:
         """Let a model from a file take over; the sequence number of that."""
         sent = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
-        return int(self._send("PUT", self._path("/model"), **sent).json()["seq"])
+        return int(self._send("PUT", self._path("/model"), twice=False, **sent).json()["seq"])
 
     def restore(self, metric_version: int) -> int:
         """Go back to a version of the metric; the sequence number of that."""
         return int(self._ask("POST", self._path("/restore"), {"metric_version": metric_version})["seq"])
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What happens from now on: kind and content, as long as the service runs."""
-        with self._http.stream("GET", self._path("/events"), timeout=None) as answer:
-            if answer.is_error:
-                answer.read()
-                raise _refused(answer)
-            kind = ""
-            for line in answer.iter_lines():
-                if line.startswith("event: "):
-                    kind = line.removeprefix("event: ")
-                elif line.startswith("data: "):
-                    yield kind, json.loads(line.removeprefix("data: "))
+        """The metric as it is, then what happens: kind and content, as long as the service runs."""
+        timeout = httpx.Timeout(self._timeout, read=_QUIET)
+        try:
+            with self._http.stream("GET", self._path("/events"), timeout=timeout) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _refused(answer)
+                kind = ""
+                for line in answer.iter_lines():
+                    if line.startswith("event: "):
+                        kind = line.removeprefix("event: ")
+                    elif line.startswith("data: "):
+                        yield kind, json.loads(line.removeprefix("data: "))
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -278,35 +301,52 @@ class Client:
             yield from page[what]
             at = page["next"]
 
-    def _ask(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        answer = self._send(method, path, **more) if body is None else self._send(method, path, json=body, **more)
+    def _ask(self, method: str, path: str, body: Any = None, twice: bool = False, **more: Any) -> Any:
+        if body is not None:
+            more["content"] = _json(body)
+            more["headers"] = {"Content-Type": "application/json", **more.get("headers", {})}
+        answer = self._send(method, path, twice or method == "GET", **more)
         return answer.json() if answer.content else None
 
-    def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """Ask, and ask again while the service is busy; of what changes something, only what may come twice."""
-        twice = method in ("GET", "PUT") or "Idempotency-Key" in sent.get("headers", {})
-        for left in range(self._retries, -1, -1):
+    def _send(self, method: str, path: str, twice: bool = True, **sent: Any) -> httpx.Response:
+        """Ask, and ask again while the service is busy, or if it was cut off and the same may come ``twice``."""
+        for n in range(self._retries + 1):
+            last = n == self._retries
             try:
                 answer = self._http.request(method, path, **sent)
             except httpx.TransportError as error:
-                never_arrived = isinstance(error, httpx.ConnectError)
-                if not left or not (twice or never_arrived):
-                    raise ServiceRefusedError(f"The service cannot be reached: {error!r}.", 0, {}) from error
-                time.sleep(0.2 * 2 ** (self._retries - left))
+                never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                if last or not (twice or never_arrived):
+                    raise _unreachable(error) from error
+                time.sleep(random.uniform(0.5, 1) * min(_LONGEST, 0.2 * 2**n))
                 continue
-            if answer.status_code not in _AGAIN or not left:
+            if last or answer.status_code not in _AGAIN:
                 break
-            time.sleep(float(answer.headers.get("Retry-After", 1)))
+            time.sleep(_wait(answer.headers.get("Retry-After", "")))
         if answer.is_error:
             raise _refused(answer)
         return answer
 
 
+def _wait(retry_after: str) -> float:
+    """The seconds that a service asks to wait; a second if it says nothing that is one."""
+    try:
+        wait = float(retry_after)
+    except ValueError:
+        return 1.0
+    return min(max(wait, 0.0), _LONGEST) if math.isfinite(wait) else 1.0
+
+
+def _unreachable(error: httpx.TransportError) -> ServiceRefusedError:
+    return ServiceRefusedError(f"The service cannot be reached: {error!r}.", 0, {})
+
+
 def _refused(answer: httpx.Response) -> ServiceRefusedError:
     try:
-        problem = answer.json()
+        told = answer.json()
     except ValueError:
-        problem = {}
+        told = None
+    problem = told if isinstance(told, dict) else {}
     message = problem.get("detail") or f"The service answered {answer.status_code}."
     return ServiceRefusedError(message, answer.status_code, problem)
 
@@ -324,3 +364,15 @@ def _piece(piece: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+def _quoted(key: str) -> str:
+    """A key as the last part of an address; dots alone would mean another address."""
+    return quote(key, safe="").replace(".", "%2E")
+
+
+def _json(body: Any) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"That cannot be sent as JSON: {error}.") from error

@@ -150,7 +150,7 @@ class KeyFile:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
-        self._stamp = (0, 0, 0)
+        self._load()
 
 
 def _parsed(path: Path) -> dict[str, Key]:

@@ -27,7 +27,8 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
     from oahu.service.api.hosts import is_loopback
     from oahu.service.keys import KeyFile
 
-    if not is_loopback(settings.host) and not KeyFile(settings.data).needed:
+    local = is_loopback(settings.host)
+    if not local and not KeyFile(settings.data).needed:
         raise ForbiddenError(
             f"Listening at {settings.host} would let in everyone who can reach it. Make a key first "
             f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1."
@@ -59,6 +60,7 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
         app,
         settings.host,
         settings.port,
+        http="auto" if local else "h11",  # the faster one takes headers of any length
         log_config=None,
         access_log=False,
         server_header=False,

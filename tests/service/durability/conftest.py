@@ -141,16 +141,23 @@ class Nursery:
         return told
 
 
-@pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
-    """Services that can be killed, in no time."""
-    folder = tmp_path / "nursery"
-    folder.mkdir()
-    made = Nursery(folder, [TRIPLETS, PAIRS])
+@pytest.fixture(scope="session")
+def one_nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    made = Nursery(tmp_path_factory.mktemp("nursery"), [TRIPLETS, PAIRS])
     try:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def nursery(one_nursery: Nursery) -> Iterator[Nursery]:
+    """Services that can be killed, in no time; none is left behind."""
+    try:
+        yield one_nursery
+    finally:
+        if one_nursery.pid:
+            one_nursery.end()
 
 
 # -- a service in this process -------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """People who use a service that dies under them, and remember what they were told.
 
 Each has a thread, and items of their own that nobody else changes. All that they say is true of the classes that
-the items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and whose an entry
-of the log is.
+the items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and who said what
+is in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-__all__ = ["CLASSES", "DIMENSION", "Customer", "Line", "Request", "base_items", "class_of", "features"]
+__all__ = ["Customer", "Line", "Request", "base_items", "check_items", "check_log", "features", "item"]
 
 DIMENSION = 8
 CLASSES = 4
@@ -108,8 +109,13 @@ class Line:
             self.failures.append(error)
             self._changed.notify_all()
 
+    def raise_failures(self) -> None:
+        if self.failures:
+            raise self.failures[0]
+
     def _wait(self, condition: Callable[[], bool]) -> None:
         assert self._changed.wait_for(condition, 120), "customers are stuck"
+        self.raise_failures()
 
 
 @dataclass
@@ -121,6 +127,12 @@ class Request:
     first_seq: int | None = None
     undone: set[int] = field(default_factory=set)
     versions: dict[str, int] = field(default_factory=dict)  # of the sender's items that it is about
+
+    @property
+    def seqs(self) -> range:
+        """Where in the log its pieces are."""
+        assert self.first_seq is not None
+        return range(self.first_seq, self.first_seq + len(self.pieces))
 
 
 class _OverError(Exception):
@@ -302,13 +314,12 @@ class Customer(Thread):
         if not standing:
             return
         request, at = standing[self._rng.integers(len(standing))]
-        assert request.first_seq is not None
-        path = f"/feedback/{request.first_seq + at}"
+        path = f"/feedback/{request.seqs[at]}"
         answer = self._send("DELETE", path)
         if answer is None:  # it was done, or it can be done now
             self._expect(self._insist("DELETE", path), 200, 409)
         else:
-            assert self._expect(answer, 200)["seq"] > request.first_seq + at
+            assert self._expect(answer, 200)["seq"] > request.seqs[at]
         request.undone.add(at)
 
     def lie(self) -> None:
@@ -342,3 +353,67 @@ class Customer(Thread):
         if answer is not None:
             keys = [match["key"] for match in self._expect(answer, 200)["matches"]]
             assert 0 < len(set(keys)) == len(keys) <= 5, answer.text  # fewer if some are deleted meanwhile
+
+
+@contextmanager
+def at_work(line: Line, people: list[Customer]) -> Iterator[None]:
+    """While they use the service; what went wrong for one of them is raised."""
+    for person in people:
+        person.start()
+    try:
+        yield
+    finally:
+        line.hang_up()
+        for person in people:
+            person.join()
+    line.raise_failures()
+
+
+# -- what must be --------------------------------------------------------------------------------------------
+
+
+def check_items(found: list[Json], people: list[Customer]) -> None:
+    """Every item that was stored is there once, as it was sent, and no other."""
+    wanted = [item(*one) for person in people for one in person.items.items()] + base_items()
+    sent = {one["key"]: (one["label"], one["payload"]) for one in wanted}
+    assert sorted(one["key"] for one in found) == sorted(sent)
+    assert {one["key"]: (one["label"], one["payload"]) for one in found} == sent
+
+
+def check_log(entries: list[Json], people: list[Customer]) -> None:
+    """Every piece is where its sender was told, once; what was not answered is there whole or not at all; and that
+    is all there is."""
+    assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
+    by_content = {repr(_said(entry)): entry["seq"] for entry in entries if entry["kind"] != "undo"}
+    for person in people:
+        _find_unknown(person, by_content)
+    known: set[int] = set()
+    for request in (request for person in people for request in person.said):
+        assert [_said(entries[seq - 1]) for seq in request.seqs] == request.pieces
+        assert known.isdisjoint(request.seqs), "two requests have the same place"
+        known.update(request.seqs)
+    _check_undone(entries, people)
+    others = {entry["kind"] for entry in entries if entry["seq"] not in known}
+    assert others <= {"undo"}, "there is what nobody said, or what was refused"
+
+
+def _said(entry: Json) -> Json:
+    return {name: value for name, value in entry.items() if name not in ("seq", "time", "kind", "counts")}
+
+
+def _find_unknown(person: Customer, by_content: dict[str, int]) -> None:
+    """See which requests that were not answered were accepted all the same."""
+    for request in person.unknown:
+        request.first_seq = by_content.get(repr(request.pieces[0]))
+        if request.first_seq is None:
+            assert not any(repr(piece) in by_content for piece in request.pieces), "a part was stored"
+        else:
+            person.said.append(request)
+    person.unknown.clear()
+
+
+def _check_undone(entries: list[Json], people: list[Customer]) -> None:
+    undone = {request.seqs[at] for person in people for request in person.said for at in request.undone}
+    undos = [entry for entry in entries if entry["kind"] == "undo"]
+    assert sorted(entry["first"] for entry in undos) == sorted(undone), "what was undone was undone once"
+    assert {entry["seq"] for entry in entries if not entry["counts"]} == undone

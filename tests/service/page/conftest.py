@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 from sklearn.datasets import load_digits
 
 from oahu import Client
@@ -26,8 +26,9 @@ from oahu.service.images import png
 from oahu.service.keys import KeyFile
 
 PATIENCE = 30_000  # milliseconds that something may take on a busy machine
-MOVES = {"learner": "OAHU", "parameters": {"learning_rate": 0.3, "random_state": 0}}  # at once, and visibly
+MOVES = {"learner": "OAHU", "parameters": {"learning_rate": 0.3, "beta": 0.5}}  # at once, and visibly
 N_ITEMS = 60
+VIEWPORT = {"width": 1280, "height": 900}
 
 expect.set_options(timeout=PATIENCE)
 _numbers = itertools.count()
@@ -48,6 +49,12 @@ def _serving(data: Path) -> Iterator[str]:
             yield address
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="session")
+def serving() -> Any:
+    """Runs a service with its data in a folder."""
+    return _serving
 
 
 @pytest.fixture(scope="session")
@@ -212,7 +219,9 @@ class Look:
 
     def _keys(self, where: str) -> list[str]:
         expect(self.page.locator(f"{where} .tile").first).to_be_visible()
-        found: list[str] = self.page.eval_on_selector_all(f"{where} > .tile", "all => all.map(one => one.dataset.key)")
+        found: list[str] = self.page.eval_on_selector_all(
+            f"{where} > .tile:not(.tile-leave-active)", "all => all.map(one => one.dataset.key)"
+        )
         return found
 
     def tile(self, key: str) -> Locator:
@@ -242,22 +251,32 @@ class Look:
         self.page.click("button[type=submit]")
 
 
+@pytest.fixture(scope="module")
+def visitor(browser: Browser) -> Iterator[BrowserContext]:
+    """One visitor, who has the page's scripts already."""
+    context = browser.new_context(viewport=VIEWPORT)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def look(visitor: BrowserContext, address: str) -> Iterator[Look]:
+    """A window of theirs at the service that everyone may use."""
+    page = visitor.new_page()
+    yield Look(page, address)
+    page.close()
+
+
 @pytest.fixture
 def window(browser: Browser) -> Iterator[Callable[..., Look]]:
     """Opens windows, each of another visitor."""
     opened = []
 
     def open_(address: str, **options: Any) -> Look:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context = browser.new_context(**{"viewport": VIEWPORT, **options})
         opened.append(context)
         return Look(context.new_page(), address)
 
     yield open_
     for context in opened:
         context.close()
-
-
-@pytest.fixture
-def look(window: Callable[..., Look], address: str) -> Look:
-    """A window at the service that everyone may use."""
-    return window(address)

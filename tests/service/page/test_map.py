@@ -85,7 +85,9 @@ def test_a_turn_is_undone_exactly(points: Any, angle: float, mirrored: bool) -> 
 def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
     other = _rng(seed).normal(size=points.shape)
     np.testing.assert_allclose(
-        pairwise_distances(aligned(points, other)), pairwise_distances(points), atol=1e-6 * max(1, np.abs(points).max())
+        pairwise_distances(aligned(points, other)),
+        pairwise_distances(points),
+        atol=1e-6 * max(1, np.abs(points).max()),
     )
 
 

@@ -1,14 +1,14 @@
 // An item's image, or its key as text if it has none.
 export default {
   props: { item: Object },
-  data: () => ({ broken: null, small: false }),
+  data: () => ({ broken: null, pixels: false }),
   template: `
-    <img v-if="item.src && broken !== item.src" :src="item.src" :class="{ small }" alt="" loading="lazy"
+    <img v-if="item.src && broken !== item.src" :src="item.src" :class="{ pixels }" alt="" loading="lazy"
          decoding="async" draggable="false" @load="measure" @error="broken = item.src">
     <span v-else class="name" :class="{ long: item.key.length > 24 }">{{ item.key }}</span>`,
   methods: {
     measure(event) {
-      this.small = event.target.naturalWidth < 100; // pixels are shown as they are, not blurred
+      this.pixels = event.target.naturalWidth < 100; // pixels are shown as they are, not blurred
     },
   },
 };

@@ -71,8 +71,7 @@ export default {
     </section>`,
   methods: {
     percent(share) {
-      const percent = 100 * share;
-      return (percent >= 9.95 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)) + " %";
+      return `${(100 * share).toFixed(1)} %`;
     },
     wide(share) {
       return `${((100 * share) / this.largest).toFixed(2)}%`;

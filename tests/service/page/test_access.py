@@ -1,0 +1,167 @@
+"""Who is let in, and what they may do: asked again with everything they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def visit(window: Any, locked: Any) -> Callable[[str, str], Any]:
+    """Opens a window whose visitor has logged in with a key, at a path."""
+
+    def visit(token: str, path: str) -> Any:
+        look = window(locked.address)
+        look.go(path)
+        look.log_in(token)
+        expect(look.page.locator(".bar")).to_be_visible()
+        return look
+
+    return visit
+
+
+@pytest.mark.parametrize("path", ["/", "/collections/digits?like=a%20b"])
+def test_strangers_are_sent_to_the_login(locked: Any, path: str) -> None:
+    answer = httpx.get(locked.address + path, follow_redirects=True)
+    assert answer.url.path == "/login"
+
+
+def test_strangers_get_nothing_of_a_collection(locked: Any, locked_digits: Any) -> None:
+    answer = httpx.get(f"{locked.address}/collections/{locked_digits.name}", follow_redirects=True)
+    assert "d-00" not in answer.text
+
+
+def test_strangers_are_not_told_which_collections_there_are(locked: Any, locked_digits: Any) -> None:
+    there, not_there = (
+        httpx.get(f"{locked.address}/collections/{name}") for name in (locked_digits.name, "nothing")
+    )
+    assert there.status_code == not_there.status_code == 303
+
+
+def test_strangers_get_no_socket(locked: Any) -> None:
+    answer = httpx.get(f"{locked.address}/_nicegui_ws/socket.io/?EIO=4&transport=polling")
+    assert answer.status_code == 303
+
+
+def test_a_key_lets_in_where_one_wanted_to_go(visit: Any, locked: Any, locked_digits: Any) -> None:
+    look = visit(locked.admin, f"/collections/{locked_digits.name}?like=d-07")
+    expect(look.page.locator(".plate h2")).to_have_text("d-07")
+
+
+def test_a_wrong_key_is_told(window: Any, locked: Any) -> None:
+    look = window(locked.address)
+    look.go("/")
+    look.log_in("oahu_00000000_wrong")
+    expect(look.page.locator(".banner")).to_contain_text("not known here")
+
+
+def test_the_cookie_is_out_of_reach_for_scripts_and_other_sites(locked: Any) -> None:
+    answer = httpx.post(f"{locked.address}/login", data={"key": locked.admin})
+    flags = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]}
+    assert flags == {"httponly", "path=/", "samesite=strict"}
+
+
+def test_the_cookie_is_not_the_key(locked: Any) -> None:
+    answer = httpx.post(f"{locked.address}/login", data={"key": locked.admin})
+    assert locked.admin.split("_")[2] not in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "goal",
+    ["https://elsewhere.example/", "//elsewhere.example", "/\\elsewhere.example", "javascript:alert(1)", "x\n/"],
+)
+def test_the_login_leads_nowhere_else(locked: Any, goal: str) -> None:
+    answer = httpx.post(f"{locked.address}/login", data={"key": locked.admin, "next": goal})
+    assert answer.headers["location"] == "/"
+
+
+def test_what_one_wanted_is_escaped_in_the_form(locked: Any) -> None:
+    answer = httpx.get(f"{locked.address}/login", params={"next": '/"><script>alert(1)</script>'})
+    assert "<script>alert" not in answer.text
+
+
+def test_another_site_cannot_log_anyone_in(locked: Any) -> None:
+    answer = httpx.post(
+        f"{locked.address}/login", data={"key": locked.admin}, headers={"Origin": "https://elsewhere.example"}
+    )
+    assert answer.status_code == 403
+
+
+def test_who_may_only_look_can_search(visit: Any, locked: Any, locked_digits: Any) -> None:
+    look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
+    look.tile("d-07").locator(".face").click()
+    assert len(look.results()) == 24
+
+
+def test_who_may_only_look_cannot_mark_and_is_told_why(visit: Any, locked: Any, locked_digits: Any) -> None:
+    look = visit(locked.key("read"), f"/collections/{locked_digits.name}?like=d-07")
+    expect(look.tile(look.results()[0]).locator(".mark.alike")).to_be_disabled()
+    expect(look.page.locator(".plate .hint")).to_contain_text("role feedback")
+
+
+def test_who_may_only_look_cannot_mark_by_going_around_the_button(
+    visit: Any, locked: Any, locked_digits: Any
+) -> None:
+    look = visit(locked.key("read"), f"/collections/{locked_digits.name}?like=d-07")
+    look.page.evaluate(
+        "() => { const button = document.querySelector('.mark.alike'); button.disabled = false; button.click(); }"
+    )
+    expect(look.page.locator(".q-notification")).to_contain_text("role feedback")
+    assert not list(locked_digits.client.log())
+
+
+def test_who_may_only_look_cannot_undo_by_going_around_the_button(
+    visit: Any, locked: Any, locked_digits: Any
+) -> None:
+    locked_digits.client.feedback(query="d-07", positive=["d-17"])
+    look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
+    look.entry(1).locator(".undo").evaluate("one => { one.disabled = false; one.click(); }")
+    expect(look.page.locator(".q-notification")).to_contain_text("role feedback")
+    assert len(list(locked_digits.client.log())) == 1
+
+
+def test_who_may_give_feedback_can_mark(visit: Any, locked: Any, locked_digits: Any) -> None:
+    look = visit(locked.key("feedback"), f"/collections/{locked_digits.name}?like=d-07")
+    first = look.results()[0]
+    look.mark(first, "alike")
+    assert [one["positive"] for one in locked_digits.client.log()] == [[first]]
+
+
+def test_a_key_that_is_removed_stops_its_visitors(visit: Any, locked: Any, locked_digits: Any) -> None:
+    token = locked.key("feedback")
+    look = visit(token, f"/collections/{locked_digits.name}?like=d-07")
+    look.results()
+    locked.remove(token)
+    look.page.wait_for_url("**/login*")
+
+
+def test_logging_out_ends_the_session_in_all_windows(visit: Any, locked: Any) -> None:
+    look = visit(locked.key("read"), "/")
+    other = type(look)(look.page.context.new_page(), look.address)
+    other.go()
+    expect(other.page.locator(".bar")).to_be_visible()
+    look.page.click("text=Log out")
+    other.page.wait_for_url("**/login*")
+
+
+def test_a_session_that_ended_opens_nothing(visit: Any, locked: Any) -> None:
+    look = visit(locked.key("read"), "/")
+    cookies = {one["name"]: one["value"] for one in look.page.context.cookies()}
+    look.page.click("text=Log out")
+    look.page.wait_for_url("**/login*")
+    assert httpx.get(f"{locked.address}/", cookies=cookies).status_code == 303
+
+
+def test_thumbnails_are_for_who_has_logged_in(visit: Any, locked: Any, locked_digits: Any) -> None:
+    path = f"{locked.address}/v1/collections/{locked_digits.name}/thumbnails/d-00"
+    assert httpx.get(path).status_code == 401
+    look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
+    look.page.wait_for_function("document.querySelector('.tile img')?.naturalWidth === 64")
+
+
+def test_without_keys_nobody_is_asked(address: str) -> None:
+    assert httpx.get(f"{address}/login").headers["location"] == "/"
