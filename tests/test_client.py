@@ -24,6 +24,7 @@ from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
 
 ROWS = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 KEYS = [f"tea-{at}" for at in range(30)]
 LABELS = [("green", "black")[at % 2] for at in range(30)]
 
@@ -49,7 +50,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 def teas(service: tuple[str, str], request: pytest.FixtureRequest) -> Iterator[Client]:
     """A collection with thirty teas."""
     with Client(service[0], f"teas-{abs(hash(request.node.name))}", service[1]) as client:
-        client.create(dimension=5, closure=0)
+        client.create(dimension=5, closure=0, parameters=SMALL)
         client.put(KEYS, ROWS, LABELS, [{"at": at} for at in range(30)])
         yield client
         client.delete()
@@ -120,7 +121,8 @@ def test_a_key_of_dots_is_never_another_address(teas: Client, key: str) -> None:
 
 def test_feedback_in_every_form_is_learned(teas: Client) -> None:
     teas.feedback(query="tea-0", positive=["tea-2"], negative=["tea-1"])
-    received = teas.feedback([Triplet("tea-3", "tea-5", "tea-4"), Pair("tea-6", "tea-8", True), {"query": "tea-9", "positive": ["tea-11"]}])  # fmt: skip
+    click = {"query": "tea-9", "positive": ["tea-11"]}
+    received = teas.feedback([Triplet("tea-3", "tea-5", "tea-4"), Pair("tea-6", "tea-8", True), click])
     assert (received["first_seq"], received["last_seq"]) == (2, 4)
     assert [one["kind"] for one in teas.log()] == ["click", "triplet", "pair", "click"]
     assert [one["seq"] for one in teas.log(after=2)] == [3, 4]
@@ -198,7 +200,7 @@ def test_events_come_as_they_happen(teas: Client) -> None:
 
 def test_a_client_has_as_many_collections_as_wanted(service: tuple[str, str]) -> None:
     with Client(service[0], key=service[1]) as client:
-        one, two = client.collection("one").create(2), client.collection("two").create(3)
+        one, two = client.collection("one").create(2, "OASIS"), client.collection("two").create(3, "OASIS")
         assert (one.describe()["dimension"], two.describe()["dimension"]) == (2, 3)
         one.delete(), two.delete()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,19 +37,26 @@ def run(errors: Console, order: Order) -> None:
     except ImportError as error:
         raise ImportError(f"{error}. The service needs more: pip install 'oahu[service]'") from error
     settings = _settings(order.given)
+    tell = _teller(errors)
 
     def started(address: str, app: Any) -> None:
         if order.demo:
-            _fill(errors, app.state.service)
+            _fill(tell, app.state.service)
         where = f"{address}/" if settings.page else f"{address}/v1/openapi.json"
-        errors.print(Text.assemble("oahu listens at ", (where, "bold"), f", its data is in {settings.data}"))
-        errors.print("Stop it with Ctrl+C.")
+        tell(f"oahu listens at {where}, its data is in {settings.data}. Stop it with Ctrl+C.")
 
     log_to()
     try:
         serve(settings, started)
     except sqlite3.Error as error:
         raise InvalidInputError(f"The store in {settings.data} cannot be used: {error}.") from error
+
+
+def _teller(errors: Console) -> Callable[[str], None]:
+    """Says what goes on: to people in words, to programs in their log."""
+    if sys.stderr.isatty():
+        return lambda text: errors.print(text, markup=False, soft_wrap=True)
+    return logging.getLogger("oahu.service").info
 
 
 def _settings(given: dict[str, Any]) -> Any:
@@ -64,13 +74,13 @@ def _settings(given: dict[str, Any]) -> Any:
         raise InvalidInputError(f"{name} cannot be {wrong['input']!r}: {wrong['msg']}.") from error
 
 
-def _fill(errors: Console, service: Any) -> None:
+def _fill(tell: Callable[[str], None], service: Any) -> None:
     """Put real images into the service, if they are not there."""
     from oahu.service.demo import fill
 
     there = {collection.config.name for collection in service.collections}
     if "digits" not in there:
-        errors.print("Filling the collection 'digits' with 1,797 handwritten digits ...")
+        tell("Filling the collection 'digits' with 1,797 handwritten digits ...")
         from sklearn.datasets import load_digits
 
         images, labels = load_digits(return_X_y=True)
@@ -82,7 +92,7 @@ def _fill(errors: Console, service: Any) -> None:
             data = load("fashion-mnist")
         except (DatasetError, OSError):
             return  # it is not on this machine
-        errors.print("Filling the collection 'fashion-mnist' with 10,000 photographs of clothes ...")
+        tell("Filling the collection 'fashion-mnist' with 10,000 photographs of clothes ...")
         images = data.X[:10_000].reshape(-1, 28, 28)
         scale = 255 / max(1.0, float(images.max()))
         fill(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)

@@ -9,58 +9,67 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import uvicorn
+from fastapi import FastAPI
+from threadpoolctl import threadpool_limits
+
+from oahu.exceptions import InvalidInputError
+from oahu.service.api.app import create_app
+from oahu.service.api.hosts import is_loopback
 from oahu.service.errors import ForbiddenError
+from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
 
 __all__ = ["serve"]
 
 _FINISH = 20  # seconds that open requests have when the service stops
 
+#: Called with the address and the application when it answers, in a thread of its own.
+Started = Callable[[str, Any], None]
 
-def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
-    """Serve until a signal comes; ``started`` is called with the address and the application when it answers."""
+
+def serve(settings: Settings, started: Started) -> None:
+    """Serve until a signal comes."""
+    _check_host(settings)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of its own would wait for each other
-    import uvicorn
-    from threadpoolctl import threadpool_limits
+    with threadpool_limits(1, "blas"), _bound(settings.host, settings.port) as listening:
+        app = create_app(settings)
+        try:
+            app.state.service.open()  # before the server starts: what is wrong is told in one line
+            app.state.is_open = True
+        except BaseException:
+            app.state.service.close()
+            raise
+        server = _Server(_config(app, settings), listening, started)
+        server.run(sockets=[listening])
+    if server.failed is not None:
+        raise server.failed
 
-    from oahu.service.api.app import create_app
-    from oahu.service.api.hosts import is_loopback
-    from oahu.service.keys import KeyFile
 
-    local = is_loopback(settings.host)
-    if not local and not KeyFile(settings.data).needed:
+def _check_host(settings: Settings) -> None:
+    if not is_loopback(settings.host) and not KeyFile(settings.data).needed:
         raise ForbiddenError(
             f"Listening at {settings.host} would let in everyone who can reach it. Make a key first "
             f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1."
         )
-    threadpool_limits(1, "blas")
-    app = create_app(settings)
 
-    class Server(uvicorn.Server):
-        failed: Exception | None = None
 
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            try:
-                await asyncio.to_thread(started, f"http://{f'[{host}]' if ':' in host else host}:{port}", app)
-            except Exception as error:
-                self.failed, self.should_exit = error, True
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address. Nobody is answered before the service listens at it."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise InvalidInputError(f"Cannot listen at {host}, port {port}: {error.strerror}.") from error
+    return bound
 
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            for collection in app.state.service.collections:
-                collection.events.close()  # streams of events would never end
-            await super().shutdown(sockets)
 
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Finish what is going on, and leave as if nothing was wrong; leave at once if told twice."""
-            self.force_exit, self.should_exit = self.should_exit, True
-
-    config = uvicorn.Config(
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
-        settings.host,
-        settings.port,
-        http="auto" if local else "h11",  # the faster one takes headers of any length
+        http="auto" if is_loopback(settings.host) else "h11",  # the faster one takes headers of any length
         log_config=None,
         access_log=False,
         server_header=False,
@@ -69,7 +78,30 @@ def serve(settings: Settings, started: Callable[[str, Any], None]) -> None:
         proxy_headers=False,
         ws_max_size=2**20,
     )
-    server = Server(config)
-    server.run()
-    if server.failed is not None:
-        raise server.failed
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers, lets listeners go when it stops, and takes no signal for a failure."""
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, started: Started) -> None:
+        super().__init__(config)
+        self._app, self._started = config.app, started
+        host, port = listening.getsockname()[:2]
+        self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.failed: Exception | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        try:
+            await asyncio.to_thread(self._started, self._address, self._app)
+        except Exception as error:
+            self.failed, self.should_exit = error, True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for collection in self._app.state.service.collections:  # type: ignore[union-attr]
+            collection.events.close()  # streams of events would never end
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Finish what is going on; leave at once if told twice."""
+        self.force_exit, self.should_exit = self.should_exit, True

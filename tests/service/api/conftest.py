@@ -23,6 +23,7 @@ from oahu.service.api.app import create_app
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
+SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 PATIENCE = 60.0  # seconds after which what does not come is not waited for
 
 
@@ -57,8 +58,10 @@ class Running:
         return answer.json() if answer.content else None
 
     def create(self, name: str, dimension: int = 4, **config: Any) -> None:
-        """A new collection."""
-        self.ask("POST", "/v1/collections", 201, json={"name": name, "dimension": dimension, **config})
+        """A new collection; its learner is a small one, if not another is asked for."""
+        small = {} if "learner" in config else {"parameters": SMALL}
+        told = {"name": name, "dimension": dimension, **small, **config}
+        self.ask("POST", "/v1/collections", 201, json=told)
 
     def fill(self, name: str, n: int, dimension: int = 4) -> None:
         """Items i0, i1, ... with labels even and odd."""
@@ -104,7 +107,7 @@ def running(app: FastAPI) -> Iterator[Running]:
         until(lambda: server.started or not thread.is_alive(), "the start")
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
-            with httpx.Client(base_url=url, timeout=PATIENCE) as http:
+            with httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False) as http:
                 yield Running(app, url, http, server)
         finally:
             for collection in app.state.service.collections:

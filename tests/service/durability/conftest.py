@@ -70,10 +70,10 @@ def customers() -> Any:
 class Nursery:
     """A process that forks services."""
 
-    def __init__(self, folder: Path, configs: list[Json]) -> None:
+    def __init__(self, folder: Path, configs: list[Json], **environment: str) -> None:
         self._errors = (folder / "stderr").open("wb")
         self.stderr = folder / "stderr"
-        env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | environment
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(_HERE / "nursery.py"), json.dumps(configs)],
             stdin=subprocess.PIPE,
@@ -158,6 +158,20 @@ def nursery(one_nursery: Nursery) -> Iterator[Nursery]:
     finally:
         if one_nursery.pid:
             one_nursery.end()
+
+
+@pytest.fixture
+def new_nursery(tmp_path: Path) -> Iterator[Callable[..., Nursery]]:
+    """Makes one whose services have something else in their environment."""
+    made: list[Nursery] = []
+
+    def make(**environment: str) -> Nursery:
+        made.append(Nursery(tmp_path, [TRIPLETS], **environment))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
 
 
 # -- a service in this process -------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """People who use a service that dies under them, and remember what they were told.
 
 Each has a thread, and items of their own that nobody else changes. All that they say is true of the classes that
-the items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and who said what
-is in the log.
+the items are of, and no two pieces of feedback are the same: so it is known what must be accepted, and who said
+what is in the log.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Line:
         self.paused = False
         self.n_parked = 0
         self.n_answers = 0
+        self._end: int | None = None
+        self._then: Callable[[], None] = lambda: None
         self.failures: list[BaseException] = []
 
     def connect(self, address: str | None) -> None:
@@ -63,11 +65,11 @@ class Line:
             self.address = address
             self._changed.notify_all()
 
-    def wait_for_answers(self, count: int) -> None:
-        """Until so many more requests were answered, or somebody failed."""
+    def wait_for_answers(self, count: int, then: Callable[[], None] = lambda: None) -> None:
+        """Until so many more changes were acknowledged; whoever is told of the last calls ``then``, at once."""
         with self._changed:
-            end = self.n_answers + count
-            self._wait(lambda: self.n_answers >= end or bool(self.failures))
+            self._end, self._then = self.n_answers + count, then
+            self._wait(lambda: self._end is None or bool(self.failures))
 
     def pause(self, n_customers: int) -> None:
         """Until everybody has done what they were about, and knows how it ended."""
@@ -102,7 +104,10 @@ class Line:
     def answered(self) -> None:
         with self._changed:
             self.n_answers += 1
-            self._changed.notify_all()
+            if self.n_answers == self._end:
+                self._then()
+                self._end = None
+                self._changed.notify_all()
 
     def failed(self, error: BaseException) -> None:
         with self._changed:
@@ -200,7 +205,8 @@ class Customer(Thread):
             self._dead = address
             self.n_unanswered += not isinstance(error, httpx.ConnectError)
             return None
-        self._line.answered()
+        if method != "GET" and path != "/search":
+            self._line.answered()
         return answer
 
     def _insist(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -47,7 +48,11 @@ class Storm:
         return self._address
 
     def kill(self) -> None:
-        assert self._nursery.end(signal.SIGKILL) == -signal.SIGKILL
+        os.kill(self._nursery.pid, signal.SIGKILL)
+        self.bury()
+
+    def bury(self) -> None:
+        assert self._nursery.reap() == -signal.SIGKILL
         self.line.connect(None)
         self.n_kills += 1
 
@@ -58,14 +63,21 @@ class Storm:
 
     def kill_under_load(self) -> None:
         self.line.connect(self.start())
-        self.line.wait_for_answers(int(self.rng.integers(1, 60)))
-        time.sleep(self.rng.uniform(0, 0.005))
+        self.line.wait_for_answers(int(self.rng.integers(1, 40)))
+        time.sleep(self.rng.uniform(0, 0.01))
         self.kill()
+
+    def kill_with_an_answer(self) -> None:
+        """The moment that somebody is told that something is stored."""
+        pid = self._nursery.start(**self._settings)
+        self.line.connect(self._nursery.address())
+        self.line.wait_for_answers(int(self.rng.integers(1, 40)), lambda: os.kill(pid, signal.SIGKILL))
+        self.bury()
 
     def stop_under_load(self) -> None:
         """Stop in good order: everybody who was answered is served, and the others know that they were not."""
         self.line.connect(self.start())
-        self.line.wait_for_answers(int(self.rng.integers(1, 60)))
+        self.line.wait_for_answers(int(self.rng.integers(1, 40)))
         assert self._nursery.end(signal.SIGTERM) in (0, -signal.SIGTERM)
         self.line.connect(None)
 
@@ -136,8 +148,10 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
                 storm.kill_while_it_opens()
             elif at % 7 == 0:
                 storm.stop_under_load()
-            else:
+            elif at % 2 == 0:
                 storm.kill_under_load()
+            else:
+                storm.kill_with_an_answer()
             if at % 9 == 0:
                 storm.kill_when_quiet()
     assert storm.n_kills >= 30

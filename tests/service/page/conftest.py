@@ -226,7 +226,7 @@ class Look:
 
     def tile(self, key: str) -> Locator:
         """The tile of a key that is to be seen."""
-        return self.page.locator(f".tile[data-key={json.dumps(key)}]:visible")
+        return self.page.locator(f".tile[data-key={json.dumps(key, ensure_ascii=False)}]:visible")
 
     def mark(self, key: str, kind: str) -> None:
         """Mark a result as alike or unlike, until it is."""

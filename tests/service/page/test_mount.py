@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
+from fastapi import FastAPI
 
 from oahu.service.api.app import create_app
 from oahu.service.records import Config
@@ -74,16 +77,29 @@ def test_the_page_names_no_other_machine(address: str) -> None:
     assert named == set()
 
 
+def _ask(app: FastAPI, path: str, before: Callable[[], Any] = lambda: None) -> httpx.Response:
+    """What an application answers while it lives."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport) as client:
+            before()
+            return await client.get(f"http://127.0.0.1{path}")
+
+    return asyncio.run(ask())
+
+
 def test_one_process_can_make_a_service_after_another(tmp_path: Path) -> None:
-    for at in range(2):
-        app = create_app(Settings(data=tmp_path / str(at)))
-        with TestClient(app, base_url="http://127.0.0.1") as client:
-            app.state.service.create(Config(f"only-{at}", 2, "Euclidean"))
-            text = client.get("/").text
-            assert (f"only-{at}" in text, f"only-{1 - at}" in text) == (True, False)
+    seen = []
+    for name in ("this", "that"):
+        app = create_app(Settings(data=tmp_path / name))
+        text = _ask(
+            app, "/", lambda app=app, name=name: app.state.service.create(Config(name, 2, "Euclidean"))
+        ).text
+        seen.append([one in text for one in ("/collections/this", "/collections/that")])
+    assert seen == [[True, False], [False, True]]
 
 
 def test_the_service_closes_when_its_page_does(tmp_path: Path) -> None:
-    with TestClient(create_app(Settings(data=tmp_path)), base_url="http://127.0.0.1") as client:
-        assert client.get("/readyz").status_code == 200
+    assert _ask(create_app(Settings(data=tmp_path)), "/readyz").status_code == 200
     create_app(Settings(data=tmp_path)).state.service.close()  # the folder is free

@@ -19,10 +19,10 @@ EVIL = [
     "{{ constructor.constructor('window.hacked=1')() }}",
     "${window.hacked=1}`",
     "javascript:window.hacked=1",
-    "../../etc/passwd",
+    "/etc/passwd",
     "a/b?c#d",
     "%2e%2e/%00",
-    "..",
+    "...",
     "line\u2028separator\u202etxt",
 ]
 
@@ -77,12 +77,10 @@ def test_payloads_are_text(look: Any, evil: Any) -> None:
 
 def test_thumbnails_of_keys_that_look_like_paths_are_found(look: Any, evil: Any) -> None:
     look.at(evil.name)
-    unreachable = EVIL.index("..")  # for any browser: that is a step in the path
     look.page.wait_for_function(
         "n => [...document.querySelectorAll('.tile img')].filter(one => one.naturalWidth === 64).length === n",
-        arg=len(EVIL) - 1,
+        arg=len(EVIL),
     )
-    expect(look.tile(EVIL[unreachable]).locator(".name")).to_have_text("..")
 
 
 def test_the_log_is_text(look: Any, evil: Any) -> None:
@@ -94,7 +92,7 @@ def test_the_log_is_text(look: Any, evil: Any) -> None:
 def test_a_contradiction_is_text(look: Any, evil: Any) -> None:
     look.at(evil.name, like=EVIL[1])
     look.tile(EVIL[0]).locator(".mark.unlike").click()
-    assert EVIL[0] in look.page.locator(".chain em").all_text_contents()
+    expect(look.page.locator(".chain li em")).to_have_text(EVIL[:2])
     _is_unharmed(look)
 
 
@@ -118,15 +116,16 @@ def test_the_map_is_text(look: Any, evil: Any) -> None:
     _is_unharmed(look)
 
 
-def test_the_address_is_text(look: Any, evil: Any) -> None:
-    look.at(evil.name, like="<img src=x onerror=window.hacked=1>nobody", label=EVIL[1], view="</script><script>")
+@pytest.mark.parametrize("key", ["<img src=x onerror=window.hacked=1>nobody", "../../etc/passwd"])
+def test_the_address_is_text(look: Any, evil: Any, key: str) -> None:
+    look.at(evil.name, like=key, label=EVIL[1], view="</script><script>window.hacked=1")
     expect(look.page.locator(".q-notification")).to_be_visible()
     _is_unharmed(look)
 
 
 def test_a_collection_that_is_not_there_is_told_as_text(look: Any) -> None:
-    look.go("/collections/%3Cscript%3Ewindow.hacked=1%3C%2Fscript%3E")
-    expect(look.page.locator("main")).to_contain_text("There is no collection '<script>")
+    look.go("/collections/%3Cimg%20src=x%20onerror=window.hacked=1%3E")
+    expect(look.page.locator("main")).to_contain_text("There is no collection '<img src=x")
     _is_unharmed(look)
 
 

@@ -190,7 +190,7 @@ def test_a_contradiction_is_explained_link_by_link(look: Any, digits: Any) -> No
 
 
 def test_undoing_what_is_in_the_way_says_it_instead(look: Any, digits: Any) -> None:
-    first, second, _ = _contradict(look, digits)
+    _, second, _ = _contradict(look, digits)
     look.page.click(".chain >> text=Undo 2")
     expect(look.tile(second).locator(".badge")).to_have_text("≠ not alike")
     assert list(digits.client.log())[-1]["negative"] == [second]

@@ -113,7 +113,7 @@ def test_labels_have_colours(look: Any, digits: Any) -> None:
     colours = look.page.locator("[data-panel=After] g circle").evaluate_all(
         "all => all.map(one => one.getAttribute('fill'))"
     )
-    by_label = {label: colour for label, colour in zip(digits.labels, colours, strict=True)}
+    by_label = dict(zip(digits.labels, colours, strict=True))
     assert len(set(by_label.values())) == 10
     assert [by_label[label] for label in digits.labels] == colours
 

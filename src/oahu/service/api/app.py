@@ -37,7 +37,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await to_thread.run_sync(service.open)
+        if not app.state.is_open:
+            await to_thread.run_sync(service.open)
         try:
             yield
         finally:
@@ -55,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     gauges = Gauges(service)
     app.state.service, app.state.access, app.state.sessions = service, access, sessions
+    app.state.is_open = False
     app.state.asking = app.state.streams = 0
     handle_problems(app)
     for router in ROUTERS:

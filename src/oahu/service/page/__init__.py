@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -94,7 +95,7 @@ class _Door:
 
 
 def _is_page(path: str) -> bool:
-    return path == "/" or path == "/favicon.ico" or path.startswith("/collections/")
+    return path in ("/", "/favicon.ico") or re.fullmatch("/collections/[^/]+", path) is not None
 
 
 def _by_browser(connection: HTTPConnection) -> bool:

@@ -52,7 +52,7 @@ export default {
       <ul class="bars" :aria-label="'Weights: ' + summary">
         <li v-for="(part, at) in d.parts" :key="part.name" :data-part="part.name" :title="meaning(part.name)">
           <span class="part">{{ nice(part.name) }}</span>
-          <span class="track"><span class="bar" :style="{ width: wide(shown[at]), background: tint(at) }"></span>
+          <span class="track"><span class="fill" :style="{ width: wide(shown[at]), background: tint(at) }"></span>
             <span class="was" :style="{ left: wide(part.start) }" title="Where it started"></span></span>
           <span class="much">{{ percent(shown[at]) }}</span>
         </li>

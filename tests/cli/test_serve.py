@@ -1,0 +1,569 @@
+"""`oahu serve`, `oahu keys` and `oahu backup`: what they say, how they end, and that nothing is lost between."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+import oahu.cli.serve
+from oahu import DatasetError, Pair, Triplet
+from oahu.cli import app
+from oahu.service.keys import KeyFile
+from oahu.service.records import Config, NewItem
+from oahu.service.service import Service
+from oahu.service.settings import Settings
+
+runner = CliRunner()
+ROWS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No setting of whoever runs the tests, and loggers as they were."""
+    for name in [name for name in os.environ if name.startswith("OAHU_")]:
+        monkeypatch.delenv(name)
+    loggers = [logging.getLogger(name) for name in ("oahu", "uvicorn", "uvicorn.access")]
+    before = [(one.handlers, one.propagate, one.level, one.disabled) for one in loggers]
+    yield
+    for one, (handlers, propagate, level, disabled) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate, one.disabled = handlers, propagate, disabled
+        one.setLevel(level)
+
+
+def call(*arguments: str) -> Any:
+    return runner.invoke(app, list(arguments), catch_exceptions=False)
+
+
+def failed(*arguments: str) -> str:
+    """What a command that fails says: one line."""
+    result = call(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+# -- what it says --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", [("serve",), ("keys",), ("keys", "add"), ("keys", "list"), ("keys", "remove"), ("backup",)]
+)
+def test_every_command_says_what_it_does(words: tuple[str, ...]) -> None:
+    result = call(*words, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+def test_serving_says_what_can_be_set() -> None:
+    said = call("serve", "--help").stdout
+    assert all(option in said for option in ("--data", "--host", "--port", "--demo", "--no-page", "OAHU_"))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.7.7", "127.evil.example", "example.com"])
+def test_serving_others_without_a_key_is_refused(tmp_path: Path, host: str) -> None:
+    line = failed("serve", "--host", host, "--data", str(tmp_path / "data"))
+    assert f"Listening at {host} would let in everyone" in line
+    assert "oahu keys add --role admin" in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_removed_key_does_not_count_for_serving_others(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path)
+    file.remove(file.add("gone", "admin").split("_")[1])
+    assert "would let in everyone" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
+
+
+def test_an_address_in_use_is_told(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        line = failed("serve", "--port", str(port), "--data", str(tmp_path / "data"))
+    assert line == f"error: Cannot listen at 127.0.0.1, port {port}: Address already in use."
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+    KeyFile(tmp_path).add("one", "admin")
+    assert "Cannot listen at 203.0.113.1" in failed("serve", "--host", "203.0.113.1", "--data", str(tmp_path))
+
+
+def test_a_store_in_use_is_told(tmp_path: Path) -> None:
+    service = Service(Settings(data=tmp_path))
+    try:
+        line = failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+    finally:
+        service.close()
+    assert f"{tmp_path} is in use by another oahu service (process {os.getpid()})" in line
+
+
+def test_a_store_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "oahu.db").write_bytes(b"this is no database" * 1000)
+    assert "oahu.db" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+
+
+def test_a_store_that_cannot_be_read_on_is_told(tmp_path: Path) -> None:
+    """Tables are missing: that shows when the service opens, not before."""
+    Service(Settings(data=tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "oahu.db")) as database:
+        database.execute("DROP TABLE collections")
+    assert "no such table" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+
+
+def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "file" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path / "file"))
+
+
+def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text("{")
+    assert "keys.json is not a file of keys" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("PORT", "x", "OAHU_PORT cannot be 'x'"),
+        ("RATE", "-1", "OAHU_RATE cannot be '-1'"),
+        ("MAX_BODY", "0", "OAHU_MAX_BODY cannot be '0'"),
+        ("KEEP_SNAPSHOTS", "1", "OAHU_KEEP_SNAPSHOTS cannot be '1'"),
+    ],
+)
+def test_a_wrong_setting_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, told: str
+) -> None:
+    monkeypatch.setenv(f"OAHU_{name}", value)
+    assert told in failed("serve", "--data", str(tmp_path))
+
+
+def test_names_are_given_with_commas_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OAHU_TRUSTED_HOSTS", "a.example, b.example,")
+    assert Settings().trusted_hosts == ("a.example", "b.example")
+
+
+# -- the real command ----------------------------------------------------------------------------------------
+
+
+class Command:
+    """`oahu serve` in a process of its own."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", *arguments]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | environment
+        )
+        self.lines: list[str] = []
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        assert self._listening.wait(120), self.lines
+        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if found := re.search(r"oahu listens at http://[\d.]+:(\d+)/", line):
+                self.url = f"http://127.0.0.1:{found[1]}"
+                self._listening.set()
+        self._listening.set()
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Tell it to stop; with what it ends."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        code = self.process.wait(60)
+        self._reader.join()
+        self.http.close()
+        self.process.communicate()
+        return code
+
+    def ask(self, method: str, path: str, **sent: Any) -> Any:
+        answer = self.http.request(method, f"/v1/collections{path}", **sent)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def fill(self) -> None:
+        self.ask("POST", "", json={"name": "c", "dimension": 4, "parameters": SMALL})
+        items = [{"key": f"i{at}", "vector": row} for at, row in enumerate(ROWS.tolist())]
+        self.ask("PUT", "/c/items", json={"items": items})
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Command]]:
+    """Starts the command; nothing of it is left."""
+    commands: list[Command] = []
+
+    def start(*arguments: str, **environment: str) -> Command:
+        commands.append(Command(*arguments, **environment))
+        return commands[-1]
+
+    yield start
+    for command in commands:
+        command.end(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_finishes_what_it_has_begun_and_nothing_is_lost(
+    serve: Any, tmp_path: Path, how: signal.Signals
+) -> None:
+    """With requests in flight, and someone who listens."""
+    command = serve("--data", str(tmp_path))
+    command.fill()
+    acknowledged: list[int] = []
+    enough, ended = threading.Event(), threading.Event()
+
+    def say(person: int) -> None:
+        with (
+            httpx.Client(base_url=command.url, timeout=60, trust_env=False) as http,
+            suppress(httpx.TransportError),
+        ):
+            for at in range(100_000):
+                piece = {"anchor": f"i{person}", "positive": f"i{5 + at % 7}", "negative": f"i{12 + at % 7}"}
+                answer = http.post("/v1/collections/c/feedback", json={"feedback": [piece]})
+                if answer.status_code != 200:
+                    return
+                acknowledged.append(answer.json()["last_seq"])
+                if len(acknowledged) > 60:
+                    enough.set()
+
+    def listen() -> None:
+        with httpx.Client(base_url=command.url, timeout=60, trust_env=False) as http:
+            with http.stream("GET", "/v1/collections/c/events") as answer:
+                for _ in answer.iter_lines():
+                    pass
+        ended.set()  # the stream was ended, not cut
+
+    threads = [threading.Thread(target=say, args=(person,)) for person in range(3)]
+    threads.append(threading.Thread(target=listen))
+    for thread in threads:
+        thread.start()
+    assert enough.wait(60)
+    assert command.end(how) == 0
+    for thread in threads:
+        thread.join()
+    assert ended.is_set()
+
+    again = serve("--data", str(tmp_path))
+    told = again.ask("GET", "/c")
+    assert told["feedback"] >= max(acknowledged)
+    assert told["metric_version"] == told["feedback"]
+    assert sorted(acknowledged) == sorted(set(acknowledged))
+    assert again.end() == 0
+
+
+def test_its_log_is_lines_of_json_and_tells_where_it_listens(serve: Any, tmp_path: Path) -> None:
+    command = serve("--data", str(tmp_path))
+    answer = command.http.get("/healthz", headers={"X-Request-ID": "mine"})
+    assert "server" not in answer.headers
+    assert command.end() == 0
+    told = [json.loads(line) for line in command.lines]
+    assert [line["request_id"] for line in told if line["logger"] == "oahu.access"] == ["mine"]
+    (where,) = [line["message"] for line in told if "listens at" in line["message"]]
+    assert (
+        where == f"oahu listens at {command.url}/v1/openapi.json, its data is in {tmp_path}. Stop it with Ctrl+C."
+    )
+
+
+def test_a_terminal_is_told_where_it_listens_and_what_is_wrong(tmp_path: Path) -> None:
+    main, side = pty.openpty()
+    command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", "--data", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=side, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "dumb"})
+    os.close(side)
+    try:
+        said = read_until(main, "Ctrl+C.")
+        url = re.findall(r"http://[\d.]+:\d+", said)[0]
+        assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+        (tmp_path / "keys.json").write_text("{")
+        time.sleep(0)  # the next request looks, if a second is over
+        said += ask_until(main, f"{url}/healthz", "the keys stay as they were")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(main)
+    first, second = said.replace("\r", "").splitlines()[:2]
+    assert first == f"oahu listens at {url}/v1/openapi.json, its data is in {tmp_path}. Stop it with Ctrl+C."
+    assert second.startswith("error: the keys stay as they were: ")
+
+
+def read_until(terminal: int, words: str) -> str:
+    """What a terminal shows, until it shows some words."""
+    said, end = "", time.monotonic() + 120
+    while words not in said:
+        assert time.monotonic() < end, said
+        if select.select([terminal], [], [], 1)[0]:
+            said += os.read(terminal, 65_536).decode()
+    return said
+
+
+def ask_until(terminal: int, url: str, words: str) -> str:
+    """Ask again and again, until a terminal shows some words."""
+    said, end = "", time.monotonic() + 60
+    while words not in said or not said.endswith("\n"):
+        assert time.monotonic() < end, said
+        httpx.get(url, trust_env=False)
+        if select.select([terminal], [], [], 0.05)[0]:
+            said += os.read(terminal, 65_536).decode()
+    return said
+
+
+def test_serving_others_takes_a_key_and_no_endless_headers(serve: Any, tmp_path: Path) -> None:
+    key = KeyFile(tmp_path).add("one", "admin")
+    command = serve("--data", str(tmp_path), "--host", "0.0.0.0")
+    assert command.http.get("/v1/collections").status_code == 401
+    command.http.headers["Authorization"] = f"Bearer {key}"
+    assert command.ask("GET", "") == {"collections": []}
+    host, port = command.url.removeprefix("http://").split(":")
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+        with suppress(OSError):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 4")
+    assert command.end() == 0
+
+
+def test_it_is_stopped_at_once_if_told_twice(serve: Any, tmp_path: Path) -> None:
+    """Also with a request that does not end."""
+    command = serve("--data", str(tmp_path))
+    host, port = command.url.removeprefix("http://").split(":")
+    with closing(socket.create_connection((host, int(port)))) as connection:
+        connection.sendall(b"POST /v1/collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        command.http.get("/healthz")
+        for _ in range(2):
+            command.process.send_signal(signal.SIGINT)
+            time.sleep(0.05)  # two signals at once are one
+        assert command.process.wait(15) == 0
+
+
+# -- the demo ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Service]:
+    service = Service(Settings(data=tmp_path / "data"))
+    service.open()
+    yield service
+    service.close()
+
+
+def test_the_demo_has_real_digits_with_thumbnails(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_here(*_: Any) -> None:
+        raise DatasetError("not on this machine")
+
+    monkeypatch.setattr("oahu.evaluation.datasets.load", not_here)
+    said: list[str] = []
+    oahu.cli.serve._fill(said.append, store)
+    digits = store.collection("digits")
+    images, labels = load_digits(return_X_y=True)
+    assert (digits.n_items, len(said)) == (1797, 1)
+    item = digits.item("digits-00017")
+    assert (item.label, item.has_thumbnail) == (str(labels[17]), True)
+    found = digits.search((images[17] / 16).astype(np.float32), 1)
+    assert digits.name(int(found.matches[0][0].key)) == "digits-00017"
+    oahu.cli.serve._fill(said.append, store)  # once is enough
+    assert len(said) == 1
+
+
+def test_the_demo_has_clothes_where_they_are(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.arange(3 * 784, dtype=float).reshape(3, 784)
+    data = type("Data", (), {"X": images, "y": np.array([0, 9, 3])})
+    monkeypatch.setattr("oahu.evaluation.datasets.load", lambda _: data)
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda **_: (np.ones((2, 64)), np.array([1, 2])))
+    oahu.cli.serve._fill(lambda _: None, store)
+    clothes = store.collection("fashion-mnist")
+    assert [item.label for item in clothes.page(0, 9)] == ["T-shirt", "ankle boot", "dress"]
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_printed_alone_and_opens_what_it_is_for(tmp_path: Path) -> None:
+    result = call("keys", "add", "--role", "feedback", "--name", "the shop", "--data", str(tmp_path))
+    assert result.exit_code == 0
+    (token,) = result.stdout.splitlines()
+    key = KeyFile(tmp_path).check(token)
+    assert key is not None
+    assert (key.name, key.role) == ("the shop", "feedback")
+    assert token not in result.stderr
+
+
+def test_keys_are_listed_without_their_secrets(tmp_path: Path) -> None:
+    tokens = [KeyFile(tmp_path).add(name, "read") for name in ("one", "[red]two[/red]")]
+    said = call("keys", "list", "--data", str(tmp_path)).stdout
+    assert all(token.split("_")[1] in said for token in tokens)
+    assert not any(token.split("_", 2)[2] in said for token in tokens)
+    assert "[red]two[/red]" in said
+
+
+def test_no_keys_are_told(tmp_path: Path) -> None:
+    assert "There are no keys" in call("keys", "list", "--data", str(tmp_path)).stdout
+
+
+def test_a_key_is_removed(tmp_path: Path) -> None:
+    token = KeyFile(tmp_path).add("one", "read")
+    result = call("keys", "remove", token.split("_")[1], "--data", str(tmp_path))
+    assert result.exit_code == 0
+    assert KeyFile(tmp_path).check(token) is None
+
+
+def test_a_key_that_is_not_there_is_not_removed(tmp_path: Path) -> None:
+    assert "There is no key 'nothing'" in failed("keys", "remove", "nothing", "--data", str(tmp_path))
+
+
+def test_a_role_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    result = call("keys", "add", "--role", "root", "--data", str(tmp_path))
+    assert result.exit_code == 2
+    assert KeyFile(tmp_path).all() == []
+
+
+def test_the_folder_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OAHU_DATA", str(tmp_path / "elsewhere"))
+    call("keys", "add", "--role", "read")
+    assert len(KeyFile(tmp_path / "elsewhere").all()) == 1
+
+
+# -- backups -------------------------------------------------------------------------------------------------
+
+
+def filled(service: Service) -> Any:
+    collection = service.create(Config("c", 4, parameters=SMALL))
+    items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
+    collection.put_items(items).result()
+    collection.settle()
+    collection.feedback(
+        [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6", "i7")], "once"
+    ).result()
+    collection.undo(1).result()
+    collection.delete_items(["i19"]).result()
+    collection.settle()
+    return collection
+
+
+def told(collection: Any) -> dict[str, Any]:
+    """All that can be seen of a collection."""
+    collection.fresh(60)
+    return {
+        "items": collection.page(0, 100),
+        "image": collection.thumbnail("i0"),
+        "log": collection.log(0, 100),
+        "model": collection.model(),
+        "found": [(match.key, match.score, said) for match, said in collection.search("i0", 20).matches],
+        "config": collection.config,
+    }
+
+
+def test_a_backup_of_a_running_service_goes_back_to_all_of_it(store: Service, tmp_path: Path) -> None:
+    before = told(filled(store))
+    result = call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "copy.db"))
+    assert result.exit_code == 0
+    store.collection("c").delete_items(["i0"]).result()  # later than the copy
+    (tmp_path / "back").mkdir()
+    (tmp_path / "copy.db").rename(tmp_path / "back" / "oahu.db")
+    again = Service(Settings(data=tmp_path / "back"))
+    again.open()
+    try:
+        assert told(again.collection("c")) == before
+        receipt = again.collection("c").feedback([Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6", "i7")], "once")  # fmt: skip
+        assert receipt.result().replayed
+    finally:
+        again.close()
+
+
+def test_a_backup_taken_while_things_are_said_is_of_one_moment(store: Service, tmp_path: Path) -> None:
+    """What is in it is a beginning of the log, and sound."""
+    collection = filled(store)
+    stop = threading.Event()
+
+    def say() -> None:
+        while not stop.is_set():
+            collection.feedback([Triplet("i0", "i1", "i2")] * 20).result()
+
+    talking = threading.Thread(target=say)
+    talking.start()
+    try:
+        for at in range(3):
+            assert (
+                call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / f"{at}.db")).exit_code == 0
+            )
+    finally:
+        stop.set()
+        talking.join()
+    for at in range(3):
+        with closing(sqlite3.connect(tmp_path / f"{at}.db")) as copy:
+            assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            seqs = [seq for (seq,) in copy.execute("SELECT seq FROM log ORDER BY seq")]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert (len(seqs) - 4) % 20 == 0
+
+
+def test_a_backup_of_a_stopped_service_is_one_file(tmp_path: Path) -> None:
+    service = Service(Settings(data=tmp_path / "data"))
+    service.open()
+    filled(service)
+    service.close()
+    before = sorted(path.name for path in (tmp_path / "data").iterdir())
+    assert call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db")).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.db", "data"]
+    assert set(before) <= {path.name for path in (tmp_path / "data").iterdir()}
+
+
+def test_a_backup_says_what_is_not_in_it(store: Service, tmp_path: Path) -> None:
+    said = call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db")).stderr
+    assert "everything but the keys" in said
+
+
+@pytest.mark.parametrize("odd", ["a b#c?d%41.db", "ä.db"])
+def test_a_backup_may_have_any_name(store: Service, tmp_path: Path, odd: str) -> None:
+    assert call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / odd)).exit_code == 0
+    assert (tmp_path / odd).stat().st_size > 0
+
+
+def test_a_store_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    data = tmp_path / "a b#c?d%41"
+    Service(Settings(data=data)).close()
+    assert call("backup", "--data", str(data), "--out", str(tmp_path / "b.db")).exit_code == 0
+
+
+def test_a_backup_does_not_replace_a_file(store: Service, tmp_path: Path) -> None:
+    (tmp_path / "b.db").write_text("mine")
+    assert "is there already" in failed("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db"))
+    assert (tmp_path / "b.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("data", "out", "words"),
+    [
+        ("nowhere", "b.db", "There is no store in"),
+        ("broken", "b.db", "cannot be copied"),
+        ("broken", "no/b.db", "no folder"),
+    ],
+)
+def test_a_backup_that_cannot_be_is_told_and_leaves_nothing(
+    tmp_path: Path, data: str, out: str, words: str
+) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "oahu.db").write_bytes(b"no database" * 1000)
+    assert words in failed("backup", "--data", str(tmp_path / data), "--out", str(tmp_path / out))
+    assert [path.name for path in tmp_path.iterdir()] == ["broken"]

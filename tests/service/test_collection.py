@@ -1,0 +1,609 @@
+"""A collection ties the parts together: what was said counts in the next answer, and no gap shows between them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oahu import Comparator, Retriever
+from oahu.constraints import Pair, Triplet
+from oahu.metrics import files
+from oahu.metrics.files import Content
+from oahu.service import learning
+from oahu.service.collection import Collection
+from oahu.service.errors import (
+    ConflictError,
+    ContradictedError,
+    InvalidError,
+    LearnerStoppedError,
+    NotThereError,
+    OverloadedError,
+)
+from oahu.service.learning import new_learner
+from oahu.service.records import Click, Config, NewItem, Replaced, Undo
+from oahu.service.service import Service
+
+PATIENCE = 120.0
+
+
+def keys(collection: Collection, query: Any, k: int = 5, **options: Any) -> list[str]:
+    return [collection.name(int(match.key)) for match, _ in collection.search(query, k, **options).matches]
+
+
+def table(collection: Collection, n: int) -> Any:
+    numbers = [collection.item(f"i{at}").number for at in range(n)]
+    return numbers, collection.vectors.take(numbers)
+
+
+def brute(collection: Collection, query: str, k: int, n: int) -> list[str]:
+    """What a retriever over all items finds, without the query."""
+    numbers, rows = table(collection, n)
+    everything = Retriever(collection.fresh().metric, collection.config.vote).add(numbers, rows)
+    return [collection.name(int(key)) for key in everything.similar_to(collection.item(query).number, k).keys]
+
+
+# -- searching -------------------------------------------------------------------------------------------------
+
+
+def test_a_new_collection_is_empty_and_answers(filled: Any) -> None:
+    collection = filled(0)
+    assert collection.search(np.zeros(4, np.float32), 5).matches == ()
+    assert collection.classify(np.zeros(4, np.float32), 5).labels == ()
+    assert collection.n_items == 0
+
+
+def test_items_are_found_when_they_are_stored(filled: Any) -> None:
+    collection = filled(20)
+    assert keys(collection, "i3", 5) == brute(collection, "i3", 5, 20)
+
+
+def test_features_that_are_no_items_can_be_searched_by(filled: Any) -> None:
+    collection = filled(20)
+    vector = collection.vectors.take([collection.item("i7").number])[0]
+    assert keys(collection, vector, 1) == ["i7"]
+
+
+@pytest.mark.parametrize("ask", ["search", "classify"])
+def test_an_item_that_is_not_there_cannot_be_searched_by(filled: Any, ask: str) -> None:
+    with pytest.raises(NotThereError, match="'nobody'"):
+        getattr(filled(3), ask)("nobody", 5)
+
+
+@pytest.mark.parametrize("learner", ["OASIS", "AnchoredOAHU"])
+def test_feedback_counts_in_the_next_answer(filled: Any, learner: str) -> None:
+    collection = filled(20, learner=learner)
+    before = collection.published
+    receipt = collection.feedback([Triplet("i0", "i2", "i1"), Click("i4", ("i6", "i8"), ("i3",))]).result(PATIENCE)
+    found = collection.search("i10", 5)
+    assert found.published.version == receipt.last_seq == 2
+    assert found.published.constraints > before.constraints
+    assert found.candidates.version == 0
+
+
+def test_answers_after_a_refresh_are_those_of_brute_force(filled: Any) -> None:
+    collection = filled(60, learner="OASIS")
+    for at in range(0, 40, 2):
+        collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(PATIENCE)
+    collection.fresh()
+    collection.refresh()
+    assert collection.search("i50", 5).candidates.version == 20
+    assert [keys(collection, f"i{at}", 7) for at in (50, 51, 52)] == [
+        brute(collection, f"i{at}", 7, 60) for at in (50, 51, 52)
+    ]
+
+
+def test_what_was_said_comes_first_or_last(filled: Any) -> None:
+    collection = filled(20)
+    order = brute(collection, "i0", 19, 20)
+    collection.feedback([Click("i0", (order[-1],), (order[0],))]).result(PATIENCE)
+    found = keys(collection, "i0", 19)
+    assert (found[0], found[-1]) == (order[-1], order[0])
+    assert keys(collection, "i0", 19, trust=False) == brute(collection, "i0", 19, 20)
+
+
+def test_what_follows_from_what_was_said_is_known_too(filled: Any) -> None:
+    collection = filled(20)
+    collection.feedback([Pair("i0", "i1", True), Pair("i1", "i2", True), Pair("i2", "i3", False)]).result(PATIENCE)
+    matches = collection.search("i0", 19).matches
+    said = {collection.name(int(match.key)): said for match, said in matches if said}
+    assert said == {"i1": "alike", "i2": "alike", "i3": "unlike"}
+
+
+def test_what_was_undone_is_not_known_any_more(filled: Any) -> None:
+    collection = filled(10)
+    collection.feedback([Pair("i0", "i9", True)]).result(PATIENCE)
+    assert keys(collection, "i0", 1) == ["i9"]
+    collection.undo(1).result(PATIENCE)
+    assert keys(collection, "i0", 9) == brute(collection, "i0", 9, 10)
+
+
+def test_a_replaced_item_is_found_by_its_new_features(filled: Any) -> None:
+    collection = filled(20)
+    there = np.full(4, 50.0, np.float32)
+    collection.put_items([NewItem("i3", there.tobytes(), "even")]).result(PATIENCE)
+    assert keys(collection, there, 1) == ["i3"]
+    assert len(keys(collection, there, 100)) == 20
+    assert "i3" in keys(collection, there, 100, label="even")
+
+
+def test_a_deleted_item_is_gone(filled: Any) -> None:
+    collection = filled(20)
+    collection.delete_items(["i3", "i4"]).result(PATIENCE)
+    assert len(keys(collection, "i0", 100)) == 17
+    with pytest.raises(NotThereError):
+        collection.item("i3")
+    with pytest.raises(NotThereError):
+        collection.search("i3", 5)
+    assert collection.describe()["items"] == 18
+
+
+def test_classify_votes_by_label_without_the_item_itself(filled: Any) -> None:
+    collection = filled(40)
+    collection.put_items([NewItem("far", np.full(4, 90.0, np.float32).tobytes(), "alone")]).result(PATIENCE)
+    assert collection.classify("far", 1).labels[0][0] in ("even", "odd")
+    assert collection.classify(np.full(4, 89.0, np.float32), 1).labels == (("alone", 1.0),)
+
+
+# -- comparing -------------------------------------------------------------------------------------------------
+
+
+def labelled(n: int = 10) -> list[tuple[str, str, bool]]:
+    return [(f"i{a}", f"i{b}", a % 2 == b % 2) for a in range(n) for b in range(a)]
+
+
+def test_without_thresholds_there_is_no_answer_but_what_to_do(filled: Any) -> None:
+    with pytest.raises(ConflictError, match="calibrate"):
+        filled(5).compare("i0", "i1")
+
+
+def test_thresholds_are_chosen_by_the_pairs_for_the_metric_as_it_is(filled: Any) -> None:
+    collection = filled(20, learner="OASIS")
+    collection.calibrate(labelled(), {"target": "f1"}).result(PATIENCE)
+    for at in (0, 4):
+        collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(PATIENCE)
+        found = collection.compare("i0", "i12")
+        _, rows = table(collection, 20)
+        pairs = [[int(first[1:]), int(second[1:])] for first, second, _ in labelled()]
+        comparator = Comparator(collection.published.metric)
+        comparator.calibrate(rows[pairs], [same for *_, same in labelled()], target="f1")
+        expected = comparator.compare(rows[0], rows[12])
+        assert (found.answer, found.score) == (expected.answer, expected.score)
+        assert found.yes_below == comparator.yes_below_
+
+
+def test_a_calibration_is_there_after_a_restart_and_without_its_items(open_service: Any, items: Any) -> None:
+    service = open_service()
+    collection = service.create(Config("things", 4, "Euclidean"))
+    collection.put_items(items(12)).result(PATIENCE)
+    collection.calibrate(labelled(), {"target": "accuracy"}).result(PATIENCE)
+    collection.delete_items([f"i{at}" for at in range(5)]).result(PATIENCE)
+    before = collection.compare("i10", "i11")
+    service.close()
+    again = open_service().collection("things")
+    assert again.describe()["calibrated"]
+    after = again.compare("i10", "i11")
+    assert (after.answer, after.yes_below, after.no_from) == (before.answer, before.yes_below, before.no_from)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "target", "error"),
+    [
+        ([("i0", "nobody", True)], {"target": "f1"}, NotThereError),
+        ([("i0", "i2", True)], {"target": "f1"}, InvalidError),
+        ([("i0", "i1", False), ("i0", "i3", False)], {"target": "f1"}, InvalidError),
+        (labelled(4), {"target": "beauty"}, InvalidError),
+        (labelled(4), {}, InvalidError),
+        (labelled(4), {"target_far": 2.0}, InvalidError),
+    ],
+)
+def test_pairs_that_no_threshold_can_be_chosen_by_are_refused(
+    filled: Any, pairs: Any, target: Any, error: Any
+) -> None:
+    with pytest.raises(error):
+        filled(6).check_calibration(pairs, target)
+
+
+# -- features --------------------------------------------------------------------------------------------------
+
+
+def encoded(*values: float) -> str:
+    return base64.b64encode(np.array(values, "<f4").tobytes()).decode()
+
+
+@pytest.mark.parametrize("given", [[1, 2.5, -3, 0], encoded(1, 2.5, -3, 0)])
+def test_features_are_numbers_or_their_bytes(filled: Any, given: Any) -> None:
+    row = filled(0).features(given, "vector")
+    assert row.dtype == np.float32
+    assert row.tolist() == [1, 2.5, -3, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1, 2, 3], "4 numbers. Got 3"),
+        ([1, 2, 3, 4, 5], "4 numbers. Got 5"),
+        ([], "4 numbers. Got 0"),
+        ([[1, 2, 3, 4]], "4 numbers"),
+        ([[1, 2], [3, 4]], "4 numbers"),
+        ([[1], [2, 3]], "4 numbers"),
+        ([1, 2, float("nan"), 4], "not finite, at 2"),
+        ([1, float("inf"), 3, 4], "not finite, at 1"),
+        ([1, 2, 3, -float("inf")], "not finite, at 3"),
+        ([1, None, 3, 4], "not finite, at 1"),
+        ([1, 2, 3, 10**400], "4 numbers"),
+        ([1, 2, 3, "four"], "4 numbers"),
+        ([1e9, 1e9, 0, 0], "length 1.41e\\+09"),
+        ([1e300, 1e300, 0, 0], "length"),
+        (encoded(1, 2, 3), "Got 3"),
+        (encoded(1, 2, 3, float("nan")), "not finite, at 3"),
+        (encoded(3e38, 0, 0, 0), "length"),
+        ("not base64!", "base64"),
+        ("AAA", "base64"),
+        ("AAAA", "base64"),
+        ("", "Got 0"),
+        ("\u00e4" * 8, "base64"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(filled: Any, given: Any, message: str) -> None:
+    with pytest.raises(InvalidError, match=message) as caught:
+        filled(0).features(given, "items/3/vector")
+    assert caught.value.more["where"] == "items/3/vector"
+
+
+def test_the_largest_that_is_let_in_can_be_searched_by(filled: Any) -> None:
+    collection = filled(5)
+    row = collection.features([1e9, 0, 0, 0], "vector")
+    collection.put_items([NewItem("large", row.tobytes())]).result(PATIENCE)
+    assert keys(collection, row, 1) == ["large"]
+
+
+# -- feedback and the log --------------------------------------------------------------------------------------
+
+
+def test_a_contradiction_is_counted_and_proved(filled: Any) -> None:
+    collection = filled(5)
+    collection.feedback([Pair("i0", "i1", True)]).result(PATIENCE)
+    with pytest.raises(ContradictedError) as caught:
+        collection.feedback([Pair("i1", "i0", False)]).result(PATIENCE)
+    assert caught.value.more["chain"] == [{"seq": 1, "first": "i1", "second": "i0", "same": True}]
+    assert (collection.counts.accepted, collection.counts.contradictions) == (1, 1)
+
+
+def test_the_log_has_keys_and_tells_what_counts(filled: Any) -> None:
+    collection = filled(6, learner="OASIS")
+    collection.feedback([Pair("i0", "i1", True), Click("i2", ("i3",), ("i4", "i5"))]).result(PATIENCE)
+    assert collection.undo(1).result(PATIENCE) == 3
+    assert collection.replace_model(collection.model()).result(PATIENCE) == 4
+    collection.feedback([Triplet("i0", "i2", "i4")]).result(PATIENCE)
+    log = collection.log(0, 10)
+    assert [entry.change for entry, _ in log if not isinstance(entry.change, Replaced)] == [
+        Pair("i0", "i1", True),
+        Click("i2", ("i3",), ("i4", "i5")),
+        Undo(1, 1),
+        Triplet("i0", "i2", "i4"),
+    ]
+    assert [entry.seq for entry, counts in log if counts] == [2, 5]
+    assert [entry.seq for entry, _ in collection.log(2, 2)] == [3, 4]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_the_log_can_be_read_when_its_items_are_long_gone(open_service: Any, items: Any, undone: bool) -> None:
+    service = open_service()
+    collection = service.create(Config("things", 4, "OASIS"))
+    collection.put_items(items(4)).result(PATIENCE)
+    collection.feedback([Triplet("i0", "i1", "i2")]).result(PATIENCE)
+    if undone:
+        collection.undo(1).result(PATIENCE)
+    collection.delete_items(["i0", "i1", "i2"]).result(PATIENCE)
+    service.close()
+    (entry, counts), *_ = open_service().collection("things").log(0, 10)
+    assert (entry.change, counts) == (Triplet("i0", "i1", "i2"), not undone)
+
+
+def test_too_much_to_learn_is_refused(open_service: Any, items: Any) -> None:
+    service = open_service(max_behind=3)
+    collection = service.create(Config("things", 4, "OASIS"))
+    collection.put_items(items(6)).result(PATIENCE)
+    with collection._loop._learning:  # it cannot learn meanwhile
+        collection.feedback([Pair("i0", "i1", True)] * 3).result(PATIENCE)
+        with pytest.raises(OverloadedError, match="3 pieces of feedback wait to be learned") as caught:
+            collection.feedback([Pair("i0", "i2", True)])
+        assert caught.value.retry_after
+    collection.fresh()
+    collection.feedback([Pair("i0", "i2", True)]).result(PATIENCE)
+    assert collection.last_seq == 4
+
+
+def test_the_same_request_again_changes_nothing(filled: Any) -> None:
+    collection = filled(6, learner="OASIS")
+    first = collection.feedback([Triplet("i0", "i1", "i2")], "request").result(PATIENCE)
+    again = collection.feedback([Triplet("i0", "i1", "i2")], "request").result(PATIENCE)
+    assert again == first._replace(replayed=True)
+    assert (collection.last_seq, collection.counts.accepted) == (1, 1)
+
+
+# -- versions --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def learned(filled: Any) -> Collection:
+    """A collection that has learned a little, piece by piece."""
+    collection = filled(20, learner="OASIS")
+    for at in range(0, 10, 2):
+        collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(PATIENCE)
+    collection.fresh()
+    assert isinstance(collection, Collection)
+    return collection
+
+
+def model(collection: Collection) -> bytes:
+    collection.fresh()
+    return collection.model()
+
+
+def test_the_model_can_be_loaded(learned: Collection) -> None:
+    learner = files.from_bytes(learned.model(), "model")
+    assert learner.n_seen_ == learned.published.constraints
+
+
+def test_undoing_the_last_is_the_model_before_it(learned: Collection) -> None:
+    before = model(learned)
+    learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
+    assert model(learned) != before
+    learned.undo(6).result(PATIENCE)
+    assert model(learned) == before
+
+
+def test_restoring_a_version_is_its_model(learned: Collection) -> None:
+    before = model(learned)
+    learned.feedback([Triplet("i1", "i3", "i2"), Triplet("i5", "i7", "i8")]).result(PATIENCE)
+    assert learned.restore(5).result(PATIENCE) == 8
+    assert model(learned) == before
+
+
+def test_restoring_the_beginning_forgets_everything(learned: Collection) -> None:
+    learned.restore(0).result(PATIENCE)
+    assert model(learned) == files.to_bytes(new_learner(learned.config))
+
+
+def test_restoring_a_version_from_before_an_undoing_is_its_model(learned: Collection) -> None:
+    before = model(learned)
+    learned.undo(2).result(PATIENCE)
+    learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
+    learned.restore(5).result(PATIENCE)
+    assert model(learned) == before
+
+
+def test_restoring_a_version_from_before_a_model_took_over_is_its_model(learned: Collection) -> None:
+    before = model(learned)
+    learned.replace_model(files.to_bytes(new_learner(learned.config))).result(PATIENCE)
+    learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
+    learned.restore(5).result(PATIENCE)
+    assert model(learned) == before
+
+
+def test_restoring_what_was_restored_is_its_model(learned: Collection) -> None:
+    before = model(learned)
+    learned.restore(2).result(PATIENCE)
+    assert model(learned) != before
+    learned.restore(5).result(PATIENCE)
+    assert model(learned) == before
+
+
+@pytest.mark.parametrize(("version", "error"), [(-1, NotThereError), (6, NotThereError), (5, ConflictError)])
+def test_a_version_that_cannot_be_restored_is_refused(learned: Collection, version: int, error: Any) -> None:
+    with pytest.raises(error):
+        learned.restore(version).result(PATIENCE)
+    assert learned.last_seq == 5
+
+
+def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> None:
+    other = new_learner(learned.config).partial_fit(np.random.default_rng(1).normal(size=(9, 3, 4)))
+    learned.replace_model(files.to_bytes(other)).result(PATIENCE)
+    assert model(learned) == files.to_bytes(other)
+    learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
+    assert files.from_bytes(model(learned), "model").n_seen_ > other.n_seen_
+
+
+def overflowing(config: Config) -> bytes:
+    """A model that is sound, and in which no item has a place."""
+    content = new_learner(config)._to_content()
+    arrays = {name: np.asarray(array * 1e37, array.dtype) for name, array in content.arrays.items()}
+    learner: Any = type(new_learner(config))._from_content(Content(content.state, arrays))
+    return files.to_bytes(learner)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda config: b"no model", "truncated|not"),
+        (lambda config: files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
+        (lambda config: files.to_bytes(new_learner(Config("a", 4, "RDML"))), "learns with LEGO.*holds a RDML"),
+        (lambda config: files.to_bytes(new_learner(config).metric()), "learns with LEGO"),
+        (lambda config: files.to_bytes(new_learner(Config("a", 5, "LEGO"))), "4 features.*for 5"),
+        (overflowing, "too large|overflow"),
+    ],
+)
+def test_a_model_that_cannot_take_over_is_refused(
+    filled: Any, make: Callable[[Config], bytes], message: str
+) -> None:
+    collection = filled(8, learner="LEGO")
+    with pytest.raises(InvalidError, match=message):
+        collection.replace_model(make(collection.config)).result(PATIENCE)
+    assert collection.last_seq == 0
+
+
+def test_a_model_that_took_over_is_no_undoing(learned: Collection) -> None:
+    learned.replace_model(learned.model()).result(PATIENCE)
+    assert learned.counts.undone == 0
+
+
+def test_the_history_tells_how_the_weights_moved(filled: Any) -> None:
+    collection = filled(20, learner="OAHU", parameters={"n_layers": 2, "hidden_size": 6, "embedding_size": 4})
+    (start,) = collection.history()
+    assert (start.version, start.constraints) == (0, 0)
+    for at in range(0, 8, 2):
+        collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(PATIENCE)
+        collection.fresh()
+    moments = {moment.version: moment for moment in collection.history()}
+    assert all(sum(moment.weights) == pytest.approx(1) for moment in moments.values())
+    assert max(moments) <= 4
+
+
+# -- no gap shows ----------------------------------------------------------------------------------------------
+
+
+def test_an_item_can_be_searched_by_as_soon_as_anyone_can_see_it(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = filled(10)
+    told = collection._items_changed
+    found: list[Any] = []
+
+    def look(change: Any) -> None:  # it is on disk, and nobody else was told yet
+        found.extend([keys(collection, "new", 3), keys(collection, "i3", 3)])
+        told(change)
+
+    monkeypatch.setattr(collection, "_items_changed", look)
+    rows = np.full((2, 4), [[7.0], [8.0]], np.float32)
+    collection.put_items([NewItem("new", rows[0].tobytes()), NewItem("i3", rows[1].tobytes())]).result(PATIENCE)
+    assert [len(one) for one in found] == [3, 3]
+
+
+def test_feedback_is_never_learned_without_the_features_of_its_items(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = filled(6, learner="OASIS")
+    collection.fresh()
+    loop, told = collection._loop, collection._items_changed
+
+    def learn_first(change: Any) -> None:  # all is on disk, and the loop is at it for another reason
+        loop._learning.release()
+        loop.wait_for(2, 1.0)
+        told(change)
+
+    monkeypatch.setattr(collection, "_items_changed", learn_first)
+    loop._learning.acquire()
+    collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)  # the reason
+    begun, enough = Event(), Event()
+    collection._store.commit(lambda _: begun.set() or enough.wait(PATIENCE))
+    begun.wait(PATIENCE)
+    put = collection.put_items([NewItem("new", np.ones(4, np.float32).tobytes())])
+    said = collection.feedback([Triplet("i4", "new", "i3")])
+    enough.set()
+    put.result(PATIENCE)
+    said.result(PATIENCE)
+    assert collection.fresh(PATIENCE).version == 2
+    assert collection.is_healthy
+
+
+# -- a learner that fails --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(filled: Any, monkeypatch: pytest.MonkeyPatch) -> Collection:
+    """A collection whose learner has failed at the second piece."""
+    collection = filled(10, learner="OASIS")
+    collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)
+    collection.fresh()
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(learning._Student, "_teach", fail)
+    collection.feedback([Triplet("i4", "i6", "i5")]).result(PATIENCE)
+    collection.fresh()
+    monkeypatch.undo()
+    assert isinstance(collection, Collection)
+    return collection
+
+
+def test_a_collection_whose_learner_failed_is_not_healthy_and_says_why(broken: Collection) -> None:
+    assert not broken.is_healthy
+    assert "of all things" in broken.describe()["learner_error"]
+
+
+def test_a_collection_whose_learner_failed_still_answers(broken: Collection) -> None:
+    found = broken.search("i7", 3)
+    assert (found.published.version, len(found.matches)) == (1, 3)
+    assert broken.classify("i7", 3).labels
+
+
+def test_a_collection_whose_learner_failed_accepts_no_feedback(broken: Collection) -> None:
+    with pytest.raises(LearnerStoppedError):
+        broken.feedback([Triplet("i1", "i3", "i2")])
+    assert broken.last_seq == 2
+
+
+def test_what_a_learner_failed_at_is_learned_after_a_restart(
+    broken: Collection, service: Service, open_service: Any
+) -> None:
+    service.close()
+    again = open_service().collection("things")
+    assert again.is_healthy
+    assert again.published.version == 2
+
+
+# -- housekeeping ----------------------------------------------------------------------------------------------
+
+
+def test_a_collection_describes_itself(filled: Any) -> None:
+    collection = filled(6, learner="OASIS", closure=0)
+    collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)
+    collection.fresh()
+    told = collection.describe()
+    expected = {
+        "name": "things",
+        "dimension": 4,
+        "learner": "OASIS",
+        "closure": 0,
+        "contradictions": "refuse",
+        "vote": "experts",
+        "items": 6,
+        "feedback": 1,
+        "metric_version": 1,
+        "constraints": 1,
+        "behind": 0,
+        "calibrated": False,
+        "ready": True,
+        "learner_error": None,
+    }
+    assert {name: told[name] for name in expected} == expected
+    assert told["candidates"]["metric_version"] == 0
+    assert told["candidates"]["constraints_behind"] == 1
+
+
+def test_items_are_counted_as_soon_as_they_are_stored(filled: Any) -> None:
+    assert filled(7).describe()["items"] == 7
+
+
+def test_a_refresh_is_wanted_when_the_metric_has_moved_and_not_before(open_service: Any, items: Any) -> None:
+    service = open_service(refresh_every=1e-9)
+    service._stop.set()  # nobody else refreshes
+    service._refresher.join()
+    collection = service.create(Config("things", 4, "OASIS"))
+    collection.put_items(items(5)).result(PATIENCE)
+    assert not collection.wants_refresh()
+    collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)
+    collection.fresh()
+    assert collection.wants_refresh()
+    collection.refresh()
+    assert not collection.wants_refresh()
+    assert collection.counts.refreshes == 1
+
+
+def test_items_come_in_pages_with_their_payloads(filled: Any) -> None:
+    collection = filled(5)
+    collection.put_items([NewItem("i9", bytes(16), "x", {"n": [1, None]}, b"png")]).result(PATIENCE)
+    found = collection.page(0, 3)
+    assert [item.key for item in found] == ["i0", "i1", "i2"]
+    assert [item.key for item in collection.page(found[-1].number, 10)] == ["i3", "i4", "i9"]
+    assert [item.key for item in collection.page(0, 10, "odd")] == ["i1", "i3"]
+    assert collection.item("i9").payload == {"n": [1, None]}
+    assert collection.thumbnail("i9") == b"png"
+    assert collection.thumbnail("i0") is None
