@@ -413,7 +413,7 @@ def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> Non
 def overflowing(config: Config) -> bytes:
     """A model that is sound, and in which no item has a place."""
     content = new_learner(config)._to_content()
-    arrays = {name: np.asarray(array * 1e37, array.dtype) for name, array in content.arrays.items()}
+    arrays = {name: np.asarray(array * 3e38, array.dtype) for name, array in content.arrays.items()}
     learner: Any = type(new_learner(config))._from_content(Content(content.state, arrays))
     return files.to_bytes(learner)
 
@@ -436,11 +436,6 @@ def test_a_model_that_cannot_take_over_is_refused(
     with pytest.raises(InvalidError, match=message):
         collection.replace_model(make(collection.config)).result(PATIENCE)
     assert collection.last_seq == 0
-
-
-def test_a_model_that_took_over_is_no_undoing(learned: Collection) -> None:
-    learned.replace_model(learned.model()).result(PATIENCE)
-    assert learned.counts.undone == 0
 
 
 def test_the_history_tells_how_the_weights_moved(filled: Any) -> None:
@@ -555,6 +550,7 @@ def test_what_a_learner_failed_at_is_learned_after_a_restart(
 def test_a_collection_describes_itself(filled: Any) -> None:
     collection = filled(6, learner="OASIS", closure=0)
     collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)
+    collection.settle()
     collection.fresh()
     told = collection.describe()
     expected = {
@@ -576,10 +572,6 @@ def test_a_collection_describes_itself(filled: Any) -> None:
     assert {name: told[name] for name in expected} == expected
     assert told["candidates"]["metric_version"] == 0
     assert told["candidates"]["constraints_behind"] == 1
-
-
-def test_items_are_counted_as_soon_as_they_are_stored(filled: Any) -> None:
-    assert filled(7).describe()["items"] == 7
 
 
 def test_a_refresh_is_wanted_when_the_metric_has_moved_and_not_before(open_service: Any, items: Any) -> None:

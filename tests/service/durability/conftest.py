@@ -119,8 +119,11 @@ class Nursery:
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        if self.pid:
+            self.end()
+        self._process.kill()
         self._process.wait()
+        self._process.stdin.close()
         self._process.stdout.close()
         self._errors.close()
 

@@ -28,19 +28,15 @@ static void keep(int file) {
     const char *watched = getenv("WATCHED"), *flushed = getenv("FLUSHED");
     char link[64], path[PATH_MAX], to[2 * PATH_MAX], *c;
     ssize_t n;
-    int in;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     n = readlink(link, path, sizeof path - 1);
     if (n < 0 || !watched || !flushed) return;
     path[n] = 0;
-    if (strncmp(path, watched, strlen(watched))) return;
+    if (strncmp(path, watched, strlen(watched)) || pread(file, link, 1, 0) < 0) return; /* or it is a folder */
     for (c = path + strlen(watched); *c; c++)
         if (*c == '/') *c = '%';
     snprintf(to, sizeof to, "%s/%s", flushed, path + strlen(watched));
-    in = open(link, O_RDONLY); /* the file may be open for writing only */
-    if (in < 0) return;        /* a folder, or already gone */
-    copy(in, to);
-    close(in);
+    copy(file, to);
 }
 
 static int flush(const char *how, int file) {

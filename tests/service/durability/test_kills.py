@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import httpx
@@ -156,3 +157,110 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
                 storm.kill_when_quiet()
     assert storm.n_kills >= 30
     assert sum(person.n_unanswered for person in storm.people) >= 10, "the kills hit nobody"
+
+
+# -- what happens seldom -------------------------------------------------------------------------------------
+
+
+class Service:
+    """A service that can be killed, and asked."""
+
+    def __init__(self, nursery: Any, data: Path) -> None:
+        self.nursery, self._settings = nursery, {"data": data, "port": 0, "page": False, "refresh_every": 0.01}
+        self.address = ""
+
+    def start(self) -> None:
+        self.nursery.start(**self._settings)
+        self.address = self.nursery.address()
+
+    def ask(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
+        url = f"{self.address}/v1/collections{path}"
+        return httpx.request(method, url, json=body, content=content, timeout=60, trust_env=False)
+
+    def kill_after(self, seconds: float, *request: Any) -> httpx.Response | None:
+        """Send a request, and kill the service so many seconds later; the answer, if there was one."""
+        timer = Timer(seconds, os.kill, (self.nursery.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            return self.ask(*request)
+        except httpx.TransportError:
+            return None
+        finally:
+            timer.join()
+            self.nursery.reap()
+
+
+@pytest.fixture
+def service(nursery: Any, data: Path) -> Service:
+    return Service(nursery, data)
+
+
+def test_a_folder_whose_making_was_interrupted_again_and_again_can_be_used(service: Service, config: Json) -> None:
+    for at in range(12):
+        service.nursery.start(**service._settings)
+        time.sleep(0.008 * at)
+        service.nursery.end()
+    service.start()
+    assert service.ask("POST", "", config).status_code == 201
+
+
+def test_a_collection_that_was_being_created_is_there_or_not(service: Service, config: Json) -> None:
+    for at in range(8):
+        service.start()
+        answer = service.kill_after(0.004 * at, "POST", "", config | {"name": f"new-{at}"})
+        service.start()
+        found = service.ask("GET", f"/new-{at}")
+        assert found.status_code == 200 if answer is not None else found.status_code in (200, 404)
+        service.nursery.end()
+
+
+def test_a_collection_that_was_being_deleted_is_there_whole_or_not_at_all(
+    service: Service, customers: Any, config: Json
+) -> None:
+    items = customers.base_items()
+    pair = {"first": "base-0", "second": "base-1", "same": False}
+    for at in range(8):
+        service.start()
+        if service.ask("GET", "/triplets").status_code == 404:
+            assert service.ask("POST", "", config).status_code == 201
+            assert service.ask("PUT", "/triplets/items", {"items": items}).status_code == 200
+            assert service.ask("POST", "/triplets/feedback", {"feedback": [pair]}).status_code == 200
+        answer = service.kill_after(0.003 * at, "DELETE", "/triplets")
+        service.start()
+        found = service.ask("GET", "/triplets")
+        if found.status_code == 200:
+            assert answer is None
+            assert (found.json()["items"], found.json()["feedback"]) == (len(items), 1)
+        else:
+            assert found.status_code == 404
+        service.nursery.end()
+
+
+def test_thresholds_a_model_and_a_version_that_were_gone_back_to_survive_a_kill(
+    service: Service, customers: Any, config: Json
+) -> None:
+    service.start()
+    service.ask("POST", "", config)
+    service.ask("PUT", "/triplets/items", {"items": customers.base_items()})
+    said = [{"anchor": f"base-{at}", "positive": f"base-{at + 4}", "negative": f"base-{at + 1}"} for at in range(8)]
+    service.ask("POST", "/triplets/feedback", {"feedback": said})
+    pairs = [{"first": "base-0", "second": f"base-{at}", "same": at % 4 == 0} for at in range(1, 9)]
+    compared = {"first": {"key": "base-2"}, "second": {"key": "base-6"}}
+
+    def seen() -> tuple[bytes, Json]:
+        answer = service.ask("POST", "/triplets/compare", compared).json()
+        del answer["candidates"]
+        return service.ask("GET", "/triplets/model").content, answer
+
+    def survives(method: str, path: str, body: Any = None, content: bytes | None = None) -> bool:
+        assert service.ask(method, path, body, content).status_code == 200
+        before = seen()
+        service.nursery.end()
+        service.start()
+        return seen() == before
+
+    model = service.ask("GET", "/triplets/model").content
+    assert survives("POST", "/triplets/calibrate", {"pairs": pairs, "target": "accuracy"})
+    assert survives("POST", "/triplets/restore", {"metric_version": 3})
+    assert survives("PUT", "/triplets/model", content=model)
+    assert service.ask("GET", "/triplets/model").content == model

@@ -28,7 +28,7 @@ from oahu.service.keys import KeyFile
 PATIENCE = 30_000  # milliseconds that something may take on a busy machine
 MOVES = {"learner": "OAHU", "parameters": {"learning_rate": 0.3, "beta": 0.5}}  # at once, and visibly
 N_ITEMS = 60
-VIEWPORT = {"width": 1280, "height": 900}
+CALM = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 
 expect.set_options(timeout=PATIENCE)
 _numbers = itertools.count()
@@ -38,8 +38,8 @@ _numbers = itertools.count()
 
 
 @contextmanager
-def _serving(data: Path) -> Iterator[str]:
-    """The address of a service in a process of its own."""
+def _serving(data: Path, gently: bool = False) -> Iterator[str]:
+    """The address of a service in a process of its own, which is told to stop or, if not ``gently``, is killed."""
     script = Path(__file__).with_name("serving.py")
     with subprocess.Popen([sys.executable, str(script), str(data)], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -48,7 +48,8 @@ def _serving(data: Path) -> Iterator[str]:
             assert address, "the service did not start"
             yield address
         finally:
-            process.terminate()
+            process.terminate() if gently else process.kill()
+    assert not gently or process.returncode == 0
 
 
 @pytest.fixture(scope="session")
@@ -254,7 +255,7 @@ class Look:
 @pytest.fixture(scope="module")
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
     """One visitor, who has the page's scripts already."""
-    context = browser.new_context(viewport=VIEWPORT)
+    context = browser.new_context(**CALM)
     yield context
     context.close()
 
@@ -273,7 +274,7 @@ def window(browser: Browser) -> Iterator[Callable[..., Look]]:
     opened = []
 
     def open_(address: str, **options: Any) -> Look:
-        context = browser.new_context(**{"viewport": VIEWPORT, **options})
+        context = browser.new_context(**{**CALM, **options})
         opened.append(context)
         return Look(context.new_page(), address)
 

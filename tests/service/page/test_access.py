@@ -11,11 +11,12 @@ from playwright.sync_api import expect
 
 
 @pytest.fixture
-def visit(window: Any, locked: Any) -> Callable[[str, str], Any]:
-    """Opens a window whose visitor has logged in with a key, at a path."""
+def visit(visitor: Any, look: Any, locked: Any) -> Callable[[str, str], Any]:
+    """Lets a visitor log in with a key, on the way to a path."""
 
     def visit(token: str, path: str) -> Any:
-        look = window(locked.address)
+        visitor.clear_cookies()
+        look.address = locked.address
         look.go(path)
         look.log_in(token)
         expect(look.page.locator(".bar")).to_be_visible()

@@ -59,14 +59,21 @@ def test_an_evil_label_can_be_chosen(look: Any, evil: Any) -> None:
     assert look.gallery() == [EVIL[1]]
 
 
-@pytest.mark.parametrize("key", EVIL)
-def test_an_item_can_be_searched_for_whatever_its_key_is(look: Any, evil: Any, key: str) -> None:
+def test_an_item_can_be_searched_for_whatever_its_key_is(look: Any, evil: Any) -> None:
+    look.at(evil.name)
+    for key in EVIL:
+        look.tile(key).locator(".face").click()
+        expect(look.page.locator(".plate h2")).to_have_text(key)
+    _is_unharmed(look)
+
+
+@pytest.mark.parametrize("key", [EVIL[1], EVIL[8], EVIL[-1]])
+def test_a_search_survives_reloading_whatever_its_key_is(look: Any, evil: Any, key: str) -> None:
     look.at(evil.name)
     look.tile(key).locator(".face").click()
-    expect(look.page.locator(".plate h2")).to_have_text(key, use_inner_text=False)
+    expect(look.page.locator(".plate h2")).to_have_text(key)
     look.page.reload()
-    expect(look.page.locator(".plate h2")).to_have_text(key, use_inner_text=False)
-    _is_unharmed(look)
+    expect(look.page.locator(".plate h2")).to_have_text(key)
 
 
 def test_payloads_are_text(look: Any, evil: Any) -> None:
@@ -92,7 +99,7 @@ def test_the_log_is_text(look: Any, evil: Any) -> None:
 def test_a_contradiction_is_text(look: Any, evil: Any) -> None:
     look.at(evil.name, like=EVIL[1])
     look.tile(EVIL[0]).locator(".mark.unlike").click()
-    expect(look.page.locator(".chain li em")).to_have_text(EVIL[:2])
+    expect(look.page.locator(".chain li em")).to_have_text([EVIL[1], EVIL[0]])
     _is_unharmed(look)
 
 

@@ -108,7 +108,6 @@ class Bench:
             self._facets.chosen = told.get("label")
             self._results.close()
             await self._facets.refresh()
-            await self._gallery.open(self._facets.chosen)
             await self._refresh_learning()
             await self._compare.open(told.get("first"), told.get("second"))
             if "like" in told:
@@ -164,9 +163,9 @@ class Bench:
         with self._telling.doing("read"):
             self._facets.chosen = label
             self._facets.show()
-            await self._gallery.open(label)
             if self._results.query is not None:
                 await self._results.open(self._results.query, label)
+            await self._open("search")
             self._at(replace=True)
 
     async def compare(self, key: str) -> None:
@@ -195,7 +194,9 @@ class Bench:
         await self._log.refresh()
 
     async def _refresh_view(self) -> None:
-        if self._view == "compare":
+        if self._view == "search" and self._results.query is None:
+            await self._gallery.open(self._facets.chosen)
+        elif self._view == "compare":
             await self._compare.refresh()
         elif self._view == "map":
             query, then = self._results.query, self._drawn[0]

@@ -72,17 +72,22 @@ class Gallery:
     def __init__(self, telling: Telling, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
         self._collection, self._shown = collection, _AT_ONCE
         self._label: str | None = None
+        self._opened = False
         self.part = Tiles()
+        self.part.show(items=[], mode="gallery")
         self.part.on("search", lambda event: search(str(event.args)))
         self.part.on("more", lambda: telling.reading(self._more))
 
     async def open(self, label: str | None) -> None:
-        """Begin with the items of a label."""
-        self._label, self._shown = label, _AT_ONCE
-        await self.refresh()
+        """Show the items of a label: as many as before if it is the same."""
+        if label != self._label or not self._opened:
+            self._label, self._shown, self._opened = label, _AT_ONCE, True
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Show as many items as before, as they are now."""
+        if not self._opened:
+            return
         items = await to_thread.run_sync(self._collection.page, 0, self._shown + 1, self._label)
         name = self._collection.config.name
         shown: list[dict[str, Any]] = [tile(name, item) for item in items[: self._shown]]
