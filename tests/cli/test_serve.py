@@ -146,6 +146,7 @@ def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     [
         ("PORT", "x", "OAHU_PORT cannot be 'x'"),
         ("RATE", "-1", "OAHU_RATE cannot be '-1'"),
+        ("TRUSTED_HOSTS", "[a", "OAHU_TRUSTED_HOSTS cannot be '[a'"),
         ("MAX_BODY", "0", "OAHU_MAX_BODY cannot be '0'"),
         ("KEEP_SNAPSHOTS", "1", "OAHU_KEEP_SNAPSHOTS cannot be '1'"),
     ],
@@ -157,9 +158,19 @@ def test_a_wrong_setting_is_told(
     assert told in failed("serve", "--data", str(tmp_path))
 
 
-def test_names_are_given_with_commas_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OAHU_TRUSTED_HOSTS", "a.example, b.example,")
+@pytest.mark.parametrize("text", ["a.example, b.example,", '["a.example", "b.example"]'])
+def test_names_are_given_with_commas_between_them_or_as_json(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("OAHU_TRUSTED_HOSTS", text)
     assert Settings().trusted_hosts == ("a.example", "b.example")
+
+
+@pytest.mark.parametrize(("name", "value"), [("TRUSTED_HOSTS", "a.example"), ("HTTPS", "true")])
+def test_serving_others_through_a_proxy_without_a_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"OAHU_{name}", value)
+    line = failed("serve", "--data", str(tmp_path))
+    assert f"(OAHU_{name}) would let in everyone" in line
 
 
 # -- the real command ----------------------------------------------------------------------------------------

@@ -395,6 +395,27 @@ def test_restoring_what_was_restored_is_its_model(learned: Collection) -> None:
     assert model(learned) == before
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_restoring_any_version_after_anything_is_its_model(filled: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    collection = filled(20, learner="OASIS")
+    models = {0: model(collection)}
+    for _ in range(14):
+        what, counted = rng.integers(6), [entry.seq for entry, counts in collection.log(0, 99) if counts]
+        if what == 0 and counted:
+            collection.undo(int(rng.choice(counted))).result(PATIENCE)
+        elif what == 1:
+            collection.replace_model(models[int(rng.choice(list(models)))]).result(PATIENCE)
+        elif what == 2 and collection.last_seq:
+            version = int(rng.integers(collection.last_seq))
+            collection.restore(version).result(PATIENCE)
+            assert model(collection) == models[version]
+        else:
+            at = 2 * int(rng.integers(9))
+            collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(PATIENCE)
+        models[collection.last_seq] = model(collection)
+
+
 @pytest.mark.parametrize(("version", "error"), [(-1, NotThereError), (6, NotThereError), (5, ConflictError)])
 def test_a_version_that_cannot_be_restored_is_refused(learned: Collection, version: int, error: Any) -> None:
     with pytest.raises(error):

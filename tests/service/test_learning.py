@@ -120,7 +120,7 @@ def happen(one: Any, rng: Any) -> None:
     what = rng.integers(6)
     if what == 0 and one.log:
         first = int(rng.integers(1, len(one.log) + 1))
-        one.say(Undo(first, min(first + int(rng.integers(3)), len(one.log))))
+        one.say(*[Undo(first, first)] * (not isinstance(one.log[first - 1], Undo | Replaced)))
     elif what == 1 and rng.random() < 0.5:
         one.say(Replaced("x"), model=other_model(one.config))
     elif what == 2:

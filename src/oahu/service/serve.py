@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from oahu.exceptions import InvalidInputError
 from oahu.service.api.app import create_app
-from oahu.service.api.hosts import is_loopback
+from oahu.service.api.hosts import how_others_reach, is_loopback
 from oahu.service.errors import ForbiddenError
 from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
@@ -30,7 +30,7 @@ Started = Callable[[str, Any], None]
 
 def serve(settings: Settings, started: Started) -> None:
     """Serve until a signal comes."""
-    _check_host(settings)
+    _check_key(settings)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of its own would wait for each other
     with threadpool_limits(1, "blas"), _bound(settings.host, settings.port) as listening:
         app = create_app(settings)
@@ -46,11 +46,12 @@ def serve(settings: Settings, started: Started) -> None:
         raise server.failed
 
 
-def _check_host(settings: Settings) -> None:
-    if not is_loopback(settings.host) and not KeyFile(settings.data).needed:
+def _check_key(settings: Settings) -> None:
+    how = how_others_reach(settings)
+    if how is not None and not KeyFile(settings.data).needed:
         raise ForbiddenError(
-            f"Listening at {settings.host} would let in everyone who can reach it. Make a key first "
-            f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1."
+            f"{how} would let in everyone who can reach it. Make a key first "
+            f"(oahu keys add --role admin --data {settings.data}), or serve this machine alone, at 127.0.0.1."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,4 +61,6 @@ class Settings(BaseSettings):
     @field_validator("trusted_hosts", mode="before")
     @classmethod
     def _names(cls, given: Any) -> Any:
+        if isinstance(given, str) and given.startswith("["):
+            return json.loads(given)
         return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given

@@ -252,11 +252,6 @@ def test_losing_the_last_key_does_not_open_a_service_that_runs(start: Any, tmp_p
     assert status(service, key) == (200 if how == "broken" else 401)
 
 
-@pytest.mark.usefixtures("at_once")
-def test_a_service_at_another_address_is_never_open(start: Any) -> None:
-    assert status(start(host="0.0.0.0")) == 401
-
-
 def test_a_service_does_not_start_with_keys_it_cannot_read(start: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "keys.json").write_text('[{"id": "a"}]')

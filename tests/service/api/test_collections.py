@@ -134,3 +134,46 @@ def test_every_learner_can_be_served(live: Any, learner: str) -> None:
     assert compared["answer"] in ("yes", "no", "unknown")
     assert live.ask("POST", f"{path}/classify", json={"key": "i9"})["label"] in ("even", "odd")
     assert live.ask("GET", path)["learner_error"] is None
+
+
+AFTERWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "put": ("PUT", "items", {"json": {"items": [{"key": "new", "vector": [1, 2, 3, 4]}]}}),
+    "delete": ("POST", "items/delete", {"json": {"keys": ["i0"]}}),
+    "feedback": ("POST", "feedback", {"json": {"feedback": [{"first": "i0", "second": "i1", "same": True}]}}),
+    "search": ("POST", "search", {"json": {"key": "i0"}}),
+    "search by vector": ("POST", "search", {"json": {"vector": [1, 2, 3, 4]}}),
+    "log": ("GET", "feedback", {}),
+    "history": ("GET", "history", {}),
+    "events": ("GET", "events", {}),
+    "model": ("GET", "model", {}),
+}
+
+
+@pytest.mark.parametrize(("method", "operation", "sent"), AFTERWARDS.values(), ids=AFTERWARDS)
+def test_a_request_that_is_overtaken_by_the_deletion_of_its_collection_is_answered(
+    live: Any, method: str, operation: str, sent: dict[str, Any]
+) -> None:
+    """It was let in while the collection was there, and finds it gone."""
+    path = live.new()
+    name = path.rpartition("/")[2]
+    before = live.service.collection(name)
+    live.ask("DELETE", path, 204)
+    live.service._collections[name] = before
+    try:
+        answer = live.http.request(method, f"{path}/{operation}", **sent)
+    finally:
+        del live.service._collections[name]
+    assert answer.status_code < 500, answer.text
+
+
+def test_a_model_that_is_overtaken_by_the_deletion_of_its_collection_is_not_kept(live: Any) -> None:
+    path = live.new()
+    name = path.rpartition("/")[2]
+    data, before = live.http.get(f"{path}/model").content, live.service.collection(name)
+    live.ask("DELETE", path, 204)
+    live.service._collections[name] = before
+    try:
+        answer = live.http.put(f"{path}/model", content=data)
+    finally:
+        del live.service._collections[name]
+    assert answer.status_code == 404, answer.text

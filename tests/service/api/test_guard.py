@@ -70,10 +70,10 @@ def test_no_request_at_all_gets_past_a_wrong_host(live: Any, method: str, path: 
     assert ask(live, method, path, Host="evil.example").status_code == 421
 
 
-def test_other_names_can_be_trusted(start: Any) -> None:
-    service = start(trusted_hosts=("Search.example",))
-    assert ask(service, Host="search.example:443").status_code == 200
-    assert ask(service, Host="other.example").status_code == 421
+@pytest.mark.parametrize("setting", [{"trusted_hosts": ("a.example",)}, {"https": True}, {"host": "0.0.0.0"}])
+def test_a_service_that_others_reach_is_never_open(start: Any, setting: dict[str, Any]) -> None:
+    """Whether directly, or through a proxy on this machine."""
+    assert ask(start(**setting)).status_code == 401
 
 
 def test_with_keys_any_name_is_answered_unless_names_are_given(start: Any, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_with_keys_any_name_is_answered_unless_names_are_given(start: Any, tmp_p
 
 def test_with_keys_and_names_only_those_are_answered(start: Any, tmp_path: Path) -> None:
     key = KeyFile(tmp_path / "data").add("one", "read")
-    service, bearer = start(trusted_hosts=("mine.example",)), f"Bearer {key}"
-    assert ask(service, Host="mine.example", Authorization=bearer).status_code == 200
+    service, bearer = start(trusted_hosts=("Mine.example",)), f"Bearer {key}"
+    assert ask(service, Host="mine.example:443", Authorization=bearer).status_code == 200
     assert ask(service, Host="any.example", Authorization=bearer).status_code == 421
 
 
@@ -216,6 +216,11 @@ def test_every_answer_has_the_headers_that_make_it_safe(live: Any, asked: Callab
     assert {name: answer.headers.get(name) for name in SECURE} == SECURE
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
+
+
+def test_no_answer_of_an_operation_is_stored_by_browsers_or_proxies(live: Any) -> None:
+    for answer in (ask(live), ask(live, path=f"{C}/nothing"), ask(live, "POST")):
+        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_an_error_nobody_expected_tells_nothing_but_its_id(failing: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -69,18 +69,26 @@ class Served:
         told = {"data": data, "page": False, "refresh_every": 3600.0, "fresh_wait": 60.0} | settings
         self.app = create_app(Settings(**told))
         self.service, self.name = self.app.state.service, config["name"]
-        config_ = uvicorn.Config(self.app, "127.0.0.1", 0, log_config=None, access_log=False, ws="none")
-        self._server = uvicorn.Server(config_)
+        options: Json = {"log_config": None, "access_log": False, "ws": "none"}
+        self._server = uvicorn.Server(uvicorn.Config(self.app, "127.0.0.1", 0, **options))
         self._thread = Thread(target=self._server.run, name="served")
+        self.http = httpx.Client(timeout=60, trust_env=False, verify=False)
         self._thread.start()
+        try:
+            self._begin(config)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, config: Json) -> None:
         while not self._server.started:
             assert self._thread.is_alive(), "the service did not start"
             time.sleep(0.002)
         port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/v1"
-        self.http = httpx.Client(timeout=60, trust_env=False, verify=False)
         if not self.service.collections:
-            assert self.http.post(f"{self.url}/collections", json=config).status_code == 201
+            made = self.http.post(f"{self.url}/collections", json=config)
+            assert made.status_code == 201, made.text
 
     @property
     def collection(self) -> Any:

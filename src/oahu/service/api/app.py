@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from oahu.service.api.access import Access, MayRead, Sessions
 from oahu.service.api.gauges import Gauges
 from oahu.service.api.guard import Guard
-from oahu.service.api.hosts import is_loopback
+from oahu.service.api.hosts import how_others_reach
 from oahu.service.api.problems import RESPONSES, Problem, handle_problems
 from oahu.service.api.routes import ROUTERS
 from oahu.service.errors import ServiceError
@@ -30,7 +30,7 @@ _SUMMARY = "Search that learns from every click."
 
 def create_app(settings: Settings) -> FastAPI:
     """The service as an ASGI application. It takes the folder at once, and opens it when it starts."""
-    keys = KeyFile(settings.data, always=not is_loopback(settings.host))
+    keys = KeyFile(settings.data, always=how_others_reach(settings) is not None)
     keys.all()  # a file that cannot be read is told now
     service, sessions = Service(settings), Sessions(keys)
     access = Access(keys, sessions)

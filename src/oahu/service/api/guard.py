@@ -27,7 +27,7 @@ _API: Final = "/v1/"
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 _POLICY: Final = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
-    "script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'self' ws: wss:; font-src 'self' data:; "
+    "script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'self'; font-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'self'; form-action 'self'; object-src 'none'"
 )
 _HEADERS: Final = [
@@ -38,6 +38,8 @@ _HEADERS: Final = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", _POLICY.encode()),
 ]
+
+_NO_STORE: Final = (b"cache-control", b"no-store")  # who looks later may not be who asked
 
 log = logging.getLogger("oahu.access")
 _errors = logging.getLogger("oahu.service")
@@ -92,7 +94,7 @@ class Guard:
             nonlocal status, waited
             if message["type"] == "http.response.start":
                 status, waited = message["status"], time.perf_counter() - begin
-                message["headers"] = _with_ours(message["headers"], id_)
+                message["headers"] = _with_ours(message["headers"], id_, scope["path"])
             await send(message)
 
         try:
@@ -163,11 +165,11 @@ class Guard:
         )
 
 
-def _with_ours(headers: list[tuple[bytes, bytes]], id_: str) -> list[tuple[bytes, bytes]]:
+def _with_ours(headers: list[tuple[bytes, bytes]], id_: str, path: str) -> list[tuple[bytes, bytes]]:
     """The headers of an answer, and those that every answer has."""
     own = {name.lower() for name, _ in headers}
-    more = [pair for pair in _HEADERS if pair[0] not in own]
-    return [*headers, *more, (b"x-request-id", id_.encode())]
+    ours = [*_HEADERS, _NO_STORE] if path.startswith(_API) else _HEADERS
+    return [*headers, *(pair for pair in ours if pair[0] not in own), (b"x-request-id", id_.encode())]
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -41,9 +41,8 @@ def _living(service_lives: Any) -> Any:
     """The page lives while the service does: it begins after it, and ends before."""
     pages.user_middleware.clear()  # of an application before this one, in the same process
     pages.middleware_stack = None
-    beside = FastAPI(lifespan=_nothing)
     ui.run_with(
-        beside,
+        FastAPI(),  # it would mount all of its own before ours; here the door decides what it gets
         title="oahu",
         favicon=ICON,
         language="en-US",
@@ -57,15 +56,10 @@ def _living(service_lives: Any) -> Any:
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[Any]:
-        async with service_lives(app) as state, beside.router.lifespan_context(beside):
+        async with service_lives(app) as state, pages.router.lifespan_context(pages):
             yield state
 
     return living
-
-
-@asynccontextmanager
-async def _nothing(app: FastAPI) -> AsyncIterator[None]:
-    yield
 
 
 class _Door:

@@ -52,7 +52,7 @@ def bar(visit: Visit, *crumbs: str) -> Element:
     with ui.element("header").classes("bar"):
         ui.link("oahu", "/").classes("mark")
         for crumb in crumbs:
-            ui.label(crumb).classes("crumb")
+            ui.label(crumb).classes("crumb").props('role="heading" aria-level="1"')
         with ui.element("div").classes("tools") as tools:
             more = ui.element("div").classes("tools")
             Theme()

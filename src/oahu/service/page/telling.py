@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ from oahu.service.keys import Role
 from oahu.service.page.visit import Visit
 
 __all__ = ["Telling"]
+
+log = logging.getLogger("oahu.service")
 
 
 class Telling:
@@ -36,7 +39,10 @@ class Telling:
         except UnauthorizedError:
             ui.navigate.to("/login")
         except ServiceError as error:
-            ui.notify(str(error), multi_line=True, classes="told")
+            ui.notify(str(error), multi_line=True)
+        except Exception:
+            log.exception("what a visitor of the page did has failed")
+            ui.notify("Something went wrong. The log of the service tells what.")
 
     async def reading(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         """Do something that only looks."""

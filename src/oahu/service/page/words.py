@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,6 +16,7 @@ from oahu.service.records import Change, Click, Entry, Item, Replaced, Undo
 __all__ = ["address", "entry_of", "keys_of", "plate", "thumbnail", "tile", "tiles"]
 
 _SHORT = 160  # characters of a value that are shown
+_FACTS = 12  # values of a payload that are shown
 
 
 def address(name: str, **given: str | None) -> str:
@@ -51,7 +53,7 @@ def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, An
 
 def plate(name: str, item: Item) -> dict[str, Any]:
     """An item with all that is known of it."""
-    facts = [[key, _text(value)] for key, value in (item.payload or {}).items()]
+    facts = [[key, _text(value)] for key, value in islice((item.payload or {}).items(), _FACTS)]
     return {**tile(name, item), "facts": facts}
 
 
