@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import combinations, islice, permutations
+from itertools import combinations, islice, permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -508,6 +508,112 @@ def test_what_is_known_of_an_item_is_all_that_follows(constraints: list[Any], po
             alike, unlike = step.graph.known(item)
             assert once(alike) == set(np.flatnonzero(holds.alike[item]).tolist()) - {item}
             assert once(unlike) == set(np.flatnonzero(holds.unlike[item]).tolist())
+
+
+@given(CONSTRAINTS, POLICIES)
+@settings(max_examples=100, deadline=None)
+def test_what_is_known_to_be_like_an_item_can_be_asked_for_alone(constraints: list[Any], policy: str) -> None:
+    *_, step = play(constraints, policy)
+    assert all(step.graph.alike_to(item) == step.graph.known(item)[0] for item in range(N))
+
+
+# -- more of the same ------------------------------------------------------------------------------------------
+
+
+def all_variants(holds: Closure, constraint: Any) -> set[Any]:
+    """By brute force: what says the same of items alike to a constraint's own."""
+    like = [np.flatnonzero(holds.alike[item]).tolist() for item in constraint[:3] if type(item) is int]
+    if isinstance(constraint, Triplet):
+        return {t for t in product(*like) if t[0] != t[1]} - {tuple(constraint)}
+    return {frozenset(pair) for pair in product(*like) if pair[0] != pair[1]} - {frozenset(constraint[:2])}
+
+
+@given(CONSTRAINTS, POLICIES, st.integers(0, 6), st.integers(0, 99))
+@settings(max_examples=150, deadline=None)
+def test_variants_say_the_same_of_items_that_are_alike(
+    constraints: list[Any], policy: str, limit: int, seed: int
+) -> None:
+    *_, step = play(constraints, policy)
+    for constraint in constraints:
+        drawn = step.graph.variants(constraint, limit, seed)
+        held = step.graph.holds(constraint)
+        expected = all_variants(close(step.after), constraint) if held else set()
+        pairs = isinstance(constraint, Pair)
+        assert once([frozenset(one[:2]) if pairs else tuple(one) for one in drawn]) <= expected
+        assert len(drawn) <= limit
+        assert {type(one) for one in drawn} <= {type(constraint)}
+        assert all(step.graph.holds(one) for one in drawn)
+
+
+@given(CONSTRAINTS, POLICIES, st.integers(1, 6), st.integers(0, 99))
+@settings(max_examples=150, deadline=None)
+def test_completions_follow_and_there_are_some_if_anything_does(
+    constraints: list[Any], policy: str, limit: int, seed: int
+) -> None:
+    *_, step = play(constraints, policy)
+    holds = close(step.after)
+    for pair in (one for one in constraints if isinstance(one, Pair)):
+        drawn = step.graph.completions(pair, limit, seed)
+        first, second = (set(np.flatnonzero(holds.alike[item]).tolist()) for item in pair[:2])
+        near = first if pair.same else first | second
+        expected = {
+            t
+            for t in holds.triplets
+            if step.graph.holds(pair) and {t[0], t[1]} <= near and (pair.same or {*t} <= first | second)
+        }
+        assert once([tuple(one) for one in drawn]) <= expected
+        assert len(drawn) <= limit
+        assert bool(drawn) == bool(expected)
+
+
+def group_of(n: int) -> ConstraintGraph:
+    """n alike items, and one that is unlike them."""
+    graph = ConstraintGraph()
+    for i in range(1, n):
+        graph.add(Pair(i - 1, i, True))
+    graph.add(Pair(0, "other", False))
+    return graph
+
+
+@pytest.mark.parametrize("ask", ["variants", "completions"])
+def test_a_seed_always_draws_the_same_again(ask: str) -> None:
+    pair = Pair(2, 3, True)
+    draws = [getattr(group_of(9), ask)(pair, 3, seed) for seed in (0, 0, 1, 2, 3)]
+    assert draws[0] == draws[1]
+    assert any(draw != draws[0] for draw in draws[2:])
+
+
+def test_every_variant_is_as_likely_as_any_other() -> None:
+    graph, rng = group_of(6), np.random.default_rng(0)
+    drawn = Counter(one for _ in range(3000) for one in graph.variants(Triplet(0, 1, "other"), 1, rng))
+    assert len(drawn) == 6 * 5 - 1
+    assert chisquare(list(drawn.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("ask", ["variants", "completions"])
+def test_how_many_is_a_number(ask: str) -> None:
+    with pytest.raises(InvalidInputError, match="'limit' parameter"):
+        getattr(ConstraintGraph(), ask)(Pair(0, 1, True), -1)
+
+
+# -- copies ----------------------------------------------------------------------------------------------------
+
+
+@given(CONSTRAINTS, CONSTRAINTS, POLICIES, st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_a_copy_goes_on_as_the_graph_would_and_leaves_it_alone(
+    constraints: list[Any], more: list[Any], policy: Any, seed: int
+) -> None:
+    *_, step = play(constraints, policy)
+    graph, copy = step.graph, step.graph.copy()
+    before = state(graph), graph._version
+    assert (state(copy), copy._version) == before
+    refused(copy, more)
+    assert (state(graph), graph._version) == before
+    refused(graph, more)
+    assert (state(graph), graph._version) == (state(copy), copy._version)
+    for constraint in constraints:
+        assert graph.variants(constraint, 3, seed) == copy.variants(constraint, 3, seed)
 
 
 # -- each is as likely as any other --------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from threading import Event
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -516,6 +518,72 @@ def test_feedback_is_never_learned_without_the_features_of_its_items(
     said.result(PATIENCE)
     assert collection.fresh(PATIENCE).version == 2
     assert collection.is_healthy
+
+
+def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]:
+    """What many people do with a collection, each a thing to do again and again with a source of chance."""
+
+    def key(rng: Any) -> str:
+        return f"i{rng.integers(30)}"
+
+    def say(rng: Any) -> None:
+        a, b, c = (f"i{n}" for n in rng.permutation(30)[:3])
+        collection.feedback([Triplet(a, b, c), Pair(a, c, False)][: rng.integers(1, 3)]).result(PATIENCE)
+
+    def undo(rng: Any) -> None:
+        collection.undo(int(rng.integers(1, collection.last_seq + 2))).result(PATIENCE)
+
+    def put(rng: Any) -> None:
+        rows = rng.normal(size=(2, 4)).astype(np.float32)
+        collection.put_items([NewItem(key(rng), row.tobytes(), "new") for row in rows]).result(PATIENCE)
+
+    def delete(rng: Any) -> None:
+        collection.delete_items([key(rng)]).result(PATIENCE)
+
+    def ask(rng: Any) -> None:
+        found = collection.search(key(rng), 5).matches
+        assert len({match.key for match, _ in found}) == len(found)
+        collection.classify(key(rng), 5)
+        collection.log(0, 100)
+
+    def refresh(rng: Any) -> None:
+        collection.refresh()
+
+    yield from (say, say, undo, put, delete, ask, refresh)
+
+
+def test_all_at_once_nothing_breaks_and_a_restart_changes_nothing(
+    open_service: Any, items: Any, tmp_path: Path
+) -> None:
+    service = open_service(snapshot_every=20)
+    collection = service.create(Config("things", 4, "OASIS"))
+    collection.put_items(items(30)).result(PATIENCE)
+    expected = (NotThereError, ConflictError, ContradictedError, InvalidError)
+    broken: list[Exception] = []
+
+    def repeat(work: Callable[[Any], Any], seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(40):
+            try:
+                work(rng)
+            except expected:
+                continue
+            except Exception as error:
+                broken.append(error)
+
+    works = list(everything_at_once(collection))
+    threads = [Thread(target=repeat, args=(work, seed)) for seed, work in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not broken
+    before = model(collection), [keys(collection, item.key, 100) for item in collection.page(0, 100)]
+    service.close()
+    shutil.rmtree(tmp_path / "data" / "snapshots")  # all is learned again
+    again = open_service().collection("things")
+    assert model(again) == before[0]
+    assert [set(keys(again, item.key, 100)) for item in again.page(0, 100)] == [set(one) for one in before[1]]
 
 
 # -- a learner that fails --------------------------------------------------------------------------------------

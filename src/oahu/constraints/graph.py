@@ -409,18 +409,20 @@ class ConstraintGraph:
         self, spans: Sequence[list[int]], but: tuple[Any, ...], limit: int, random_state: RandomState
     ) -> Iterable[tuple[Any, ...]]:
         """Items of each span, the first two different, each choice once, and ``but`` one."""
-        if not limit or not all(spans):
+        sizes = [len(span) for span in spans]
+        twins = spans[0] is spans[1]  # then the second is drawn from the others
+        sizes[1] -= twins
+        if not limit or not all(sizes):
             return ()
-        places = as_generator(random_state).random((2 * limit, len(spans))) * [len(span) for span in spans]
-        found: dict[tuple[Any, ...], None] = {}
-        for row in places.astype(np.intp).tolist():
+        found: dict[Any, tuple[Any, ...]] = {}
+        for row in (as_generator(random_state).random((2 * limit, len(spans))) * sizes).astype(np.intp).tolist():
+            row[1] += twins and row[1] >= row[0]
             items = tuple(self._items[span[at]] for span, at in zip(spans, row, strict=True))
-            same = set(items) == set(but) if len(items) == 2 else items == but
-            if items[0] != items[1] and not same:
-                found.setdefault(items)
+            if _said_by(items) != _said_by(but):
+                found.setdefault(_said_by(items), items)
             if len(found) == limit:
                 break
-        return found
+        return found.values()
 
     # Items, and what was said of them.
 
@@ -662,6 +664,11 @@ class ConstraintGraph:
 def _impossible(like: tuple[int, int] | None, unlike: tuple[int, int] | None) -> bool:
     """Whether no graph could hold it."""
     return unlike is not None and (unlike[0] == unlike[1] or (like is not None and like[1] == unlike[1]))
+
+
+def _said_by(items: tuple[Any, ...]) -> Hashable:
+    """What tells constraints apart: a pair says the same the other way round."""
+    return frozenset(items) if len(items) == 2 else items
 
 
 def _join(i: int, j: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from oahu.service.images import png
 from oahu.service.records import Config, NewItem
@@ -21,7 +22,7 @@ _WIDTH = 64  # pixels of a thumbnail, about
 def fill(service: Service, name: str, images: NDArray[Any], labels: NDArray[Any], names: Sequence[str]) -> None:
     """A collection of grey images, 0 black and 255 white: their pixels are the features."""
     n, height, width = images.shape
-    zoom = max(1, _WIDTH // width)
+    zoom = max(1, _WIDTH // (width + 2))
     rows = (images.reshape(n, -1) / 255).astype(np.float32)
     collection = service.create(Config(name, height * width, closure=8))
     for start in range(0, n, _AT_ONCE):
@@ -31,7 +32,7 @@ def fill(service: Service, name: str, images: NDArray[Any], labels: NDArray[Any]
                 vector=rows[at].tobytes(),
                 label=names[int(labels[at])],
                 payload={"number": at},
-                thumbnail=png(np.kron(255 - images[at], np.ones((zoom, zoom)))),
+                thumbnail=png(255 - ndimage.zoom(np.pad(images[at], 1), zoom, order=3)),
             )
             for at in range(start, min(n, start + _AT_ONCE))
         ]

@@ -16,7 +16,7 @@ import pytest
 Json = dict[str, Any]
 
 CUSTOMERS = {"triplets": 3, "pairs": 2}
-ROUNDS = 36  # each ends with a kill; some are checked, and end with one more
+ROUNDS = 24  # most end with a kill; after every eighth everything is counted, with two more
 
 
 class Storm:
@@ -153,9 +153,9 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
                 storm.kill_under_load()
             else:
                 storm.kill_with_an_answer()
-            if at % 9 == 0:
+            if at % 8 == 0:
                 storm.kill_when_quiet()
-    assert storm.n_kills >= 30
+    assert storm.n_kills >= 25
     assert sum(person.n_unanswered for person in storm.people) >= 10, "the kills hit nobody"
 
 

@@ -322,3 +322,13 @@ def test_going_back_to_before_a_model_took_over_takes_it_away(serve: Any, other_
         assert served.model() == then
     with serve() as served:
         assert served.model() == then
+
+
+def test_going_back_at_once_after_a_model_took_over_takes_it_away(serve: Any, other_model: bytes) -> None:
+    with serve() as served:
+        served.put(40)
+        served.say(30, seed=1)
+        then = served.model()
+        served.collection.replace_model(other_model).result()
+        served.get("POST", "/restore", {"metric_version": 30})
+        assert served.model() == then

@@ -66,6 +66,14 @@ def test_more_results_come_when_asked_for(look: Any, digits: Any) -> None:
     expect(look.page.locator(".tiles.results > .tile")).to_have_count(48)
 
 
+def test_results_that_are_known_leave_room_for_those_that_are_not(look: Any, digits: Any) -> None:
+    known = [key for key in digits.keys if key != "d-07"][:30]
+    digits.client.feedback(query="d-07", positive=known)
+    look.at(digits.name, like="d-07")
+    shown = look.results()
+    assert len([key for key in shown if key not in known]) == 24
+
+
 def test_an_item_is_found_by_its_key(look: Any, digits: Any) -> None:
     look.at(digits.name)
     look.page.fill(".find input", "d-33")

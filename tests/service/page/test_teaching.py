@@ -58,6 +58,15 @@ def test_what_moved_tells_by_how_many_ranks(look: Any, digits: Any) -> None:
     expect(look.tile(last).locator(".moved")).to_contain_text("▲23")
 
 
+def test_distances_follow_the_metric_also_where_the_order_stays(look: Any, empty: Any) -> None:
+    client = empty(2, learner="OAHU", parameters={"learning_rate": 0.3})
+    client.put(["a", "b", "far"], [[1.0, 0.0], [0.9, 0.3], [-1.0, 0.2]])
+    look.at(client.name, like="a")
+    before = look.tile("b").locator(".value").text_content()
+    client.feedback([{"anchor": "far", "positive": "a", "negative": "b"}])
+    expect(look.tile("b").locator(".value")).not_to_have_text(before)
+
+
 def test_the_chart_of_weights_moves(look: Any, digits: Any) -> None:
     look.at(digits.name)
     before = look.weights()
@@ -104,6 +113,12 @@ def test_reloading_keeps_what_was_said(look: Any, digits: Any) -> None:
     before = look.results()
     look.page.reload()
     assert look.results() == before
+
+
+def test_one_mark_alone_asks_for_its_opposite(look: Any, digits: Any) -> None:
+    look.at(digits.name, like="d-07")
+    look.mark(look.results()[0], "alike")
+    expect(look.page.locator(".plate .hint")).to_contain_text("one that is not alike too")
 
 
 # -- undoing -------------------------------------------------------------------------------------------------

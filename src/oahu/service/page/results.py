@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from anyio import to_thread
@@ -16,11 +16,14 @@ from oahu.service.page.log import Spoken, spoken_of
 from oahu.service.page.telling import Telling
 from oahu.service.page.visit import WHY
 from oahu.service.page.words import plate, tile
+from oahu.service.searching import Found
 from oahu.tasks import Match
 
 __all__ = ["Plate", "Results"]
 
 _AT_ONCE: Final = 24
+_KNOWN: Final = 4  # times as many results, if most of them are known
+_BEGIN: Final = "Mark what is alike (=) and what is not (≠). The ranking follows."
 _CONTRAST: Final = "Mark one that is not alike too: the metric learns from the difference."
 _ALSO: Final = "Mark one that is alike too: the metric learns from the difference."
 
@@ -95,7 +98,7 @@ class Results:
     def _ask(self, query: str) -> _Ranking:
         collection = self._collection
         item = collection.item(query)
-        found = collection.search(query, self._k_now, self.label)
+        found = self._found(query)
         spoken = spoken_of(collection, query)
         matches = [(collection.name(int(match.key)), match, said) for match, said in found.matches]
         named = {key for key, _, _ in matches}
@@ -107,20 +110,24 @@ class Results:
         items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
         return _Ranking(plate(name, item), items, spoken)
 
-    @property
-    def _k_now(self) -> int:
-        return min(self._k, self._visit.service.settings.max_k)
+    def _found(self, query: str) -> Found:
+        """As many results as wanted that are not known to be alike, if those that are leave room for them."""
+        most = self._visit.service.settings.max_k
+        wanted = min(self._k, most)
+        while True:
+            found = self._collection.search(query, wanted, self.label)
+            alike = sum(said == "alike" for _, said in found.matches)
+            if wanted >= min(self._k + alike, _KNOWN * self._k, most):
+                return found
+            wanted = min(self._k + alike, _KNOWN * self._k, most)
 
     def _show(self, found: _Ranking) -> None:
         before = self._ranking
         if before is not None and before.query["key"] == found.query["key"]:
-            if before.order == found.order:
-                found = replace(found, items=before.items)
-            else:
-                _compare(before.items, found.items)
+            _compare(before.items, found.items, before.order == found.order)
         self._ranking = found
         n_ranked = sum(item["rank"] is not None for item in found.items)
-        more = n_ranked >= self._k > self._k_now - 1
+        more = self._k <= n_ranked < self._visit.service.settings.max_k
         may = self._visit.may("feedback")
         self.part.show(
             items=found.items,
@@ -134,7 +141,7 @@ class Results:
         )
         alike = sum(told.same for told in found.spoken.values())
         unlike = len(found.spoken) - alike
-        hint = _hint(alike, unlike) if may else WHY
+        hint = _hint(alike, unlike, self._collection.published.constraints) if may else WHY
         self.plate.show(item=found.query, alike=alike, unlike=unlike, hint=hint)
 
     async def _more(self) -> None:
@@ -153,8 +160,12 @@ def _result(shown: dict[str, Any], rank: int, match: Match, said: str | None) ->
     }
 
 
-def _compare(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> None:
-    """Note by how many ranks items have moved."""
+def _compare(before: list[dict[str, Any]], now: list[dict[str, Any]], same: bool) -> None:
+    """Note by how many ranks items have moved; if they are in the same order, what was noted before still holds."""
+    if same:
+        for was, item in zip(before, now, strict=True):
+            item.update({note: was[note] for note in ("moved", "fresh") if note in was})
+        return
     ranks = {item["key"]: item["rank"] for item in before}
     for item in now:
         was, rank = ranks.get(item["key"]), item["rank"]
@@ -178,7 +189,10 @@ def _exact(score: float, distance: float | None) -> str:
     return f"score {score:.6g}" + ("" if distance is None else f", distance {distance:.6g}")
 
 
-def _hint(n_alike: int, n_unlike: int) -> str:
-    if bool(n_alike) == bool(n_unlike):
-        return "" if n_alike else "Mark what is alike (=) and what is not (≠). The ranking follows."
+def _hint(n_alike: int, n_unlike: int, n_learned: int) -> str:
+    """What to do next, until something was learned."""
+    if not n_alike and not n_unlike:
+        return _BEGIN
+    if n_learned or (n_alike and n_unlike):
+        return ""
     return _CONTRAST if n_alike else _ALSO
