@@ -163,8 +163,8 @@ def _result(shown: dict[str, Any], rank: int, match: Match, said: str | None) ->
 def _compare(before: list[dict[str, Any]], now: list[dict[str, Any]], same: bool) -> None:
     """Note by how many ranks items have moved; if they are in the same order, what was noted before still holds."""
     if same:
-        for was, item in zip(before, now, strict=True):
-            item.update({note: was[note] for note in ("moved", "fresh") if note in was})
+        for old, item in zip(before, now, strict=True):
+            item.update({note: old[note] for note in ("moved", "fresh") if note in old})
         return
     ranks = {item["key"]: item["rank"] for item in before}
     for item in now:

@@ -8,7 +8,7 @@ export default {
     <span v-else class="name" :class="{ long: item.key.length > 24 }">{{ item.key }}</span>`,
   methods: {
     measure(event) {
-      this.pixels = event.target.naturalWidth < 100; // pixels are shown as they are, not blurred
+      this.pixels = event.target.naturalWidth <= 32; // so few pixels are shown as they are, not blurred
     },
   },
 };
