@@ -6,6 +6,7 @@ What changes something returns a future that is done when it is on disk. What as
 from __future__ import annotations
 
 import base64
+import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -118,6 +119,10 @@ class Collection:
         self.events.close()
         self._loop.close()
 
+    def delete(self) -> Future[None]:
+        """Delete everything in it; what waits behind that is refused."""
+        return self._store.commit(self._intake.delete)
+
     def forget(self) -> None:
         """Close a collection that was deleted, without keeping anything."""
         self.events.close()
@@ -131,6 +136,9 @@ class Collection:
 
         def command(transaction: Transaction) -> ItemsChange:
             change = self._intake.put_items(transaction, items)
+            if change.added:  # before anyone can see them; if it comes to nothing, the numbers are given again
+                numbers, keys, _, data = zip(*change.added, strict=True)
+                self.vectors.add(numbers, keys, b"".join(data))
             transaction.after_commit(lambda: self._items_changed(change))
             return change
 
@@ -151,9 +159,6 @@ class Collection:
         self._searcher.settle()
 
     def _items_changed(self, change: ItemsChange) -> None:
-        if change.added:
-            numbers, keys, _, data = zip(*change.added, strict=True)
-            self.vectors.add(numbers, keys, b"".join(data))
         self._searcher.change(change)
         self.events.tell("items", added=len(change.added), removed=len(change.removed))
 
@@ -175,7 +180,7 @@ class Collection:
             raise InvalidError(
                 f"{where} has a value that is not finite, at {int(np.argmin(np.isfinite(row)))}.", where=where
             )
-        if (length := float(np.sqrt(np.square(row.astype(np.float64)).sum()))) > _LARGEST:
+        if (length := math.hypot(*row.tolist())) > _LARGEST:
             raise InvalidError(
                 f"{where} has length {length:.3g}; {_LARGEST:.0e} is the most. Scale the features.", where=where
             )
@@ -214,15 +219,10 @@ class Collection:
         return self._store.commit(command)
 
     def restore(self, version: int) -> Future[int]:
-        """Let nothing count that was said after a version of the metric."""
+        """Go back to a version of the metric: nothing counts that came after it."""
 
         def command(transaction: Transaction) -> int:
-            head = transaction.last_seq(self.id)
-            if not 0 <= version <= head:
-                raise NotThereError(f"There is no version {version}: the log has {head} entries.")
-            if version == head:
-                raise ConflictError(f"Version {version} is the newest already.")
-            self._intake.undo(transaction, version + 1, head)
+            self._intake.restore(transaction, version)
             return self._at_end(transaction)
 
         return self._store.commit(command)
@@ -242,6 +242,8 @@ class Collection:
                 f"{self.config.name!r} has items of {self.config.dimension} features. The model is for "
                 f"{model.n_features_in_}."
             )
+        with _overflowing():
+            self._searcher.try_out(model.metric())
 
         def command(transaction: Transaction) -> int:
             self._intake.replace(transaction, data)
@@ -327,9 +329,7 @@ class Collection:
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True
-    ) -> Found:
+    def search(self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True) -> Found:
         """The k items most like one that is there, without itself, or like features.
 
         If ``trust``, items that are known to be like it come first, and those known to be unlike it last.

@@ -243,16 +243,25 @@ class Intake:
         head = self._ready(transaction)
         if not 1 <= first <= last <= head.last_seq:
             raise NotThereError(f"There is no feedback {first}: the log has {head.last_seq} entries.")
-        counted = counting(
-            transaction.log(self._collection, first - 1, last - first + 1), transaction.undone(self._collection)
-        )
+        entries = transaction.log(self._collection, first - 1, last - first + 1)
+        counted = counting(entries, transaction.undone(self._collection))
         if not counted:
-            (entry,) = transaction.log(self._collection, first - 1, 1)
-            if isinstance(entry.change, Undo | Replaced):
+            if isinstance(entries[0].change, Undo | Replaced):
                 raise InvalidError(f"Entry {first} of the log is no feedback: only feedback can be undone.")
             raise ConflictError(f"Feedback {first} was undone already.")
+        return self._undone(transaction, head, Undo(first, last))
+
+    def restore(self, transaction: Transaction, version: int) -> Undo:
+        """Let all be as it was at a version: nothing that came after it counts, neither feedback nor undoing it."""
+        head = self._ready(transaction)
+        if not 0 <= version <= head.last_seq:
+            raise NotThereError(f"There is no version {version}: the log has {head.last_seq} entries.")
+        if version == head.last_seq:
+            raise ConflictError(f"Version {version} is the newest already.")
+        return self._undone(transaction, head, Undo(version + 1, head.last_seq))
+
+    def _undone(self, transaction: Transaction, head: _Head, change: Undo) -> Undo:
         self._change(transaction)
-        change = Undo(first, last)
         head.last_seq += 1
         transaction.append(self._collection, head.last_seq, [change])
         graph, seqs = self._following(transaction, transaction.log(self._collection))

@@ -25,7 +25,18 @@ from oahu.learners.kinds import PairLearner
 from oahu.metrics import files
 from oahu.service.errors import InvalidError, LearnerStoppedError, ServiceError
 from oahu.service.intake import counting, graph_of
-from oahu.service.records import Config, Entry, Moment, Piece, Published, Replaced, Undo, constraints_of
+from oahu.service.records import (
+    Config,
+    Entry,
+    Moment,
+    Piece,
+    Published,
+    Replaced,
+    Undo,
+    constraints_of,
+    is_undone,
+    standing,
+)
 from oahu.service.store import Store
 from oahu.service.vectors import Vectors
 
@@ -178,7 +189,8 @@ class LearnerLoop:
         self._changed, self._snapshot_every, self._keep = changed, snapshot_every, keep_snapshots
         self._news, self._stop, self._learning = Condition(), Event(), Lock()
         self._n_waiting = 0
-        self._undone = store.undone(collection)
+        self._undos = store.undos(collection)
+        self._undone = standing(self._undos)
         self._student = self._from_snapshot(store.last_seq(collection))
         self._snapshot = self._student.seq, self._n_seen  # of the last that was kept: how far it had come
         self._last_moment = max((m.constraints for m in store.history(collection)), default=-1)
@@ -284,12 +296,12 @@ class LearnerLoop:
         some = _AT_ONCE if self.head - self._student.seq < _CATCHING_UP else _CATCHING_UP
         entries = self._store.log(self._collection, self._student.seq, some)
         for entry in entries:
-            if isinstance(entry.change, Undo) and tuple(entry.change) not in self._undone:
+            if isinstance(entry.change, Undo) and entry.seq > self._last_undo:
                 self._go_back(entry.change, entry.seq)
                 if self._stop.is_set():
                     return
                 break
-            if isinstance(entry.change, Replaced):
+            if self._takes_over(entry):
                 self._learn([one for one in entries if one.seq < entry.seq], self.published.metric)
                 self._take_over(entry.seq)
                 break
@@ -310,6 +322,13 @@ class LearnerLoop:
             entries = self._store.log(self._collection, 0, self._student.seq)
             self._student.graph, _ = graph_of(self._config, counting(entries, self._undone))
 
+    @property
+    def _last_undo(self) -> int:
+        return self._undos[-1][0] if self._undos else 0
+
+    def _takes_over(self, entry: Entry) -> bool:
+        return isinstance(entry.change, Replaced) and not is_undone(entry.seq, self._undone)
+
     def _take_over(self, seq: int) -> None:
         """Let the model of a file take over; what follows from feedback stays."""
         data = self._store.model(self._collection, seq)
@@ -319,10 +338,14 @@ class LearnerLoop:
     def _go_back(self, undo: Undo, seq: int) -> None:
         """Make the model that there would be without some pieces of feedback, as of ``seq``."""
         loss, n_refused = self._student.loss, self._student.n_refused
-        self._undone = [*self._undone, (undo.first, undo.last)]
-        of_before = [at for at in self._store.snapshots(self._collection) if at >= undo.first]
+        first = undo.first  # of all that may count or not count otherwise than before
+        for other, begin, _ in reversed(self._undos):
+            first = min(first, begin) if other >= first else first
+        self._undos = [*self._undos, (seq, undo.first, undo.last)]
+        self._undone = standing(self._undos)
+        of_before = [at for at in self._store.snapshots(self._collection) if at >= first]
         self._store.drop_snapshots(self._collection, of_before)
-        self._student = student = self._from_snapshot(undo.first - 1)
+        self._student = student = self._from_snapshot(first - 1)
         self._snapshot = student.seq, self._n_seen
         while student.seq < seq and not self._stop.is_set():
             self._replay(self._store.log(self._collection, student.seq, min(_CATCHING_UP, seq - student.seq)))
@@ -330,12 +353,12 @@ class LearnerLoop:
         student.loss, student.n_refused = loss, n_refused
         self._last_moment = -1
         with suppress(ServiceError):
-            self._store.commit(lambda t: t.forget_history(self._collection, undo.first), weight=0)
+            self._store.commit(lambda t: t.forget_history(self._collection, first), weight=0)
 
     def _replay(self, entries: Sequence[Entry]) -> None:
         begin = 0
         for at, entry in enumerate(entries):
-            if isinstance(entry.change, Replaced):
+            if self._takes_over(entry):
                 self._learn(entries[begin:at])
                 self._take_over(entry.seq)
                 begin = at + 1
@@ -403,15 +426,16 @@ class LearnerLoop:
 
 
 def _spread(seqs: Sequence[int], most: int) -> list[int]:
-    """Which snapshots to keep: the newest two, then such that the gaps double, and the oldest.
+    """Which snapshots to keep, of some from the newest on: closer together the newer they are.
+
+    The newest two and the oldest stay. Of the others, again and again that one goes whose neighbours are closest,
+    as seen from the newest.
 
     >>> _spread([100, 90, 80, 70, 60, 50, 40, 30, 20, 10], 6)
-    [100, 90, 80, 60, 20, 10]
+    [100, 90, 80, 70, 50, 10]
     """
-    kept, gap = list(seqs[:2]), 1.0
-    unit = seqs[0] - seqs[1] if len(seqs) > 1 else 0
-    for seq in seqs[2:]:
-        if seqs[0] - seq >= 2 * gap * unit and len(kept) < most - 1:
-            kept.append(seq)
-            gap *= 2
-    return kept if len(seqs) < 3 or seqs[-1] in kept else [*kept, seqs[-1]]
+    kept = list(seqs)
+    while len(kept) > max(most, 3):
+        gaps = [(kept[at - 1] - kept[at + 1]) / (kept[0] - kept[at + 1]) for at in range(2, len(kept) - 1)]
+        del kept[2 + gaps.index(min(gaps))]
+    return kept

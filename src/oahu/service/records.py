@@ -6,6 +6,7 @@ another. So the log can be learned again after items were replaced or deleted, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +30,9 @@ __all__ = [
     "Replaced",
     "Undo",
     "constraints_of",
+    "is_undone",
     "pack",
+    "standing",
     "unpack",
 ]
 
@@ -50,7 +53,7 @@ Piece = Triplet | Pair | Click
 
 
 class Undo(NamedTuple):
-    """Pieces of feedback from ``first`` to ``last`` do not count any more."""
+    """Entries of the log from ``first`` to ``last`` do not count any more: feedback, models, and undoings too."""
 
     first: int
     last: int
@@ -90,6 +93,24 @@ def constraints_of(piece: Piece) -> list[Pair | Triplet]:
         n = max(len(likes), len(unlikes))
         return [Triplet(query, likes[i % len(likes)], unlikes[i % len(unlikes)]) for i in range(n)]
     return [Pair(query, other, bool(likes)) for other in likes or unlikes]
+
+
+def standing(undos: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """From where to where the log is undone, by undoings (number, first, last) that were not undone themselves.
+
+    >>> standing([(3, 1, 1), (5, 2, 2), (6, 4, 5)])
+    [(1, 1), (4, 5)]
+    """
+    found: list[tuple[int, int]] = []
+    for seq, first, last in sorted(undos, reverse=True):
+        if not is_undone(seq, found):
+            found.append((first, last))
+    return found[::-1]
+
+
+def is_undone(seq: int, undone: Iterable[tuple[int, int]]) -> bool:
+    """Whether an entry of the log does not count any more."""
+    return any(first <= seq <= last for first, last in undone)
 
 
 def pack(change: Change) -> list[Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
 from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
@@ -28,7 +29,6 @@ __all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Search
 Said = Literal["alike", "unlike"]
 
 _NONE: Final = np.empty(0, np.int64)
-_PLACES: Final[dict[Said | None, int]] = {"alike": 0, None: 1, "unlike": 2}
 
 
 class Known(Protocol):
@@ -126,6 +126,12 @@ class Searcher:
                     if self._since is not None:
                         self._since.append(change)
 
+    def try_out(self, metric: Metric) -> None:
+        """`OverflowedItemError` if there is an item that a metric cannot measure."""
+        self.settle()
+        numbers, _ = self.catalogue.present()
+        Gallery.empty(metric, self._vote).add(self._vectors.take(numbers))
+
     @property
     def is_stale(self) -> bool:
         """Whether the catalogue was embedded by an older metric than the live one."""
@@ -174,12 +180,11 @@ class Searcher:
         if not len(numbers):
             return Found(published, catalogue.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), self._vectors.take(numbers))
-        matches = ranking.search(query, len(numbers) if known and trust else min(k, len(numbers))).matches
         if known and not trust:
-            unlike = known.unlike([int(one.key) for one in matches])
+            unlike = known.unlike(numbers.tolist())
         said: dict[Any, Said] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
-        ranked = sorted(matches, key=lambda one: _PLACES[said.get(one.key)]) if trust else matches
-        return Found(published, catalogue.published, tuple((one, said.get(one.key)) for one in ranked[:k]))
+        matches = _ranked(ranking, query, k, said if trust else {})
+        return Found(published, catalogue.published, tuple((one, said.get(one.key)) for one in matches))
 
     def _nearest(
         self, catalogue: Catalogue, query: NDArray[Any], numbers: NDArray[np.int64], n: int
@@ -251,3 +256,19 @@ class Searcher:
             comparator.calibrate(pairs, [pair[2] for pair in calibration.pairs], **calibration.target)
         self._comparator = published.version, calibration, comparator
         return comparator
+
+
+def _ranked(ranking: Retriever, query: NDArray[Any], k: int, said: dict[Any, Said]) -> list[Match]:
+    """The k best: those said to be alike first, then the others, then those said to be unlike.
+
+    How experts vote depends on who is asked about, so each kind is asked about for itself.
+    """
+    kinds: dict[Said | None, list[Any]] = {"alike": [], None: [], "unlike": []}
+    for key in ranking.keys:
+        kinds[said.get(key)].append(key)
+    matches: list[Match] = []
+    for kind, keys in kinds.items():
+        if keys and len(matches) < k:
+            others = [key for other in kinds if other != kind for key in kinds[other]]
+            matches += ranking.search(query, min(k - len(matches), len(keys)), exclude=others)
+    return matches

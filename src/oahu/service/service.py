@@ -87,7 +87,7 @@ class Service:
         """Delete a collection and everything in it."""
         with self._changing:
             collection = self.collection(name)
-            self.store.commit(lambda transaction: transaction.delete(collection.id)).result()
+            collection.delete().result()
             del self._collections[name]
             collection.forget()
 

@@ -48,6 +48,10 @@ class Reading(Protocol):
         """The last sequence number; 0 if nothing was said yet."""
         ...
 
+    def undos(self, collection: int) -> list[tuple[int, int, int]]:
+        """All that was ever undone: the sequence number of that, from, to."""
+        ...
+
     def undone(self, collection: int) -> list[tuple[int, int]]:
         """Which sequence numbers do not count any more: from, to."""
         ...

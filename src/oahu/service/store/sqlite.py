@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
-from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem, pack, unpack
+from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem, pack, standing, unpack
 from oahu.service.store.base import Answered, Commit, Kept
 from oahu.service.store.group_commit import GroupCommit
 from oahu.service.store.lock import Lock
@@ -104,9 +104,12 @@ class _Reading:
         ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
         return last or 0
 
+    def undos(self, collection: int) -> list[tuple[int, int, int]]:
+        found = self._ask("SELECT seq, first, last FROM undone WHERE collection = ? ORDER BY seq", collection)
+        return [(seq, first, last) for seq, first, last in found]
+
     def undone(self, collection: int) -> list[tuple[int, int]]:
-        found = self._ask("SELECT first, last FROM undone WHERE collection = ? ORDER BY seq", collection)
-        return [(first, last) for first, last in found]
+        return standing(self.undos(collection))
 
     def model(self, collection: int, seq: int) -> bytes:
         ((data,),) = self._ask("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
