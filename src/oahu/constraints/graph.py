@@ -285,16 +285,6 @@ class ConstraintGraph:
         """The other items that are known to be like one."""
         return [self._items[other] for other in self._alike(item) if self._items[other] != item]
 
-    def known(self, item: Hashable) -> tuple[list[Any], list[Any]]:
-        """The other items that are known to be like one, and those known to be unlike it."""
-        number = self._number(item)
-        if number is None:
-            return [], []
-        root = self._find(number)
-        alike = [self._items[other] for other in self._members[root] if other != number]
-        unlike = [self._items[i] for other in self._edges.get(root, ()) for i in self._members[other]]
-        return alike, unlike
-
     def components(self) -> list[tuple[Any, ...]]:
         """The groups of alike items; items and groups in the order in which they were first named."""
         groups: dict[int, list[Any]] = {}

@@ -17,6 +17,7 @@ from oahu.tasks.gallery import Gallery, Vote
 __all__ = ["Catalogue"]
 
 _BLOCK = 65_536  # items embedded at a time
+_FILTERS = 64  # labels whose items are kept apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +137,8 @@ class Catalogue:
         if found is None:
             wanted = self.labels != None if label is None else self.labels == label  # noqa: E711 - element by element
             found = self._filtered[label] = self.gallery.remove(np.flatnonzero(~wanted.astype(bool)))
-            if len(self._filtered) > 64:
-                self._filtered.pop(next(iter(self._filtered)), None)
+            if len(self._filtered) > _FILTERS:
+                self._filtered.clear()  # whoever has one of them keeps it
         return found
 
     def candidates(self, queries: NDArray[Any], n: int, gallery: Gallery, without: int | None) -> NDArray[np.int64]:

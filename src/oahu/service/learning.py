@@ -90,7 +90,7 @@ def _numbers_of(learner: Learner[Any], d: int) -> int:
         layers, hidden, embedding = told["n_layers"], told["hidden_size"], told["embedding_size"]
         window = 3 * told.get("window", 0) + 131
         return int(d * (hidden + embedding + window) + layers * (hidden + window) * (hidden + embedding))
-    return d if type(learner).__name__ in ("Euclidean", "Cosine") else d * d
+    return d * {"Euclidean": 1, "Cosine": 1, "AdaSORS": 2 * d}.get(type(learner).__name__, d)
 
 
 Lesson = Pair | Triplet

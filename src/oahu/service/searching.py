@@ -29,6 +29,7 @@ __all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Search
 Said = Literal["alike", "unlike"]
 
 _NONE: Final = np.empty(0, np.int64)
+_FEW: Final = 1024  # items: not worth making anew
 
 
 class Known(Protocol):
@@ -134,8 +135,10 @@ class Searcher:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the catalogue was embedded by an older metric than the live one."""
-        return self.catalogue.published.version != self._published().version
+        """Whether the catalogue was embedded by an older metric than the live one, or is mostly of items gone."""
+        catalogue = self.catalogue
+        hollow = len(catalogue.numbers) > max(_FEW, 2 * catalogue.n_items)
+        return hollow or catalogue.published.version != self._published().version
 
     def refresh(self) -> None:
         """Embed the catalogue anew, beside the old one, and let it take over whole."""
