@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
-from oahu.service.api.access import _MOST, COOKIE, Sessions
+from oahu.service.api.access import _MOST, COOKIE, Access, Sessions
+from oahu.service.errors import UnauthorizedError
 from oahu.service.keys import ROLES, KeyFile
 
 C = "/v1/collections"
@@ -277,6 +280,17 @@ def test_a_cookie_lets_look_and_never_change(locked: Any, session: str, method: 
     assert (answer.status_code in (200, 404)) == (method == "GET"), answer.text
     if method != "GET":
         assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(("method", "refused"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
+def test_also_behind_the_door_a_cookie_only_lets_look(tmp_path: Path, method: str, refused: bool) -> None:
+    """Were the guard to let it through, the operation would not."""
+    key, keys = KeyFile(tmp_path).add("one", "admin"), KeyFile(tmp_path)
+    sessions = Sessions(keys)
+    cookie = f"{COOKIE}={sessions.begin(key)}".encode()
+    request = Request({"type": "http", "method": method, "headers": [(b"cookie", cookie)]})
+    with pytest.raises(UnauthorizedError) if refused else nullcontext():
+        Access(keys, sessions).check(request, "read")
 
 
 def test_a_wrong_key_is_not_mended_by_a_cookie(locked: Any, session: str) -> None:

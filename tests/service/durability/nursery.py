@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,27 @@ def child(settings: dict[str, Any]) -> None:
     from oahu.service.serve import serve
     from oahu.service.settings import Settings
 
+    slow_down(settings.pop("flush_seconds", 0.0))
     try:
         serve(Settings(**settings), lambda address, app: tell(pid=os.getpid(), address=address))
     except BaseException:
         tell(pid=os.getpid(), failed=traceback.format_exc(limit=-5)[-2_000:])
         os._exit(1)
     os._exit(0)
+
+
+def slow_down(seconds: float) -> None:
+    """Let the disk take its time with every commit: more is under way when a signal comes."""
+    from oahu.service.store.sqlite import _Writing
+
+    commit = _Writing.commit
+
+    def slowly(self: Any) -> Any:
+        time.sleep(seconds)
+        return commit(self)
+
+    if seconds:
+        _Writing.commit = slowly  # type: ignore[method-assign]
 
 
 def warm(configs: list[dict[str, Any]]) -> None:

@@ -66,9 +66,9 @@ def learned(kept: Kept, until: int | None = None) -> bytes:
     dtype, of_pairs = np.dtype(learner.dtype), isinstance(learner, PairLearner)
     graph = ConstraintGraph("newest" if config["contradictions"] == "newest" else "raise")
     log = [(seq, change) for seq, change in kept.log if until is None or seq <= until]
-    undone = [range(change[1], change[2] + 1) for _, change in log if change[0] == "undo"]
+    undone = _undone(log)
     for seq, change in log:
-        if change[0] == "undo" or any(seq in some for some in undone):
+        if change[0] == "undo" or seq in undone:
             continue
         if change[0] == "model":
             learner = files.from_bytes(kept.models[seq], "the model")
@@ -79,6 +79,15 @@ def learned(kept: Kept, until: int | None = None) -> bytes:
                 values = np.stack([np.frombuffer(kept.vectors[number], dtype) for number in lesson[: 3 - of_pairs]])
                 learner.partial_fit(values[None], [lesson[2]] if of_pairs else None)
     return files.to_bytes(learner)
+
+
+def _undone(log: list[tuple[int, Change]]) -> set[int]:
+    """What does not count; of what was undone, also undoing something."""
+    undone: set[int] = set()
+    for seq, change in reversed(log):
+        if change[0] == "undo" and seq not in undone:
+            undone.update(range(change[1], change[2] + 1))
+    return undone
 
 
 def _constraints(change: Change) -> Iterator[Pair | Triplet]:

@@ -154,7 +154,7 @@ def test_nothing_of_items_that_are_refused_is_stored(shop: Any, fault: tuple[Fau
     assert set(shop.keys()) - {"large"} == set(before)
 
 
-def test_what_is_accepted_or_not_is_in_the_log_or_not(shop: Any, fault: tuple[Fault, int], serve: Any) -> None:
+def test_what_is_accepted_or_not_is_in_the_log_or_not(shop: Any, fault: tuple[Fault, int]) -> None:
     fail, _ = fault
     wanted = len(shop.log())
     with fail(shop):
@@ -233,7 +233,7 @@ def test_when_it_is_over_everything_goes_on_as_if_nothing_had_been(
     assert shop.model() == must_be()
 
 
-def test_after_a_restart_everything_is_as_it_was(data: Path, serve: Any, fault: tuple[Fault, int]) -> None:
+def test_after_a_restart_everything_is_as_it_was(serve: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     with serve(snapshot_every=20) as served:
         served.put(40)
@@ -282,9 +282,7 @@ def no_space_for_snapshots(request: pytest.FixtureRequest, monkeypatch: pytest.M
         monkeypatch.setattr(Path, "replace", _no_space)
 
 
-def test_learning_goes_on_without_snapshots(
-    serve: Any, data: Path, must_be: Any, no_space_for_snapshots: None
-) -> None:
+def test_learning_goes_on_without_snapshots(serve: Any, must_be: Any, no_space_for_snapshots: None) -> None:
     with serve(snapshot_every=5) as served:
         served.put(40)
         served.say(40, seed=1)

@@ -23,7 +23,7 @@ class Storm:
     """A service that is killed again and again, and the people who use it."""
 
     def __init__(
-        self, nursery: Any, customers: Any, oracle: Any, data: Path, seed: int, configs: list[Json]
+        self, nursery: Any, customers: Any, oracle: Any, data: Path, configs: list[Json], seed: int, flush: float
     ) -> None:
         self._nursery, self._module, self._oracle, self._data = nursery, customers, oracle, data
         self.rng = np.random.default_rng(seed)
@@ -31,6 +31,7 @@ class Storm:
         self.n_kills = 0
         self._settings = {"data": data, "port": 0, "page": False, "refresh_every": 0.01, "refresh_share": 1.0}
         self._settings |= {"snapshot_every": int(self.rng.integers(3, 30)), "keep_snapshots": 3}
+        self._settings |= {"flush_seconds": flush}
         self._address = self.start()
         for config in configs:
             self._ask("POST", "/v1/collections", config)
@@ -137,11 +138,11 @@ class Storm:
             assert kept.vectors[number] == sent.tobytes(), key
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "flush"), [(1, 0.0), (2, 0.01)], ids=["fast disk", "slow disk"])
 def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
-    nursery: Any, customers: Any, oracle: Any, data: Path, seed: int, configs: list[Json]
+    nursery: Any, customers: Any, oracle: Any, data: Path, configs: list[Json], seed: int, flush: float
 ) -> None:
-    storm = Storm(nursery, customers, oracle, data, seed, configs)
+    storm = Storm(nursery, customers, oracle, data, configs, seed, flush)
     with customers.at_work(storm.line, storm.people):
         storm.kill()
         for at in range(1, ROUNDS + 1):

@@ -42,7 +42,7 @@ def _can_compile() -> bool:
 if _can_compile():
 
     def test_nothing_acknowledged_is_lost_when_the_power_fails(
-        tmp_path: Path, new_nursery: Any, customers: Any, oracle: Any, config: Json
+        tmp_path: Path, new_nursery: Any, customers: Any, config: Json
     ) -> None:
         disk, flushed = tmp_path / "disk", tmp_path / "flushed"
         disk.mkdir()

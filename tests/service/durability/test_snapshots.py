@@ -167,7 +167,7 @@ def test_a_snapshot_that_is_behind_is_caught_up_with(
 
 
 def test_files_of_a_process_that_was_killed_while_writing_do_no_harm(
-    before: Any, snapshots: list[Path], data: Path, serve: Any, must_be: Any
+    before: Any, snapshots: list[Path], serve: Any, must_be: Any
 ) -> None:
     left = snapshots[0].with_name(".oahu-0123456789abcdef.tmp")
     left.write_bytes(snapshots[0].read_bytes()[:100])
@@ -255,7 +255,7 @@ def other_model(config: Json) -> bytes:
     return files.to_bytes(learner)
 
 
-def test_a_model_that_took_over_is_there_after_a_restart(serve: Any, must_be: Any, other_model: bytes) -> None:
+def test_a_model_that_took_over_is_there_after_a_restart(serve: Any, other_model: bytes) -> None:
     with serve(snapshot_every=10) as served:
         served.put(40)
         served.say(30, seed=1)
@@ -297,9 +297,7 @@ def test_a_model_that_did_not_take_over_any_more_does_so_at_the_next_start(
         assert served.model() == must_be()
 
 
-def test_going_back_to_a_version_is_the_same_after_a_restart(
-    serve: Any, must_be: Any, oracle: Any, data: Path
-) -> None:
+def test_going_back_to_a_version_is_the_same_after_a_restart(serve: Any) -> None:
     with serve(snapshot_every=10) as served:
         served.put(40)
         served.say(30, seed=1)
@@ -307,6 +305,26 @@ def test_going_back_to_a_version_is_the_same_after_a_restart(
         served.say(30, seed=2)
         served.get("POST", "/restore", {"metric_version": 30})
         assert served.model() == then
+    with serve() as served:
+        assert served.model() == then
+
+
+@pytest.mark.parametrize("learns", [True, False], ids=["learned", "only stored"])
+def test_going_back_to_before_something_was_undone_is_the_same_after_a_restart(
+    serve: Any, must_be: Any, learns: bool
+) -> None:
+    with serve(snapshot_every=10) as served:
+        served.put(40)
+        served.say(30, seed=1)
+        then = served.model()
+        served.get("DELETE", "/feedback/5")
+        served.say(30, seed=2)
+        served.model()
+        if not learns:
+            served.collection._loop.stop()
+        served.collection.restore(30).result()
+        assert must_be() == then
+        assert not learns or served.model() == then
     with serve() as served:
         assert served.model() == then
 

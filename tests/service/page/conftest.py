@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -209,6 +210,13 @@ class Look:
         self.go(f"/collections/{name}?{urlencode(asked)}")
         self.page.wait_for_function("window.did_handshake === true")
         expect(self.page.locator(".bench")).to_be_visible()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that the page alone does not tell."""
+        end = time.monotonic() + PATIENCE / 1_000
+        while not condition():
+            assert time.monotonic() < end, "it did not happen"
+            self.page.wait_for_timeout(50)
 
     def results(self) -> list[str]:
         """The keys of the results, in order."""

@@ -58,8 +58,8 @@ def new_router(tag: str) -> APIRouter:
 
 
 async def done(future: Future[T]) -> T:
-    """What a future of the store comes to. If nobody waits for it any more, the store does it all the same."""
-    return await asyncio.shield(asyncio.wrap_future(future))
+    """What a future of the store comes to."""
+    return await asyncio.wrap_future(future)
 
 
 async def asked(request: Request, work: Callable[[], T]) -> T:
