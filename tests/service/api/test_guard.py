@@ -215,7 +215,7 @@ def test_every_answer_has_the_headers_that_make_it_safe(live: Any, asked: Callab
     answer = asked(live)
     assert {name: answer.headers.get(name) for name in SECURE} == SECURE
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", answer.headers["x-request-id"])
 
 
 def test_no_answer_of_an_operation_is_stored_by_browsers_or_proxies(live: Any) -> None:
@@ -249,7 +249,7 @@ def test_a_request_is_known_by_the_id_it_brings(live: Any) -> None:
 )
 def test_an_id_that_could_be_more_than_one_is_replaced(live: Any, given_id: str) -> None:
     answer = live.http.get("/nothing", headers={"X-Request-ID": given_id.encode()})
-    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", answer.headers["x-request-id"])
     assert answer.headers.get_list("x-request-id") == [answer.headers["x-request-id"]]
 
 
