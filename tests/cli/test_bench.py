@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,10 @@ def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> Non
     whole = benched(tmp_path / "whole", *words[1:])
     command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stderr=pipe, stdout=pipe, text=True, start_new_session=True) as process:
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also if whoever runs the tests does not
+    with subprocess.Popen(
+        command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=listening
+    ) as process:
         cells = tmp_path / "cut" / "cells"
         while process.poll() is None and (not cells.is_dir() or len(list(cells.glob("*.json"))) < 2):
             time.sleep(0.01)

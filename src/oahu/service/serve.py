@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -31,7 +30,6 @@ Started = Callable[[str, Any], None]
 def serve(settings: Settings, started: Started) -> None:
     """Serve until a signal comes."""
     _check_key(settings)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of its own would wait for each other
     with threadpool_limits(1, "blas"), _bound(settings.host, settings.port) as listening:
         app = create_app(settings)
         try:

@@ -159,8 +159,8 @@ def empty(address: str) -> Iterator[Callable[..., Client]]:
     made: list[Client] = []
 
     def make(dimension: int, **config: Any) -> Client:
-        made.append(Client(address, f"empty-{next(_numbers)}").create(dimension, **config))
-        return made[-1]
+        made.append(Client(address, f"empty-{next(_numbers)}"))
+        return made[-1].create(dimension, **config)
 
     yield make
     for client in made:

@@ -19,7 +19,7 @@ def main(data: Path) -> None:
         sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
 
-    serve(Settings(data=data, port=0, refresh_every=0.1), started)
+    serve(Settings(data=data, port=0, refresh_every=0.1, max_collections=1_000), started)
 
 
 if __name__ == "__main__":
