@@ -170,8 +170,8 @@ def test_pairs_of_mixed_scales_leave_the_matrix_positive_definite(seed: int) -> 
 
 def test_pairs_of_mixed_scales_end_in_float32_where_they_do_in_float64() -> None:
     """Kept as a matrix instead of a factor, the largest eigenvalue is ten times off; 200 steps of rounding come to
-    0.2 or 0.3 %, by the processor. It holds as long as no pair is so close to its bound that rounding decides whether
-    it is learned; with these none is."""
+    0.2 or 0.3 %, by the processor. It holds as long as no pair is so close to its bound that rounding decides
+    whether it is learned; with these none is."""
     single, double = (LEGO(dtype=dtype).partial_fit(*mixed_scales(0)).matrix_ for dtype in ("float32", "float64"))
     np.testing.assert_allclose(single, double, atol=1e-2 * np.abs(double).max())
 
