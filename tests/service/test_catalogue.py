@@ -39,29 +39,29 @@ def found(catalogue: Catalogue, n: int, gallery: Any = None, without: int | None
 
 
 def test_an_empty_catalogue_has_no_candidates(vectors: Vectors) -> None:
-    assert found(Catalogue.of(PLAIN, "experts", vectors, [], []), 5) == set()
+    assert found(Catalogue.of(PLAIN, "experts", vectors.table, [], []), 5) == set()
 
 
 def test_candidates_are_the_nearest(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 40)), [None] * 39)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 40)), [None] * 39)
     for n in (1, 3, 10, 39, 500):
         assert found(catalogue, n) == set(nearest(ROWS[5], list(range(1, 40)), n))
 
 
 def test_one_can_be_left_out_and_another_takes_its_place(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 40)), [None] * 39)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 40)), [None] * 39)
     others = [n for n in range(1, 40) if n != 5]
     assert found(catalogue, 7, without=5) == set(nearest(ROWS[5], others, 7))
 
 
 def test_one_that_is_not_there_can_be_left_out(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, [1, 2, 3], [None] * 3)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [1, 2, 3], [None] * 3)
     assert found(catalogue, 3, without=50) == {1, 2, 3}
 
 
 def test_candidates_come_from_every_space(vectors: Vectors, trained: Any) -> None:
     published = trained("OAHU", 40, dimension=D)
-    catalogue = Catalogue.of(published, "experts", vectors, list(range(1, 60)), [None] * 59)
+    catalogue = Catalogue.of(published, "experts", vectors.table, list(range(1, 60)), [None] * 59)
     expected: set[int] = set()
     for space in published.metric.spaces:
         here = space.encode(ROWS)
@@ -72,9 +72,9 @@ def test_candidates_come_from_every_space(vectors: Vectors, trained: Any) -> Non
 
 
 def test_many_items_are_embedded_block_by_block(vectors: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 60)), [None] * 59)
+    whole = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
     monkeypatch.setattr(module, "_BLOCK", 7)
-    parts = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 60)), [None] * 59)
+    parts = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
     assert found(parts, 11) == found(whole, 11)
 
 
@@ -97,7 +97,7 @@ def test_after_any_changes_what_is_there_is_what_was_left(changes: list[Any], se
     rng = np.random.default_rng(seed)
     vectors = Vectors(D, np.dtype(np.float32))
     vectors.add(list(range(1, 60)), [""] * 59, ROWS[1:].tobytes())
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, [], [])
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [], [])
     there: dict[int, str | None] = {}
     unused = list(range(59, 0, -1))
     for what, n in changes:
@@ -113,7 +113,7 @@ def test_after_any_changes_what_is_there_is_what_was_left(changes: list[Any], se
             del there[number]
         there.update({number: labels[number] for number in new})
         there.update(dict(change.labelled))
-        catalogue = catalogue.changed(change, vectors)
+        catalogue = catalogue.changed(change, vectors.table)
     assert dict(zip(*catalogue.present(), strict=True)) == there
     assert catalogue.n_items == len(there)
     assert found(catalogue, 5) == set(nearest(ROWS[5], list(there), 5))
@@ -126,9 +126,9 @@ def test_after_any_changes_what_is_there_is_what_was_left(changes: list[Any], se
 
 
 def test_a_catalogue_does_not_change(vectors: Vectors) -> None:
-    before = Catalogue.of(PLAIN, "experts", vectors, [1, 2, 3], ["x", "y", None])
+    before = Catalogue.of(PLAIN, "experts", vectors.table, [1, 2, 3], ["x", "y", None])
     before.with_label("x")
-    after = before.changed(ItemsChange([(4, "k4", "x", b"")], [(2, "x")], [1]), vectors)
+    after = before.changed(ItemsChange([(4, "k4", "x", b"")], [(2, "x")], [1]), vectors.table)
     assert before.present() == ([1, 2, 3], ["x", "y", None])
     assert after.present() == ([2, 3, 4], ["x", None, "x"])
     assert found(before, 3, before.with_label("x")) == {1}
@@ -137,25 +137,25 @@ def test_a_catalogue_does_not_change(vectors: Vectors) -> None:
 
 def test_an_item_that_came_and_went_in_one_change_is_not_there(vectors: Vectors) -> None:
     change = ItemsChange([(1, "k1", None, b""), (2, "k1", "x", b"")], [], [1])
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, [], []).changed(change, vectors)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [], []).changed(change, vectors.table)
     assert catalogue.present() == ([2], ["x"])
 
 
 def test_what_is_not_there_can_be_removed_and_labelled_without_harm(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, [1], [None])
-    changed = catalogue.changed(ItemsChange(labelled=[(30, "x")], removed=[20, 500]), vectors)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [1], [None])
+    changed = catalogue.changed(ItemsChange(labelled=[(30, "x")], removed=[20, 500]), vectors.table)
     assert changed.present() == ([1], [None])
 
 
 def test_only_some_of_the_items_can_be_asked_for(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 30)), [None] * 29)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 30)), [None] * 29)
     some = np.array([3, 8, 20, 21])
     assert found(catalogue, 3, catalogue.only(some)) == set(nearest(ROWS[5], some.tolist(), 3))
 
 
 def test_labels_are_told_apart_by_all_of_them(vectors: Vectors) -> None:
     labels: list[str | None] = ["None", "", "x", "X", None]
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, [1, 2, 3, 4, 5], labels)
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [1, 2, 3, 4, 5], labels)
     assert [found(catalogue, 5, catalogue.with_label(label)) for label in ("None", "", "x", "X")] == [
         {1},
         {2},
@@ -166,7 +166,7 @@ def test_labels_are_told_apart_by_all_of_them(vectors: Vectors) -> None:
 
 
 def test_as_many_labels_as_there_are_can_be_asked_for(vectors: Vectors) -> None:
-    catalogue = Catalogue.of(PLAIN, "experts", vectors, list(range(1, 60)), [str(n) for n in range(1, 60)])
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [str(n) for n in range(1, 60)])
     for _ in range(2):
         for n in range(1, 200):
             expected = {n} if n < 60 else set()

@@ -16,7 +16,7 @@ from oahu import Comparator, Retriever
 from oahu.constraints import Pair, Triplet
 from oahu.metrics import files
 from oahu.metrics.files import Content
-from oahu.service import learning
+from oahu.service import learning, vectors
 from oahu.service.collection import Collection
 from oahu.service.errors import (
     ConflictError,
@@ -34,7 +34,7 @@ PATIENCE = 120.0
 
 
 def keys(collection: Collection, query: Any, k: int = 5, **options: Any) -> list[str]:
-    return [collection.name(int(match.key)) for match, _ in collection.search(query, k, **options).matches]
+    return [key for key, _, _ in collection.search(query, k, **options).matches]
 
 
 def table(collection: Collection, n: int) -> Any:
@@ -46,7 +46,7 @@ def brute(collection: Collection, query: str, k: int, n: int) -> list[str]:
     """What a retriever over all items finds, without the query."""
     numbers, rows = table(collection, n)
     everything = Retriever(collection.fresh().metric, collection.config.vote).add(numbers, rows)
-    return [collection.name(int(key)) for key in everything.similar_to(collection.item(query).number, k).keys]
+    return [collection.vectors.name(int(key)) for key in everything.similar_to(collection.item(query).number, k).keys]
 
 
 # -- searching -------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_what_follows_from_what_was_said_is_known_too(filled: Any) -> None:
     collection = filled(20)
     collection.feedback([Pair("i0", "i1", True), Pair("i1", "i2", True), Pair("i2", "i3", False)]).result(PATIENCE)
     matches = collection.search("i0", 19).matches
-    said = {collection.name(int(match.key)): said for match, said in matches if said}
+    said = {key: said for key, _, said in matches if said}
     assert said == {"i1": "alike", "i2": "alike", "i3": "unlike"}
 
 
@@ -131,6 +131,20 @@ def test_a_replaced_item_is_found_by_its_new_features(filled: Any) -> None:
     assert keys(collection, there, 1) == ["i3"]
     assert len(keys(collection, there, 100)) == 20
     assert "i3" in keys(collection, there, 100, label="even")
+
+
+def test_replacing_all_items_again_and_again_takes_no_more_memory(
+    filled: Any, items: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_FEW", 8)
+    collection = filled(20)
+    said = collection.vectors.take([collection.item(key).number for key in ("i0", "i1")])
+    collection.feedback([Pair("i0", "i1", True)]).result(PATIENCE)
+    for seed in range(1, 10):
+        collection.put_items(items(20, seed=seed)).result(PATIENCE)
+        assert keys(collection, "i0", 19) == brute(collection, "i0", 19, 20)
+    assert len(collection.vectors) <= 2 * (20 + 2)
+    np.testing.assert_array_equal(collection.vectors.take([1, 2]), said)  # a log that is learned again needs them
 
 
 def test_a_deleted_item_is_gone(filled: Any) -> None:
@@ -542,7 +556,7 @@ def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]
 
     def ask(rng: Any) -> None:
         found = collection.search(key(rng), 5).matches
-        assert len({match.key for match, _ in found}) == len(found)
+        assert len({key for key, _, _ in found}) == len(found)
         collection.classify(key(rng), 5)
         collection.log(0, 100)
 
@@ -553,8 +567,9 @@ def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]
 
 
 def test_all_at_once_nothing_breaks_and_a_restart_changes_nothing(
-    open_service: Any, items: Any, tmp_path: Path
+    open_service: Any, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(vectors, "_FEW", 8)  # tables take over from each other all the time
     service = open_service(snapshot_every=20)
     collection = service.create(Config("things", 4, "OASIS"))
     collection.put_items(items(30)).result(PATIENCE)

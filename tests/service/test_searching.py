@@ -41,7 +41,7 @@ class World:
         return self.searcher.search(query, k, self.published, **options)
 
     def keys(self, query: Any, k: int, **options: Any) -> list[int]:
-        return [match.key for match, _ in self.search(query, k, **options).matches]
+        return [match.key for _, match, _ in self.search(query, k, **options).matches]
 
     def retriever(self, numbers: list[int] | None = None) -> Retriever:
         """Over all items, or some."""
@@ -154,7 +154,7 @@ def test_scores_and_similarities_are_those_of_the_metric(world: Any, learner: st
     one = world(learner)
     found = one.search(QUERIES[0], 8)
     expected = one.retriever().search(QUERIES[0], 8)
-    for (match, said), wanted in zip(found.matches, expected, strict=True):
+    for (_, match, said), wanted in zip(found.matches, expected, strict=True):
         assert said is None
         assert match.similarity == pytest.approx(wanted.similarity, rel=1e-5, abs=1e-6)
         assert match.score == pytest.approx(wanted.score, rel=1e-4)
@@ -220,13 +220,13 @@ def test_what_is_known_alike_comes_first_and_unlike_last(
         if len(expected) < k and group:
             expected += [(n, said) for n in one.retriever(group).search(ROWS[1], k - len(expected)).keys]
     matches = one.search(ROWS[1], k, label=label, without=1, known=Told(far[:6], far[-6:])).matches
-    assert [(match.key, said) for match, said in matches] == expected
+    assert [(match.key, said) for _, match, said in matches] == expected
 
 
 def test_what_is_known_alike_is_found_however_far_it_is(world: Any) -> None:
     one = world()
     farthest = one.retriever().search(ROWS[1], N, exclude=1).keys[-1]
-    (first, said), *_ = one.search(ROWS[1], 3, without=1, known=Told([farthest], [])).matches
+    (_, first, said), *_ = one.search(ROWS[1], 3, without=1, known=Told([farthest], [])).matches
     assert (first.key, said) == (farthest, "alike")
 
 
@@ -235,7 +235,7 @@ def test_what_is_not_known_unlike_is_found_however_much_is(world: Any, learner: 
     one = world(learner)
     unlike = one.retriever().search(ROWS[1], N, exclude=1).keys[:60]  # many more than there are candidates
     matches = one.search(ROWS[1], 5, without=1, known=Told([], unlike)).matches
-    assert [said for _, said in matches] == [None] * 5
+    assert [said for *_, said in matches] == [None] * 5
 
 
 def test_behind_what_is_known_unlike_the_nearest_others_are_found(world: Any) -> None:
@@ -250,23 +250,23 @@ def test_of_many_that_are_known_alike_the_nearest_come_first(world: Any) -> None
     one = world()
     alike = list(range(2, 62))
     matches = one.search(ROWS[1], 7, without=1, known=Told(alike, [])).matches
-    assert [match.key for match, _ in matches] == one.retriever(alike).search(ROWS[1], 7).keys
-    assert {said for _, said in matches} == {"alike"}
+    assert [match.key for _, match, _ in matches] == one.retriever(alike).search(ROWS[1], 7).keys
+    assert {said for *_, said in matches} == {"alike"}
 
 
 def test_without_trust_what_is_known_is_told_and_changes_nothing(world: Any) -> None:
     one = world()
     order = one.retriever().search(ROWS[1], 10, exclude=1).keys
     matches = one.search(ROWS[1], 10, without=1, known=Told(order[5:7], order[:2]), trust=False).matches
-    assert [match.key for match, _ in matches] == order
-    assert [said for _, said in matches] == ["unlike"] * 2 + [None] * 3 + ["alike"] * 2 + [None] * 3
+    assert [match.key for _, match, _ in matches] == order
+    assert [said for *_, said in matches] == ["unlike"] * 2 + [None] * 3 + ["alike"] * 2 + [None] * 3
 
 
 def test_what_is_known_of_items_that_are_gone_is_of_no_use(world: Any) -> None:
     one = world(n=20)
     matches = one.search(ROWS[1], 30, without=1, known=Told([50, 3], [60, 4])).matches
-    assert matches[0][0].key == 3
-    assert matches[-1][0].key == 4
+    assert matches[0][1].key == 3
+    assert matches[-1][1].key == 4
     assert len(matches) == 19
 
 
@@ -281,11 +281,11 @@ def test_before_a_refresh_old_candidates_are_ranked_by_the_live_metric(
     old = one.published
     one.published = live = trained(learner, 400)
     for query in QUERIES:
-        candidates = Catalogue.of(old, "experts", one.vectors, one.there, LABELS[1:])
+        candidates = Catalogue.of(old, "experts", one.vectors.table, one.there, LABELS[1:])
         numbers = sorted(candidates.candidates(query[None], 12, candidates.gallery, None).tolist())
         found = one.search(query, 5)
         assert (found.published, found.candidates) == (live, old)
-        assert [match.key for match, _ in found.matches] == one.retriever(numbers).search(query, 5).keys
+        assert [match.key for _, match, _ in found.matches] == one.retriever(numbers).search(query, 5).keys
 
 
 @pytest.mark.parametrize("learner", ["OASIS", "OAHU"])
@@ -306,7 +306,7 @@ def test_an_answer_is_by_the_metric_that_was_asked_for(world: Any, trained: Any)
     one.published = trained("OASIS", 400)
     found = one.searcher.search(QUERIES[0], 5, asked)
     assert found.published is asked
-    for match, _ in found.matches:
+    for _, match, _ in found.matches:
         exact = asked.metric.score(QUERIES[0][None], ROWS[match.key][None])[0]
         assert match.similarity == pytest.approx(exact, rel=1e-5)
 
@@ -331,9 +331,9 @@ def test_no_ranking_is_ever_of_two_metrics(world: Any, trained: Any, learner: st
     assert {answer.published.version for _, answer in answers} == {3, 30, 90, 270}
     assert len({answer.candidates.version for _, answer in answers}) > 1
     for query, answer in answers:
-        numbers = [match.key for match, _ in answer.matches]
+        numbers = [match.key for _, match, _ in answer.matches]
         exact = answer.published.metric.score(np.repeat(query[None], len(numbers), axis=0), ROWS[numbers])
-        np.testing.assert_allclose([match.similarity for match, _ in answer.matches], exact, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose([match.similarity for _, match, _ in answer.matches], exact, rtol=1e-4, atol=1e-6)
         assert len(numbers) == 6
 
 

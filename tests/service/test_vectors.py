@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oahu.service.vectors as module
 from oahu.service.vectors import Vectors
 
 FLOAT = np.dtype(np.float32)
@@ -84,6 +85,52 @@ def test_bits_are_kept(dtype: Any) -> None:
     values = np.array([[0.1, -0.0], [np.finfo(dtype).tiny / 8, np.finfo(dtype).max]], dtype)
     vectors.add([1, 2], ["a", "b"], values.tobytes())
     assert vectors.take([1, 2]).tobytes() == values.tobytes()
+
+
+# -- dropping ------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "again", "drop"]), st.integers(1, 20)), max_size=40)
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+def test_what_is_needed_stays_and_what_is_not_takes_little_room(steps: list[tuple[str, int]], rng: Any) -> None:
+    few = 8
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", few)
+        vectors, needed = Vectors(3, FLOAT), dict[int, int]()  # by number: whose features it has
+        for at, (step, n) in enumerate(steps):
+            some = rng.sample(list(needed), min(n, len(needed)))
+            if step == "drop":
+                vectors.drop(some)
+                needed = {number: of for number, of in needed.items() if number not in some}
+                assert len(vectors) <= max(few, 2 * len(needed))
+            else:
+                new = {1000 * at + i: at + i for i in range(n)} if step == "add" else dict.fromkeys(some, 500 + at)
+                if new:
+                    features = np.stack([row(of) for of in new.values()])
+                    vectors.add(list(new), [f"k{number}" for number in new], features.tobytes())
+                needed |= new
+        if needed:
+            np.testing.assert_array_equal(vectors.take(list(needed)), np.stack([row(of) for of in needed.values()]))
+        assert [vectors.name(number) for number in needed] == [f"k{number}" for number in needed]
+
+
+def test_who_holds_a_table_finds_in_it_what_was_dropped_since() -> None:
+    numbers = list(range(1, 3001))
+    vectors = table(numbers)
+    held = vectors.table
+    vectors.drop(numbers[10:])
+    assert len(vectors) == 10
+    np.testing.assert_array_equal(held.take([11, 3000]), [row(11), row(3000)])
+    assert held.name(3000) == "k3000"
+    with pytest.raises(IndexError, match="no features of 11"):
+        vectors.take([1, 11])
+
+
+def test_what_is_not_there_can_be_dropped() -> None:
+    vectors = table([1, 2])
+    vectors.drop([7, 5000])
+    np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(2)])
 
 
 def test_reading_goes_on_while_one_adds() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.service.records import ItemsChange, Published
-from oahu.service.vectors import Vectors
+from oahu.service.vectors import Table
 from oahu.tasks.gallery import Gallery, Vote
 
 __all__ = ["Catalogue"]
@@ -26,6 +26,8 @@ class Catalogue:
 
     Attributes
     ----------
+    table : Table
+        The features and keys of all items that are there, for as long as anyone looks at this value.
     numbers, labels : ndarray of shape (n_places,)
         Of the item at each place.
     places : ndarray
@@ -34,6 +36,7 @@ class Catalogue:
 
     published: Published
     made: float
+    table: Table
     gallery: Gallery
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
@@ -46,7 +49,7 @@ class Catalogue:
         cls,
         published: Published,
         vote: Vote,
-        vectors: Vectors,
+        table: Table,
         numbers: Sequence[int],
         labels: Sequence[str | None],
     ) -> Catalogue:
@@ -55,19 +58,20 @@ class Catalogue:
         empty = cls(
             published,
             time.time(),
+            table,
             Gallery.empty(published.metric, vote),
             nothing,
             np.empty(0, object),
             nothing,
             0,
         )
-        return empty.with_items(numbers, labels, vectors) if numbers else empty
+        return empty.with_items(numbers, labels) if numbers else empty
 
-    def with_items(self, numbers: Sequence[int], labels: Sequence[str | None], vectors: Vectors) -> Catalogue:
+    def with_items(self, numbers: Sequence[int], labels: Sequence[str | None]) -> Catalogue:
         """With more items."""
         gallery = self.gallery
         for start in range(0, len(numbers), _BLOCK):
-            gallery = gallery.add(vectors.take(numbers[start : start + _BLOCK]))
+            gallery = gallery.add(self.table.take(numbers[start : start + _BLOCK]))
         begin = len(self.numbers)
         more = np.array(numbers, np.int64)
         places = self.places.copy()
@@ -86,12 +90,13 @@ class Catalogue:
             _filtered={},
         )
 
-    def changed(self, change: ItemsChange, vectors: Vectors) -> Catalogue:
-        """After a change of the items."""
-        made = self
-        if change.added:
-            numbers, _, named, _ = zip(*change.added, strict=True)
-            made = made.with_items(numbers, named, vectors)
+    def changed(self, change: ItemsChange, table: Table) -> Catalogue:
+        """After a change of the items, with the table of then: it may lack what a later change removes again."""
+        made = replace(self, table=table)
+        added = [(number, label) for number, _, label, _ in change.added if number in table]
+        if added:
+            numbers, named = zip(*added, strict=True)
+            made = made.with_items(numbers, named)
         gone = [number for number in change.removed if made.place(number) is not None]
         if gone:
             places = made.places.copy()

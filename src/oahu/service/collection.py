@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +21,7 @@ from oahu.constraints import Triplet
 from oahu.exceptions import InvalidInputError, ModelFileError, NotFittedError, OverflowedItemError
 from oahu.learners.base import Learner
 from oahu.metrics import files
+from oahu.service.catalogue import Catalogue
 from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError, OverloadedError
 from oahu.service.events import Events
 from oahu.service.intake import Intake, counting
@@ -80,9 +81,7 @@ class Collection:
         self._store, self._settings = store, settings
         self.events, self.counts = Events(), Counts()
         dtype = np.dtype(self.config.parameters.get("dtype", "float32"))
-        self.vectors = Vectors(self.config.dimension, dtype)
-        for numbers, keys, data in store.vectors(self.id):
-            self.vectors.add(numbers, keys, data)
+        self.vectors = Vectors(self.config.dimension, dtype, store.n_vectors(self.id))
         self._intake = Intake(self.id, self.config, settings.max_items, self.vectors.name)
         self._loop = LearnerLoop(
             store,
@@ -102,16 +101,22 @@ class Collection:
     def open(self) -> None:
         """Learn what is in the log, and embed the catalogue: both at once if nothing is left to learn."""
         with ThreadPoolExecutor(1) as other:
+            reading = other.submit(self._read_features)
             learned = self._loop.published.version == self._loaded_until
-            loading = other.submit(self._load) if learned else None
+            embedding = other.submit(self._embed) if learned else None
             self._loop.prime(*self._intake.load(self._store))
+            reading.result()
             self._loop.start()
             self._loop.wake(self._loaded_until)
             self._loop.wait_for(self._loaded_until, np.inf)
-            (loading or other.submit(self._load)).result()
+            (embedding or other.submit(self._embed)).result()
         self.ready = True
 
-    def _load(self) -> None:
+    def _read_features(self) -> None:
+        for numbers, keys, data in self._store.vectors(self.id):
+            self.vectors.add(numbers, keys, data)
+
+    def _embed(self) -> None:
         found = list(self._store.keys(self.id))
         self._searcher.load([number for _, number, _ in found], [label for _, _, label in found])
 
@@ -268,8 +273,8 @@ class Collection:
         """Raise `InvalidError` for pairs that no threshold can be chosen by."""
         from oahu.tasks import Comparator
 
-        numbers = self._numbers_of({key for pair in pairs for key in pair[:2]})
-        values = self.vectors.take([[numbers[first], numbers[second]] for first, second, _ in pairs])
+        rows = self._rows_of({key for pair in pairs for key in pair[:2]})
+        values = np.array([[rows[first][1], rows[second][1]] for first, second, _ in pairs])
         try:
             Comparator(self.published.metric).calibrate(values, [same for _, _, same in pairs], **target)
         except InvalidInputError as error:
@@ -358,20 +363,20 @@ class Collection:
     def _query(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
         if not isinstance(query, str):
             return query, None
-        number = self._numbers_of([query])[query]
-        return self.vectors.take([number])[0], number
+        number, vector = self._rows_of([query])[query]
+        return vector, number
 
-    def _numbers_of(self, keys: Any) -> dict[str, int]:
+    def _rows_of(self, keys: Iterable[str]) -> dict[str, tuple[int, NDArray[Any]]]:
+        """The numbers and the features of items."""
         wanted = list(keys)
-        found = self._store.items_by_key(self.id, wanted)
+        table, found = self.vectors.table, self._store.items_by_key(self.id, wanted)
         for key in wanted:
             if key not in found:
                 raise NotThereError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
-        return {key: item.number for key, item in found.items()}
-
-    def name(self, number: int) -> str:
-        """The key of an item."""
-        return self.vectors.name(number)
+        numbers = [found[key].number for key in wanted]
+        if all(number in table for number in numbers):
+            return dict(zip(wanted, zip(numbers, table.take(numbers), strict=True), strict=True))
+        return self._rows_of(wanted)  # a table took over between two looks
 
     def items(self, keys: Sequence[str]) -> dict[str, Item]:
         return self._store.items_by_key(self.id, keys)
@@ -386,10 +391,11 @@ class Collection:
         """Some of the items, in the order in which they were added."""
         return self._store.items(self.id, after, limit, label)
 
-    def present(self) -> tuple[list[int], list[str | None]]:
-        """The numbers and labels of all items, in the order in which they were added."""
+    @property
+    def catalogue(self) -> Catalogue:
+        """All items, as they are now."""
         self._searcher.settle()
-        return self._searcher.catalogue.present()
+        return self._searcher.catalogue
 
     def thumbnail(self, key: str) -> bytes | None:
         return self._store.thumbnail(self.id, key)

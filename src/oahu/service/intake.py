@@ -127,7 +127,7 @@ class Intake:
             elif head.labels[number] != item.label:
                 change.labelled.append((number, item.label))
             head.keys[item.key], head.labels[number] = number, item.label
-        self._forget(transaction, head, change.removed)
+        change.forgotten.extend(self._forget(transaction, head, change.removed))
         return change
 
     def _news(self, transaction: Transaction, head: _Head, items: Sequence[NewItem]) -> list[bool]:
@@ -150,14 +150,15 @@ class Intake:
         transaction.remove(self._collection, gone)
         for key in gone:
             del head.keys[key]
-        self._forget(transaction, head, numbers)
-        return ItemsChange(removed=numbers)
+        return ItemsChange(removed=numbers, forgotten=self._forget(transaction, head, numbers))
 
-    def _forget(self, transaction: Transaction, head: _Head, numbers: list[int]) -> None:
-        gone = set(numbers) - head.named - head.calibrated
+    def _forget(self, transaction: Transaction, head: _Head, numbers: list[int]) -> list[int]:
+        """Do without the features of items that are gone, but for those that something refers to; which."""
+        gone = [number for number in numbers if number not in head.named and number not in head.calibrated]
         transaction.forget(self._collection, gone)
         for number in numbers:
             del head.labels[number]
+        return gone
 
     # -- feedback ----------------------------------------------------------------------------------------
 

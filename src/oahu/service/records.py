@@ -167,11 +167,15 @@ class Item:
 
 @dataclass(frozen=True)
 class ItemsChange:
-    """What became of the items: (number, key, label, features) that are new, and numbers that are gone."""
+    """What became of the items: (number, key, label, features) that are new, and numbers that are gone.
+
+    Of those that are gone, nothing refers to the ``forgotten`` ones any more.
+    """
 
     added: list[tuple[int, str, str | None, bytes]] = field(default_factory=list)
     labelled: list[tuple[int, str | None]] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)
 
 
 # -- collections ---------------------------------------------------------------------------------------------

@@ -54,9 +54,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found(Answer):
-    """What a search found, best first, and what was said of it; keys are numbers."""
+    """What a search found, best first: each item's key, its match (by number), and what was said of it."""
 
-    matches: tuple[tuple[Match, Said | None], ...]
+    matches: tuple[tuple[str, Match, Said | None], ...]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Searcher:
         n_candidates: int = 50,
     ) -> None:
         self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
-        self.catalogue = Catalogue.of(published(), vote, vectors, [], [])
+        self.catalogue = Catalogue.of(published(), vote, vectors.table, [], [])
         self._changes: deque[ItemsChange] = deque()
         self._changing, self._refreshing = Lock(), Lock()
         self._since: list[ItemsChange] | None = None  # what changed since the catalogue began to be embedded anew
@@ -111,7 +111,7 @@ class Searcher:
 
     def load(self, numbers: list[int], labels: list[str | None]) -> None:
         """Begin with these items."""
-        self.catalogue = Catalogue.of(self._published(), self._vote, self._vectors, numbers, labels)
+        self.catalogue = Catalogue.of(self._published(), self._vote, self._vectors.table, numbers, labels)
 
     def change(self, change: ItemsChange) -> None:
         """Items have changed; they will be there when `settle` returns."""
@@ -123,15 +123,17 @@ class Searcher:
             with self._changing:
                 if self._changes:
                     change = self._changes.popleft()
-                    self.catalogue = self.catalogue.changed(change, self._vectors)
+                    self._vectors.drop(change.forgotten)
+                    self.catalogue = self.catalogue.changed(change, self._vectors.table)
                     if self._since is not None:
                         self._since.append(change)
 
     def try_out(self, metric: Metric) -> None:
         """`OverflowedItemError` if there is an item that a metric cannot measure."""
         self.settle()
-        numbers, _ = self.catalogue.present()
-        Gallery.empty(metric, self._vote).add(self._vectors.take(numbers))
+        catalogue = self.catalogue
+        numbers, _ = catalogue.present()
+        Gallery.empty(metric, self._vote).add(catalogue.table.take(numbers))
 
     @property
     def is_stale(self) -> bool:
@@ -144,17 +146,21 @@ class Searcher:
         """Embed the catalogue anew, beside the old one, and let it take over whole."""
         with self._refreshing:
             begin = time.monotonic()
-            self.settle()
-            with self._changing:
-                numbers, labels = self.catalogue.present()
-                since = self._since = []
-            fresh = Catalogue.of(self._published(), self._vote, self._vectors, numbers, labels)
-            with self._changing:
-                for change in since:
-                    fresh = fresh.changed(change, self._vectors)
-                self.catalogue, self._since = fresh, None
-            self.refreshed = time.monotonic()
-            self.refresh_seconds = self.refreshed - begin
+            try:
+                self.settle()
+                since: list[ItemsChange] = []
+                with self._changing:
+                    catalogue, self._since = self.catalogue, since
+                numbers, labels = catalogue.present()
+                fresh = Catalogue.of(self._published(), self._vote, catalogue.table, numbers, labels)
+                with self._changing:
+                    for change in since:
+                        fresh = fresh.changed(change, self._vectors.table)
+                    self.catalogue = fresh
+            finally:
+                self._since = None
+                self.refreshed = time.monotonic()
+                self.refresh_seconds = self.refreshed - begin
 
     # -- answers -----------------------------------------------------------------------------------------
 
@@ -182,12 +188,13 @@ class Searcher:
         numbers = np.union1d(found, self._nearest(catalogue, query, alike, n)) if trust else found
         if not len(numbers):
             return Found(published, catalogue.published, ())
-        ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), self._vectors.take(numbers))
+        ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), catalogue.table.take(numbers))
         if known and not trust:
             unlike = known.unlike(numbers.tolist())
         said: dict[Any, Said] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
         matches = _ranked(ranking, query, k, said if trust else {})
-        return Found(published, catalogue.published, tuple((one, said.get(one.key)) for one in matches))
+        named = tuple((catalogue.table.name(int(one.key)), one, said.get(one.key)) for one in matches)
+        return Found(published, catalogue.published, named)
 
     def _nearest(
         self, catalogue: Catalogue, query: NDArray[Any], numbers: NDArray[np.int64], n: int
@@ -225,7 +232,7 @@ class Searcher:
             return Classified(published, catalogue.published, (), 0.0)
         labels = catalogue.labels[catalogue.places[numbers]].astype(str)
         classifier = Classifier(published.metric, k=min(k, len(numbers)), vote=self._vote)
-        classifier.fit(self._vectors.take(numbers), labels)
+        classifier.fit(catalogue.table.take(numbers), labels)
         shares = classifier.predict_proba(query[None])[0]
         order = np.argsort(-shares, kind="stable")
         votes = tuple((str(classifier.classes_[at]), float(shares[at])) for at in order if shares[at] > 0)
@@ -255,7 +262,10 @@ class Searcher:
             return kept[2]
         comparator = Comparator(published.metric)
         if calibration is not None:
-            pairs = self._vectors.take([pair[:2] for pair in calibration.pairs])
+            try:
+                pairs = self._vectors.take([pair[:2] for pair in calibration.pairs])
+            except IndexError:  # another calibration took over, and items of this one are gone
+                return self._comparing(published)
             comparator.calibrate(pairs, [pair[2] for pair in calibration.pairs], **calibration.target)
         self._comparator = published.version, calibration, comparator
         return comparator

@@ -192,9 +192,8 @@ def failing(live: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     def fail(*_: Any) -> None:
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr(type(live.service), "collections", property(fail))
-    yield live
-    monkeypatch.undo()
+    monkeypatch.setattr("oahu.service.api.collections.service_of", fail)
+    return live
 
 
 ANSWERS: dict[str, Callable[[Any], httpx.Response]] = {

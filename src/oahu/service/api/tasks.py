@@ -29,8 +29,7 @@ async def search(request: Request, name: m.Name, collection: Reader, wanted: m.S
 
 def _search(collection: Collection, wanted: m.SearchByKey | m.SearchByVector) -> m.SearchOut:
     found = collection.search(_query(collection, wanted), wanted.k, wanted.label, wanted.trust)
-    matches = [(collection.name(int(match.key)), match, said) for match, said in found.matches]
-    items = collection.items([key for key, _, _ in matches])
+    items = collection.items([key for key, _, _ in found.matches])
     answered = [
         m.MatchOut(
             key=key,
@@ -41,7 +40,7 @@ def _search(collection: Collection, wanted: m.SearchByKey | m.SearchByVector) ->
             label=items[key].label,
             payload=items[key].payload if wanted.payload else None,
         )
-        for key, match, said in matches
+        for key, match, said in found.matches
         if key in items
     ]
     return m.SearchOut(matches=answered, **_about(found))

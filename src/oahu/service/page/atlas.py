@@ -34,6 +34,7 @@ class _Map:
     """Some items, and where they were before anything was learned."""
 
     numbers: NDArray[np.int64]
+    keys: list[str]
     labels: list[str | None]
     total: int
     before: NDArray[np.float64]
@@ -53,15 +54,17 @@ class _Maps:
         if not isinstance(collection.start, DistanceMetric):
             return None
         with self._drawing:
-            numbers, labels = collection.present()
+            catalogue = collection.catalogue
+            numbers, labels = catalogue.present()
             drawn = self._drawn.get(collection)
             at = sample(numbers, _MOST)
             chosen = np.array(numbers, np.int64)[at]
             named = [labels[place] for place in at.tolist()]
             if drawn is None or not np.array_equal(drawn[0].numbers, chosen) or drawn[0].labels != named:
-                features = collection.vectors.take(chosen)
+                features = catalogue.table.take(chosen)
                 before = plane(_vectors(collection.start, features))
-                drawn = _Map(chosen, named, len(numbers), before, features), -1, before
+                keys = [catalogue.table.name(one) for one in chosen.tolist()]
+                drawn = _Map(chosen, keys, named, len(numbers), before, features), -1, before
             if drawn[1] != published.version:
                 now = aligned(plane(_vectors(published.metric, drawn[0].features)), drawn[0].before)
                 drawn = drawn[0], published.version, now
@@ -110,7 +113,7 @@ class Atlas:
             message = _NO_VECTORS if found is None else _TOO_FEW
             return orjson.dumps({"message": message}).decode(), "[]"
         drawn, now = found
-        name, keys = self._collection.config.name, [self._collection.name(one) for one in drawn.numbers.tolist()]
+        name, keys = self._collection.config.name, drawn.keys
         there = self._collection.items(keys)
         labels = _ordered(Counter(one for one in drawn.labels if one is not None))
         places = {label: at for at, label in enumerate(labels)}

@@ -49,7 +49,7 @@ class Facets:
         self.show()
 
     def _count(self) -> tuple[list[tuple[str, int]], int]:
-        _, labels = self._collection.present()
+        _, labels = self._collection.catalogue.present()
         counts = Counter(label for label in labels if label is not None)
         return sorted(counts.most_common(_LABELS), key=lambda one: natural(one[0])), len(labels)
 

@@ -100,12 +100,11 @@ class Results:
         item = collection.item(query)
         found = self._found(query)
         spoken = spoken_of(collection, query)
-        matches = [(collection.name(int(match.key)), match, said) for match, said in found.matches]
-        named = {key for key, _, _ in matches}
+        named = {key for key, _, _ in found.matches}
         apart = [key for key, told in spoken.items() if not told.same and key not in named]
         there = collection.items([*named, *apart])
         name = collection.config.name
-        ranked = [(there[key], match, said) for key, match, said in matches if key in there]
+        ranked = [(there[key], match, said) for key, match, said in found.matches if key in there]
         items = [_result(tile(name, one), rank, match, said) for rank, (one, match, said) in enumerate(ranked, 1)]
         items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
         return _Ranking(plate(name, item), items, spoken)
@@ -116,7 +115,7 @@ class Results:
         wanted = min(self._k, most)
         while True:
             found = self._collection.search(query, wanted, self.label)
-            alike = sum(said == "alike" for _, said in found.matches)
+            alike = sum(said == "alike" for *_, said in found.matches)
             if wanted >= min(self._k + alike, _KNOWN * self._k, most):
                 return found
             wanted = min(self._k + alike, _KNOWN * self._k, most)

@@ -68,6 +68,10 @@ class Reading(Protocol):
         """Numbers, keys and rows of features, some at a time, in the order of numbers; also of items long gone."""
         ...
 
+    def n_vectors(self, collection: int) -> int:
+        """How many rows of features there are."""
+        ...
+
     def items(self, collection: int, after: int, limit: int, label: str | None) -> list[Item]:
         """Some of the items, beyond a number, in the order of numbers."""
         ...

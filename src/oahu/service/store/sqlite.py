@@ -125,6 +125,10 @@ class _Reading:
             numbers, keys, data = zip(*page, strict=True)
             yield list(numbers), list(keys), b"".join(data)
 
+    def n_vectors(self, collection: int) -> int:
+        ((count,),) = self._ask("SELECT count(*) FROM vectors WHERE collection = ?", collection)
+        return int(count)
+
     def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
         """All rows in the order of their numbers, some at a time: long readings keep a log from shrinking."""
         after = 0
