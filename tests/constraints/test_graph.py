@@ -608,6 +608,18 @@ def test_a_copy_goes_on_as_the_graph_would_and_leaves_it_alone(
         assert graph.variants(constraint, 3, seed) == copy.variants(constraint, 3, seed)
 
 
+@given(CONSTRAINTS, POLICIES)
+def test_extending_is_adding_one_by_one(constraints: list[Any], policy: Any) -> None:
+    one_by_one, extended = ConstraintGraph(policy), ConstraintGraph(policy)
+    error = None
+    try:
+        extended.extend(iter(constraints))
+    except ContradictionError as found:
+        error = found
+    assert repr(refused(one_by_one, constraints)) == repr(error)
+    assert (state(extended), extended._version) == (state(one_by_one), one_by_one._version)
+
+
 # -- each is as likely as any other --------------------------------------------------------------------------
 
 

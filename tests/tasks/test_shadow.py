@@ -198,6 +198,16 @@ def test_shadows_that_would_rule_little_out_are_not_worth_having(items: Array, e
     assert Shadow.worth_having(items, euclidean) is None
 
 
+@pytest.mark.parametrize("size", [1e-18, 1.0, 1e16])
+def test_the_directions_tell_nearly_as_much_as_the_best_would(size: float) -> None:
+    items = decaying(4096, 300) * np.float32(size)
+    made = Shadow.worth_having(items, True)
+    assert made is not None
+    centred = (items - made.centre) / size
+    best = np.square(np.linalg.svd(centred, compute_uv=False)[: made.n_passed - 1]).sum()
+    assert np.square(centred @ made.basis).sum() > 0.99 * best
+
+
 def test_shadows_are_relative_to_the_centre() -> None:
     """Far from zero, all would be one direction."""
     assert Shadow.worth_having(decaying(2048, 129) + np.float32(100), True) is not None

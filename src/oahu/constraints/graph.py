@@ -27,6 +27,7 @@ Policy = Literal["raise", "ignore", "newest"]
 _POLICIES: Final = ("raise", "ignore", "newest")
 _HALF: Final = 32  # bits: two items' numbers as one int
 _ROOT: Final = -1  # the parent of a root in the forest of proofs
+_NO_EDGES: Final[dict[int, int]] = {}
 
 
 # -- what one constraint brings ------------------------------------------------------------------------------
@@ -179,9 +180,8 @@ class ConstraintGraph:
 
     def add(self, constraint: Pair | Triplet) -> Addition:
         """Take in a constraint, or none of it, and say what newly follows."""
-        said = _checked(constraint)
         n_known = len(self._items)
-        like, unlike = ((self._enter(pair[0]), self._enter(pair[1])) if pair else None for pair in said)
+        like, unlike = self._entered(constraint)
         contradiction = self._contradiction(constraint, like, unlike)
         if contradiction and (self.policy != "newest" or _impossible(like, unlike)):
             error = None if self.policy == "ignore" else contradiction.error()
@@ -202,13 +202,31 @@ class ConstraintGraph:
             _ = contradiction.chain  # to be read now, because what proves it is about to change
             addition.dropped, addition._changes = self._believe(like, unlike, addition.number)
             return addition
-        if like:
-            self._say(*like, 2 * addition.number + 1)
-        if unlike:
-            self._say(*unlike, 2 * addition.number)
+        self._hear(like, unlike, addition.number)
         if addition._own:
             addition._changes = self._apply(merges, parts)
         return addition
+
+    def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
+        """Add constraints one by one, in half the time if nobody asks what newly follows.
+
+        If one is an error, those before it have been added.
+        """
+        for constraint in constraints:
+            n_known = len(self._items)
+            like, unlike = self._entered(constraint)
+            if self._contradiction(constraint, like, unlike):
+                self._forget(n_known)
+                self.add(constraint)
+                continue
+            if like and unlike and like[0] != like[1]:
+                self._triplets_said.add(_join(_join(*like), unlike[1]))
+            self._hear(like, unlike, self._version)
+            self._version += 1
+            if like and self._find(like[0]) != self._find(like[1]):
+                self._merge(*like)
+            if unlike:
+                self._part(*unlike)
 
     def copy(self) -> ConstraintGraph:
         """A graph of its own that holds the same, in the same order; in a fraction of the time that adding took."""
@@ -424,14 +442,24 @@ class ConstraintGraph:
         return self._numbers.get(item)
 
     def _enter(self, item: Hashable) -> int:
-        number = self._numbers.setdefault(item, len(self._items))
-        if number == len(self._items):
+        number = self._numbers.get(item)
+        if number is None:
+            number = self._numbers[item] = len(self._items)
             self._items.append(item)
             self._said.append({})
             self._parent.append(number)
             self._proof.append(_ROOT)
             self._members[number] = [number]
         return number
+
+    def _entered(self, constraint: Pair | Triplet) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """What a constraint says is alike, and what unlike, by number."""
+        like, unlike = _checked(constraint)
+        if like is None or unlike is None:
+            first, second = map(self._enter, like or unlike or ())
+            return ((first, second), None) if like else (None, (first, second))
+        anchor, positive, negative = map(self._enter, (*like, unlike[1]))
+        return (anchor, positive), (anchor, negative)
 
     def _forget(self, n_known: int) -> None:
         """Take back the items that entered with a constraint that is refused."""
@@ -441,10 +469,17 @@ class ConstraintGraph:
             del by_item[n_known:]
 
     def _say(self, i: int, j: int, code: int) -> None:
-        if i == j or (self.policy != "newest" and j in self._said[i]):
+        said = self._said[i]
+        if i == j or (j in said and self.policy != "newest"):
             return  # proofs that are read later keep the numbers that they had
-        self._n_said += j not in self._said[i]
-        self._said[i][j] = self._said[j][i] = code
+        self._n_said += j not in said
+        said[j] = self._said[j][i] = code
+
+    def _hear(self, like: tuple[int, int] | None, unlike: tuple[int, int] | None, number: int) -> None:
+        if like:
+            self._say(*like, 2 * number + 1)
+        if unlike:
+            self._say(*unlike, 2 * number)
 
     def _given(self, i: int, j: int) -> Given:
         code = self._said[i][j]
@@ -637,18 +672,23 @@ class ConstraintGraph:
         """Why a constraint cannot be true. Its proof can be read later: what a forest proves, it proves the same
         way when it has grown."""
         number = self._version
-        one, two = constraint.pairs if isinstance(constraint, Triplet) else (constraint, constraint)
         if like:
-            edge = self._edges.get(self._find(like[0]), {}).get(self._find(like[1]))
+            edge = self._edges.get(self._find(like[0]), _NO_EDGES).get(self._find(like[1]))
             if edge is not None:
-                return Contradiction(constraint, number, one, partial(self._path, *like, edge))
+                return Contradiction(constraint, number, _pairs(constraint)[0], partial(self._path, *like, edge))
         if unlike:
-            if self._find(unlike[0]) == self._find(unlike[1]):
-                return Contradiction(constraint, number, two, partial(self._path, *unlike))
-            if like and self._find(like[1]) == self._find(unlike[1]):
+            far = self._find(unlike[1])
+            if self._find(unlike[0]) == far:
+                return Contradiction(constraint, number, _pairs(constraint)[-1], partial(self._path, *unlike))
+            if like and self._find(like[1]) == far:
+                one, two = _pairs(constraint)
                 own, rest = Given(number, *one), partial(self._path, like[1], unlike[1])
                 return Contradiction(constraint, number, two, lambda: [own, *rest()])
         return None
+
+
+def _pairs(constraint: Pair | Triplet) -> tuple[Pair, ...]:
+    return constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
 
 
 def _impossible(like: tuple[int, int] | None, unlike: tuple[int, int] | None) -> bool:

@@ -101,11 +101,10 @@ class Collection:
     def open(self) -> None:
         """Learn what is in the log, and embed the catalogue: both at once if nothing is left to learn."""
         with ThreadPoolExecutor(1) as other:
-            reading = other.submit(self._read_features)
+            self._read_features()
             learned = self._loop.published.version == self._loaded_until
             embedding = other.submit(self._embed) if learned else None
             self._loop.prime(*self._intake.load(self._store))
-            reading.result()
             self._loop.start()
             self._loop.wake(self._loaded_until)
             self._loop.wait_for(self._loaded_until, np.inf)

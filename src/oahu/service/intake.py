@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any
+from typing import Any, Final
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.constraints.contradictions import Contradiction
@@ -32,6 +32,7 @@ from oahu.service.store.base import Answered, Reading
 __all__ = ["Intake", "counting", "graph_of", "new_graph"]
 
 _SHOWN = 10  # unknown keys that a message names
+_SAID: Final = (Triplet, Pair, Click)
 
 
 def new_graph(config: Config) -> ConstraintGraph:
@@ -41,7 +42,7 @@ def new_graph(config: Config) -> ConstraintGraph:
 
 def counting(entries: Iterable[Entry], undone: Iterable[tuple[int, int]]) -> list[tuple[int, Piece]]:
     """The pieces of feedback that count, of entries in order: those that were not undone."""
-    said = [(seq, change) for seq, _, change in entries if not isinstance(change, Undo | Replaced)]
+    said = [(seq, change) for seq, _, change in entries if isinstance(change, _SAID)]
     if not said:
         return []
     begin, end = said[0][0], said[-1][0]
@@ -52,10 +53,14 @@ def counting(entries: Iterable[Entry], undone: Iterable[tuple[int, int]]) -> lis
 def graph_of(config: Config, pieces: Iterable[tuple[int, Piece]]) -> tuple[ConstraintGraph, array[int]]:
     """What follows from pieces of feedback, and the sequence number that each constraint came with."""
     graph, seqs = new_graph(config), array("q")
-    for seq, piece in pieces:
-        for constraint in constraints_of(piece):
-            graph.add(constraint)
-            seqs.append(seq)
+
+    def constraints() -> Iterator[Pair | Triplet]:
+        for seq, piece in pieces:
+            for constraint in constraints_of(piece):
+                seqs.append(seq)
+                yield constraint
+
+    graph.extend(constraints())
     return graph, seqs
 
 
@@ -178,9 +183,8 @@ class Intake:
         self._change(transaction)
         first = head.last_seq + 1
         with self._changing:
-            for at, constraint in constraints:
-                head.graph.add(constraint)
-                head.seqs.append(first + at)
+            head.graph.extend(one for _, one in constraints)
+            head.seqs.extend(first + at for at, _ in constraints)
         head.named.update(_named(numbered))
         head.last_seq += len(numbered)
         transaction.append(self._collection, first, numbered)

@@ -106,7 +106,7 @@ def lessons_of(graph: ConstraintGraph, piece: Piece, seq: int, closure: int, of_
     rng = np.random.default_rng(seq)
     lessons: list[Lesson] = []
     for constraint in constraints_of(piece):
-        graph.add(constraint)
+        graph.extend([constraint])
         if of_pairs:
             for pair in constraint.pairs if isinstance(constraint, Triplet) else (constraint,):
                 lessons += [pair, *graph.variants(pair, closure, rng)]

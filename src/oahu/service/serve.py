@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -22,6 +25,7 @@ from oahu.service.settings import Settings
 __all__ = ["serve"]
 
 _FINISH = 20  # seconds that open requests have when the service stops
+_TURN = 0.0005  # seconds of Python for a thread while others wait: few of ours need more, and none is to wait long
 
 #: Called with the address and the application when it answers, in a thread of its own.
 Started = Callable[[str, Any], None]
@@ -30,10 +34,12 @@ Started = Callable[[str, Any], None]
 def serve(settings: Settings, started: Started) -> None:
     """Serve until a signal comes."""
     _check_key(settings)
+    sys.setswitchinterval(_TURN)
     with threadpool_limits(1, "blas"), _bound(settings.host, settings.port) as listening:
         app = create_app(settings)
         try:
-            app.state.service.open()  # before the server starts: what is wrong is told in one line
+            with _collecting_later():
+                app.state.service.open()  # before the server starts: what is wrong is told in one line
             app.state.is_open = True
         except BaseException:
             app.state.service.close()
@@ -42,6 +48,17 @@ def serve(settings: Settings, started: Started) -> None:
         server.run(sockets=[listening])
     if server.failed is not None:
         raise server.failed
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Make what is to stay without looking for garbage in it, then or ever: a look at all of it holds up everyone."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _check_key(settings: Settings) -> None:

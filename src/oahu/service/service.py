@@ -100,8 +100,8 @@ class Service:
             os.setpriority(os.PRIO_PROCESS, get_native_id(), _NICE)
         while not self._stop.wait(_LOOK):
             for collection in self.collections:
-                if collection.wants_refresh():
-                    try:
+                try:
+                    if collection.wants_refresh():
                         collection.refresh()
-                    except Exception:
-                        log.exception("the catalogue of %r could not be embedded anew", collection.config.name)
+                except Exception:
+                    log.exception("the catalogue of %r could not be embedded anew", collection.config.name)

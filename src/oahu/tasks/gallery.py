@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.exceptions import InvalidTypeError, OverflowedItemError
 from oahu.metrics import Metric
 from oahu.tasks.neighbors import Adding, ExactIndex, Index, search_all
-from oahu.tasks.shadow import Shadow
 from oahu.tasks.threads import by_turns
 
 __all__ = [
@@ -90,12 +90,16 @@ class Gallery:
 
     def _added(self, indexes: list[ExactIndex], items: NDArray[Any]) -> tuple[ExactIndex, ...]:
         """The indexes with more items. Every thread takes blocks of them from the product to their place."""
-        some = np.linspace(0, len(items) - 1, min(len(items), _BLOCK)).astype(int)
-        like: list[Any] = [np.zeros((0, index.dimensions)) for index in indexes]
-        if any(Shadow.suits(index.dimensions) for index in indexes):
+
+        @cache
+        def some() -> list[Any]:
+            """Some of the items, in every space."""
+            rows = np.linspace(0, len(items) - 1, min(len(items), _BLOCK)).astype(int)
             with suppress(OverflowedItemError):  # the block that it is in will say which it is
-                like = self.metric.encode_checked(items[some], self.joint)
-        adding = [index.adding(len(items), sample) for index, sample in zip(indexes, like, strict=True)]
+                return list(self.metric.encode_checked(items[rows], self.joint))
+            return [np.zeros((0, index.dimensions)) for index in indexes]
+
+        adding = [index.adding(len(items), partial(lambda space: some()[space], at)) for at, index in enumerate(indexes)]
         refused: list[OverflowedItemError] = []
 
         def encode(block: int) -> None:

@@ -13,7 +13,7 @@ beyond a hundred, a query needs a number for every item.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -24,6 +24,7 @@ from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.tasks.blocks import Blocks
 from oahu.tasks.scan import STRIP, squares_of
 from oahu.tasks.search import Hits, Search, lengths_of, run
+from oahu.tasks.shadow import Shadow
 
 __all__ = ["Adding", "ExactIndex", "Hits", "Index", "Measure", "search_all"]
 
@@ -88,17 +89,18 @@ class ExactIndex:
 
     def add(self, vectors: Floats) -> ExactIndex:
         new = checked(vectors, self.dimensions, "vector")
-        adding = self.adding(len(new), new)
+        adding = self.adding(len(new), lambda: new)
         adding.write(0, new)
         return adding.done()
 
-    def adding(self, count: int, like: Floats) -> Adding:
-        """Make room for so many items ``like`` some of them, to be put there part by part."""
+    def adding(self, count: int, like: Callable[[], Floats]) -> Adding:
+        """Make room for so many items ``like`` some, if anyone asks, to be put there part by part."""
         items = self._items
         if items.claim(count, behind=self.n_added):
             return Adding(self, items, count, self._longest)
-        held = items.first_rows(self.n_added)
-        sample = np.concatenate([held, np.asarray(like, np.float32)])
+        held = sample = items.first_rows(self.n_added)
+        if Shadow.suits(self.dimensions, self.n_added + count):
+            sample = np.concatenate([held, np.asarray(like(), np.float32)])
         items = Blocks.with_room(self.dimensions, self.n_added + count, sample, self._euclidean)
         return Adding(self, items, count, items.write(held, 0))
 

@@ -17,7 +17,7 @@ __all__ = ["Shadow"]
 
 _LONG = 128  # shorter vectors are read as they are
 _KEPT = 95  # directions that are kept
-_ROUNDS = 3  # of looking for them: what they tell is then within a percent of what the best would
+_ROUNDS = 2  # of looking for them: what they tell is then nearly what the best would
 _SAMPLE = 4096  # items that directions are chosen by
 _PROBES = 64  # of them, as queries that tell whether shadows rule much out
 _NEAREST = 10
@@ -46,19 +46,19 @@ class Shadow:
         return int(self.basis.shape[1]) + 1
 
     @staticmethod
-    def suits(dimensions: int) -> bool:
-        """Whether vectors of so many dimensions are long enough to have shadows."""
-        return dimensions > _LONG
+    def suits(dimensions: int, count: int) -> bool:
+        """Whether vectors of so many dimensions are long enough to have shadows, and so many enough."""
+        return dimensions > _LONG and count >= _SAMPLE // 2
 
     @classmethod
     def worth_having(cls, vectors: NDArray[np.float32], euclidean: bool) -> Shadow | None:
         """The shadow for items like these, or None if there are too few or it would rule too little out."""
-        if not cls.suits(vectors.shape[1]) or len(vectors) < _SAMPLE // 2:
+        if not cls.suits(vectors.shape[1], len(vectors)):
             return None
         rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(int)
-        sample = vectors[rows].astype(np.float64)
-        centre = sample.mean(axis=0) if euclidean else np.zeros(vectors.shape[1])
-        shadow = cls(centre, _telling(sample - centre))
+        sample = vectors[rows]
+        centre = sample.mean(axis=0, dtype=np.float64) if euclidean else np.zeros(vectors.shape[1])
+        shadow = cls(centre, _telling(sample - centre.astype(np.float32)))
         return shadow if shadow._share_left(sample, euclidean) <= _WORTH else None
 
     def cast(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -76,29 +76,29 @@ class Shadow:
             shadows[rows, -1] = np.sqrt(np.maximum(left, 0))
         return shadows
 
-    def _share_left(self, sample: NDArray[np.float64], euclidean: bool) -> float:
+    def _share_left(self, sample: NDArray[np.float32], euclidean: bool) -> float:
         """The share of the sample that shadows do not rule out as one of the nearest, for a typical item of it."""
         probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
-        shadows = self.cast(sample).astype(np.float64)
-        true, seen = (_apart(vectors[probes], vectors, euclidean) for vectors in (sample, shadows))
+        items = sample - self.centre.astype(np.float32)
+        true, seen = (_apart(vectors[probes], vectors, euclidean) for vectors in (items, self.cast(sample)))
         worst = np.partition(true, _NEAREST, axis=1)[:, _NEAREST, None]
         return float(np.median((seen <= worst).mean(axis=1)))
 
 
-def _telling(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _telling(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Orthonormal directions in which vectors differ most, about: subspace iteration from random ones.
 
     Any would do for shadows to be right; these are found in a tenth of the time that an eigendecomposition takes.
     """
     largest = float(np.abs(vectors).max()) or 1.0  # squares of what is too large for float32 would not be finite
-    rows = (vectors / largest).astype(np.float32)
+    rows = vectors / np.float32(largest)
     found = np.random.default_rng(0).standard_normal((rows.shape[1], _KEPT), np.float32)
     for _ in range(_ROUNDS):
         found = np.linalg.qr(rows.T @ (rows @ found))[0]
     return np.asarray(np.linalg.qr(found.astype(np.float64))[0])
 
 
-def _apart(a: NDArray[np.float64], b: NDArray[np.float64], euclidean: bool) -> NDArray[np.float64]:
+def _apart(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
     products = a @ b.T
     if not euclidean:
         return -products

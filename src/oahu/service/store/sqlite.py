@@ -98,7 +98,10 @@ class _Reading:
             "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
-        return [Entry(seq, when, unpack(orjson.loads(change))) for seq, when, change in found]
+        changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")  # at once: in a fraction of the time
+        return [
+            Entry(seq, when, unpack(change)) for (seq, when, _), change in zip(found, changes, strict=True)
+        ]
 
     def last_seq(self, collection: int) -> int:
         ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
