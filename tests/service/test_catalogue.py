@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oahu import EuclideanMetric
-from oahu.service import catalogue as module
 from oahu.service.catalogue import Catalogue
 from oahu.service.records import ItemsChange, Published
 from oahu.service.vectors import Vectors
+from oahu.tasks import gallery
 
 D = 3
 RNG = np.random.default_rng(0)
@@ -71,11 +71,15 @@ def test_candidates_come_from_every_space(vectors: Vectors, trained: Any) -> Non
     assert len(expected) > 6
 
 
-def test_many_items_are_embedded_block_by_block(vectors: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_are_embedded_in_small_blocks_with_rests_between(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
-    monkeypatch.setattr(module, "_BLOCK", 7)
-    parts = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
+    monkeypatch.setattr(gallery, "_SMALL_BLOCK", 7)
+    rests: list[float] = []
+    parts = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59, rests.append)
     assert found(parts, 11) == found(whole, 11)
+    assert len(rests) == 9
 
 
 # -- changes ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,9 @@ def brute(collection: Collection, query: str, k: int, n: int) -> list[str]:
     """What a retriever over all items finds, without the query."""
     numbers, rows = table(collection, n)
     everything = Retriever(collection.fresh().metric, collection.config.vote).add(numbers, rows)
-    return [collection.vectors.name(int(key)) for key in everything.similar_to(collection.item(query).number, k).keys]
+    return [
+        collection.vectors.name(int(key)) for key in everything.similar_to(collection.item(query).number, k).keys
+    ]
 
 
 # -- searching -------------------------------------------------------------------------------------------------

@@ -333,7 +333,9 @@ def test_no_ranking_is_ever_of_two_metrics(world: Any, trained: Any, learner: st
     for query, answer in answers:
         numbers = [match.key for _, match, _ in answer.matches]
         exact = answer.published.metric.score(np.repeat(query[None], len(numbers), axis=0), ROWS[numbers])
-        np.testing.assert_allclose([match.similarity for _, match, _ in answer.matches], exact, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            [match.similarity for _, match, _ in answer.matches], exact, rtol=1e-4, atol=1e-6
+        )
         assert len(numbers) == 6
 
 

@@ -304,12 +304,12 @@ def test_a_catalogue_that_cannot_be_embedded_does_not_stop_the_others(
         service.create(Config(name, 4, "OASIS")).put_items(items(20)).result(PATIENCE)
     first, second = service.collections
 
-    def broken() -> None:
+    def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
     refresh = second._searcher.refresh
 
-    def whole() -> None:
+    def whole(*_: Any) -> None:
         refresh()
         done.set()
 

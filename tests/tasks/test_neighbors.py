@@ -160,7 +160,7 @@ def settings_of(**constants: Any) -> Iterator[None]:
 
 
 #: Shadows for any items of more than two dimensions, if there are some.
-SHADOWS = {"shadow_LONG": 2, "shadow_SAMPLE": 24, "shadow_KEPT": 2, "shadow_WORTH": 1.0}
+SHADOWS = {"shadow_LONG": 2, "shadow_SAMPLE": 12, "shadow_KEPT": 2, "shadow_WORTH": 1.0}
 WAYS = st.fixed_dictionaries(
     {},
     optional={

@@ -34,7 +34,7 @@ def decaying(n: int, d: int, seed: int = 0) -> Array:
 @contextmanager
 def small_shadows(n_kept: int) -> Iterator[None]:
     """Shadows of so many directions for any dozen of items."""
-    constants = {"_LONG": n_kept, "_SAMPLE": 24, "_KEPT": n_kept, "_WORTH": 1.0}
+    constants = {"_LONG": n_kept, "_SAMPLE": 12, "_KEPT": n_kept, "_WORTH": 1.0}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():
             patch.setattr(shadow, name, value)

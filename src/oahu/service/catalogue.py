@@ -12,12 +12,24 @@ from numpy.typing import NDArray
 
 from oahu.service.records import ItemsChange, Published
 from oahu.service.vectors import Table
-from oahu.tasks.gallery import Gallery, Vote
+from oahu.tasks.gallery import Gallery, Rest, Vote
 
 __all__ = ["Catalogue"]
 
-_BLOCK = 65_536  # items embedded at a time
 _FILTERS = 64  # labels whose items are kept apart
+
+
+class _Rows:
+    """The features of items, taken from a table when they are asked for."""
+
+    def __init__(self, table: Table, numbers: Sequence[int]) -> None:
+        self._table, self._numbers = table, np.array(numbers, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, at: Any) -> NDArray[Any]:
+        return self._table.take(self._numbers[at])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +64,9 @@ class Catalogue:
         table: Table,
         numbers: Sequence[int],
         labels: Sequence[str | None],
+        rest: Rest | None = None,
     ) -> Catalogue:
-        """A catalogue of some items, embedded block by block."""
+        """A catalogue of some items, embedded block by block; ``rest`` as in `Gallery.add`."""
         nothing = np.empty(0, np.int64)
         empty = cls(
             published,
@@ -65,13 +78,13 @@ class Catalogue:
             nothing,
             0,
         )
-        return empty.with_items(numbers, labels) if numbers else empty
+        return empty.with_items(numbers, labels, rest) if numbers else empty
 
-    def with_items(self, numbers: Sequence[int], labels: Sequence[str | None]) -> Catalogue:
+    def with_items(
+        self, numbers: Sequence[int], labels: Sequence[str | None], rest: Rest | None = None
+    ) -> Catalogue:
         """With more items."""
-        gallery = self.gallery
-        for start in range(0, len(numbers), _BLOCK):
-            gallery = gallery.add(self.table.take(numbers[start : start + _BLOCK]))
+        gallery = self.gallery.add(_Rows(self.table, numbers), rest)
         begin = len(self.numbers)
         more = np.array(numbers, np.int64)
         places = self.places.copy()

@@ -45,6 +45,7 @@ from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.base import Kept
 from oahu.service.vectors import Vectors
+from oahu.tasks.gallery import Rest
 
 __all__ = ["Collection", "Counts"]
 
@@ -461,13 +462,12 @@ class Collection:
 
     def wants_refresh(self) -> bool:
         """Whether the catalogue is to be embedded anew now."""
-        pause = self._searcher.refresh_seconds * (1 / self._settings.refresh_share - 1)
-        due = self._searcher.refreshed + max(self._settings.refresh_every, pause)
+        due = self._searcher.refreshed + self._settings.refresh_every
         return self.ready and time.monotonic() >= due and self._searcher.is_stale
 
-    def refresh(self) -> None:
-        """Embed the catalogue anew."""
-        self._searcher.refresh()
+    def refresh(self, rest: Rest | None = None) -> None:
+        """Embed the catalogue anew; ``rest`` as in `Gallery.add`."""
+        self._searcher.refresh(rest)
         self.counts.refreshes += 1
         published = self._searcher.catalogue.published
         self.events.tell("refresh", metric_version=published.version, seconds=self._searcher.refresh_seconds)

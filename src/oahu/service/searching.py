@@ -22,7 +22,7 @@ from oahu.service.catalogue import Catalogue
 from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
 from oahu.tasks import Classifier, Comparator, Match, Retriever
-from oahu.tasks.gallery import Gallery, Vote
+from oahu.tasks.gallery import Gallery, Rest, Vote
 
 __all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Searcher"]
 
@@ -142,8 +142,11 @@ class Searcher:
         hollow = len(catalogue.numbers) > max(_FEW, 2 * catalogue.n_items)
         return hollow or catalogue.published.version != self._published().version
 
-    def refresh(self) -> None:
-        """Embed the catalogue anew, beside the old one, and let it take over whole."""
+    def refresh(self, rest: Rest | None = None) -> None:
+        """Embed the catalogue anew, beside the old one, and let it take over whole.
+
+        ``rest`` is as in `Gallery.add`.
+        """
         with self._refreshing:
             begin = time.monotonic()
             try:
@@ -152,7 +155,7 @@ class Searcher:
                 with self._changing:
                     catalogue, self._since = self.catalogue, since
                 numbers, labels = catalogue.present()
-                fresh = Catalogue.of(self._published(), self._vote, catalogue.table, numbers, labels)
+                fresh = Catalogue.of(self._published(), self._vote, catalogue.table, numbers, labels, rest)
                 with self._changing:
                     for change in since:
                         fresh = fresh.changed(change, self._vectors.table)

@@ -52,7 +52,7 @@ def serve(settings: Settings, started: Started) -> None:
 
 @contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Make what is to stay without looking for garbage in it, then or ever: a look at all of it holds up everyone."""
+    """Make what is to stay without looking for garbage in it, then or ever: that would hold up everyone."""
     gc.disable()
     try:
         yield

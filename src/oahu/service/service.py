@@ -92,7 +92,7 @@ class Service:
             collection.forget()
 
     def _refresh(self) -> None:
-        """Embed catalogues anew, one after the other, in one thread and with little priority."""
+        """Embed catalogues anew, one after the other, in one thread, with little priority and many rests."""
         import numba
 
         numba.set_num_threads(1)  # of this thread
@@ -102,6 +102,10 @@ class Service:
             for collection in self.collections:
                 try:
                     if collection.wants_refresh():
-                        collection.refresh()
+                        collection.refresh(self._rest)
                 except Exception:
                     log.exception("the catalogue of %r could not be embedded anew", collection.config.name)
+
+    def _rest(self, seconds: float) -> None:
+        """After so many seconds of work: let others have the machine, and its memory, to themselves."""
+        self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))

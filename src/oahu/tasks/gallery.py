@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,8 @@ __all__ = [
     "VOTES",
     "Found",
     "Gallery",
+    "Rest",
+    "Rows",
     "Vote",
     "as_metric",
     "counted_from",
@@ -29,11 +32,22 @@ __all__ = [
 ]
 
 Vote = Literal["experts", "joint"]
+Rest = Callable[[float], None]
 
 #: How an ensemble is asked: every expert for itself, or all of them by one joint vector.
 VOTES: Final = get_args(Vote)
 
+
+class Rows(Protocol):
+    """Features of items: an array, or what makes parts of one when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: Any) -> NDArray[Any]: ...
+
+
 _BLOCK = 4096  # items encoded at a time
+_SMALL_BLOCK = 512  # ... and where others are to have their turn between
 _ROUNDING = 1e-6  # of a vector's length: what the order of a float32 sum makes of it
 
 
@@ -76,19 +90,22 @@ class Gallery:
         names, weights = zip(*spaces, strict=True)
         return cls(metric, joint, names, np.array(weights), indexes)
 
-    def add(self, items: NDArray[Any]) -> Gallery:
-        """More items, which were checked: encoded block by block, and indexed while they are near."""
+    def add(self, items: Rows, rest: Rest | None = None) -> Gallery:
+        """More items, which were checked: taken and encoded block by block, and indexed while they are near.
+
+        If there is a ``rest``, blocks are small, and it is called behind each with the seconds that it took.
+        """
         if not len(items):
             return self
         exact = [index for index in self.indexes if isinstance(index, ExactIndex)]
         if len(exact) == len(self.indexes):
-            return replace(self, indexes=self._added(exact, items))
+            return replace(self, indexes=self._added(exact, items, rest))
         # A graph changes itself, so all items must be known to be right first.
-        parts = self.metric.encode_checked(items, self.joint)
+        parts = self.metric.encode_checked(items[:], self.joint)
         indexes = (index.add(part) for index, part in zip(self.indexes, parts, strict=True))
         return replace(self, indexes=tuple(indexes))
 
-    def _added(self, indexes: list[ExactIndex], items: NDArray[Any]) -> tuple[ExactIndex, ...]:
+    def _added(self, indexes: list[ExactIndex], items: Rows, rest: Rest | None) -> tuple[ExactIndex, ...]:
         """The indexes with more items. Every thread takes blocks of them from the product to their place."""
 
         @cache
@@ -99,18 +116,23 @@ class Gallery:
                 return list(self.metric.encode_checked(items[rows], self.joint))
             return [np.zeros((0, index.dimensions)) for index in indexes]
 
-        adding = [index.adding(len(items), partial(lambda space: some()[space], at)) for at, index in enumerate(indexes)]
+        adding = [
+            index.adding(len(items), partial(lambda space: some()[space], at)) for at, index in enumerate(indexes)
+        ]
         refused: list[OverflowedItemError] = []
+        size = _BLOCK if rest is None else _SMALL_BLOCK
 
         def encode(block: int) -> None:
-            start = block * _BLOCK
+            start, begin = block * size, time.monotonic()
             try:
                 with counted_from(start):
-                    self._put(items[start : start + _BLOCK], adding, start)
+                    self._put(items[start : start + size], adding, start)
             except OverflowedItemError as error:
                 refused.append(error)
+            if rest is not None:
+                rest(time.monotonic() - begin)
 
-        by_turns(encode, -(-len(items) // _BLOCK))
+        by_turns(encode, -(-len(items) // size))
         if refused:
             raise min(refused, key=lambda error: error.row)
         return tuple(place.done() for place in adding)

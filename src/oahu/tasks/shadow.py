@@ -18,7 +18,7 @@ __all__ = ["Shadow"]
 _LONG = 128  # shorter vectors are read as they are
 _KEPT = 95  # directions that are kept
 _ROUNDS = 2  # of looking for them: what they tell is then nearly what the best would
-_SAMPLE = 4096  # items that directions are chosen by
+_SAMPLE = 2048  # items that directions are chosen by; fewer have no shadows
 _PROBES = 64  # of them, as queries that tell whether shadows rule much out
 _NEAREST = 10
 _WORTH = 0.02  # share of the items that shadows may leave to be looked at
@@ -48,7 +48,7 @@ class Shadow:
     @staticmethod
     def suits(dimensions: int, count: int) -> bool:
         """Whether vectors of so many dimensions are long enough to have shadows, and so many enough."""
-        return dimensions > _LONG and count >= _SAMPLE // 2
+        return dimensions > _LONG and count >= _SAMPLE
 
     @classmethod
     def worth_having(cls, vectors: NDArray[np.float32], euclidean: bool) -> Shadow | None:

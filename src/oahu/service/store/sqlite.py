@@ -99,9 +99,7 @@ class _Reading:
             *(collection, after, -1 if limit is None else limit),
         )
         changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")  # at once: in a fraction of the time
-        return [
-            Entry(seq, when, unpack(change)) for (seq, when, _), change in zip(found, changes, strict=True)
-        ]
+        return [Entry(seq, when, unpack(change)) for (seq, when, _), change in zip(found, changes, strict=True)]
 
     def last_seq(self, collection: int) -> int:
         ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
