@@ -305,7 +305,7 @@ def responsive(server: Server, stream: Stream, queries: list[bytes], quick: bool
     begin = time.perf_counter()
     with feeding(server, stream, 1_000) as sent:  # every piece is learned with one more that follows
         busy = latencies(server, queries, n)
-        after = talk.ask("GET", f"/{NAME}")
+        after = Talk(server.port).ask("GET", f"/{NAME}")
         seconds = time.perf_counter() - begin
     learned = after["constraints"] - before["constraints"]
     for name, part in (("p50", 0.5), ("p99", 0.99)):

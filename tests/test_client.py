@@ -73,6 +73,7 @@ def test_items_are_put_and_listed_and_removed(teas: Client) -> None:
     assert [one["key"] for one in teas.items()] == KEYS
     assert [one["key"] for one in teas.items("black")] == KEYS[1::2]
     assert teas.item("tea-3") == {"key": "tea-3", "label": "black", "payload": {"at": 3}, "has_thumbnail": False}
+    assert teas.item("tea-3", vector=True)["vector"] == ROWS[3].tolist()
     teas.remove(KEYS[:2])
     assert teas.describe()["items"] == 28
 

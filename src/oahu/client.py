@@ -154,9 +154,10 @@ class Client:
             self._ask("PUT", self._path("/items"), {"items": [item(at) for at in some]}, twice=True)
         return len(keys)
 
-    def item(self, key: str) -> dict[str, Any]:
-        """An item: its label and payload."""
-        found: dict[str, Any] = self._ask("GET", self._path(f"/items/{_quoted(key)}"))
+    def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
+        """An item: its label and payload, and its features under ``vector`` if they are asked for."""
+        asked = {"params": {"vector": "true"}} if vector else {}
+        found: dict[str, Any] = self._ask("GET", self._path(f"/items/{_quoted(key)}"), **asked)
         return found
 
     def thumbnail(self, key: str) -> bytes:

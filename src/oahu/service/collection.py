@@ -387,6 +387,10 @@ class Collection:
             raise NotThereError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
         return found[key]
 
+    def vector(self, key: str) -> NDArray[Any]:
+        """The features of an item."""
+        return self._rows_of([key])[key][1]
+
     def page(self, after: int, limit: int, label: str | None = None) -> list[Item]:
         """Some of the items, in the order in which they were added."""
         return self._store.items(self.id, after, limit, label)

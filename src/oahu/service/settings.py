@@ -52,7 +52,9 @@ class Settings(BaseSettings):
     fresh_wait: float = Field(0.1, ge=0, description="Seconds that an answer waits for feedback to be learned.")
     candidates: int = Field(50, gt=0, description="Candidates from each space, at least; 2 k if that is more.")
     refresh_every: float = Field(0.5, gt=0, description="Seconds between embeddings of the catalogue, at least.")
-    refresh_share: float = Field(0.25, gt=0, le=1, description="The share of the time that they may take.")
+    refresh_share: float = Field(
+        0.25, gt=0, le=1, description="The share of the time that they work; they rest between."
+    )
     snapshot_every: int = Field(5_000, gt=0, description="Constraints after which the model is kept again.")
     keep_snapshots: int = Field(
         12, ge=2, description="Snapshots that are kept, closer together the newer they are."

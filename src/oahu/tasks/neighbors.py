@@ -33,6 +33,7 @@ Rows = NDArray[np.float32]
 Measure = Literal["l2", "ip"]
 
 _QUERIES = 4096  # queries answered together
+_LIKE = 4096  # of the items that are there, to tell what all will be like
 _LARGEST = 1e18  # longer vectors have squares beyond float32
 
 
@@ -100,7 +101,8 @@ class ExactIndex:
             return Adding(self, items, count, self._longest)
         held = sample = items.first_rows(self.n_added)
         if Shadow.suits(self.dimensions, self.n_added + count):
-            sample = np.concatenate([held, np.asarray(like(), np.float32)])
+            some = np.linspace(0, self.n_added, min(self.n_added, _LIKE), endpoint=False, dtype=int)
+            sample = np.concatenate([held[some], np.asarray(like(), np.float32)])
         items = Blocks.with_room(self.dimensions, self.n_added + count, sample, self._euclidean)
         return Adding(self, items, count, items.write(held, 0))
 

@@ -53,6 +53,15 @@ def test_an_item_needs_no_label_or_payload(live: Any) -> None:
     assert fetched == {"key": "one", "label": None, "payload": None, "has_thumbnail": False}
 
 
+def test_an_items_features_are_answered_if_they_are_asked_for(live: Any) -> None:
+    path = live.new(n=0)
+    put(live, path, {"key": "one", "vector": [0.5, -1, 0, 1e-3]})
+    fetched = live.ask("GET", f"{path}/items/one?vector=true")
+    assert fetched["vector"] == np.array([0.5, -1, 0, 1e-3], np.float32).tolist()
+    assert "vector" not in live.ask("GET", f"{path}/items/one")
+    live.ask("GET", f"{path}/items/two?vector=true", 404)
+
+
 def test_an_item_that_is_put_again_is_replaced_whole(live: Any) -> None:
     path = live.new(n=0)
     put(live, path, item(label="tea", payload={"a": 1}))

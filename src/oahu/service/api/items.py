@@ -88,7 +88,7 @@ def _image(text: str | None, at: int) -> bytes | None:
     return data
 
 
-@router.get("/{name}/items")
+@router.get("/{name}/items", response_model_exclude_unset=True)
 def list_items(
     name: m.Name,
     collection: Reader,
@@ -115,10 +115,16 @@ async def delete_items(request: Request, name: m.Name, collection: Admin, gone: 
     return m.Deleted(deleted=len(gone.keys))
 
 
-@router.get("/{name}/items/{key:path}")
-def fetch_item(name: m.Name, key: str, collection: Reader) -> m.ItemOut:
+@router.get("/{name}/items/{key:path}", response_model_exclude_unset=True)
+def fetch_item(
+    name: m.Name,
+    key: str,
+    collection: Reader,
+    vector: Annotated[bool, Query(description="Answer its features too.")] = False,
+) -> m.ItemOut:
     """One item."""
-    return _item(collection.item(key))
+    found = _item(collection.item(key))
+    return found.model_copy(update={"vector": collection.vector(key).tolist()}) if vector else found
 
 
 @router.get(

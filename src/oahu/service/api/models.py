@@ -225,12 +225,13 @@ class Deleted(BaseModel):
 
 
 class ItemOut(BaseModel):
-    """An item, without its features."""
+    """An item, without its features unless they were asked for."""
 
     key: str
     label: str | None
     payload: dict[str, JsonValue] | None
     has_thumbnail: bool
+    vector: list[float] | None = None
 
 
 class Items(BaseModel):
