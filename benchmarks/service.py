@@ -205,7 +205,7 @@ def settle(talk: Talk) -> None:
 
 def acknowledged(server: Server, stream: Stream, folder: Path, quick: bool) -> Iterator[tuple[str, ...]]:
     """Feedback per second that is on disk when it is answered, against what the store does alone."""
-    seconds = 3.0 if quick else 10.0
+    seconds = 3.0 if quick else 5.0
     for n, threads in ((1, 16), (100, 4)):
         alone, groups = of_store(folder / f"store-{n}", n, threads, seconds)
         served = of_service(server, stream, n, threads, seconds)

@@ -156,7 +156,7 @@ class Client:
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
         """An item: its label and payload, and its features under ``vector`` if they are asked for."""
-        asked = {"params": {"vector": "true"}} if vector else {}
+        asked: dict[str, Any] = {"params": {"vector": "true"}} if vector else {}
         found: dict[str, Any] = self._ask("GET", self._path(f"/items/{_quoted(key)}"), **asked)
         return found
 
