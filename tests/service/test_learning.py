@@ -383,6 +383,18 @@ def test_after_a_kill_only_what_came_after_the_last_snapshot_is_learned_again(
     assert n_learned() < all_of_it / 2
 
 
+def test_snapshots_of_a_longer_log_that_was_here_before_are_dropped(lab: Any) -> None:
+    one = lab()
+    one.say(*one.pieces(20))
+    one.learn()
+    for seq in (500, 510, 520, 530):  # as if an older copy of the log had been put in place of it
+        one.store.save_snapshot(one.id, seq, one.loop._student.learner, {})
+    before = one.model()
+    one.restart()
+    assert max(one.store.snapshots(one.id)) == 20
+    assert one.model() == before
+
+
 def test_closing_without_news_keeps_no_other_snapshot(lab: Any) -> None:
     one = lab()
     one.say(*one.pieces(5))

@@ -106,10 +106,13 @@ class Collection:
             learned = self._loop.published.version == self._loaded_until
             embedding = other.submit(self._embed) if learned else None
             self._loop.prime(*self._intake.load(self._store))
+            if embedding is not None:
+                embedding.result()
             self._loop.start()
             self._loop.wake(self._loaded_until)
             self._loop.wait_for(self._loaded_until, np.inf)
-            (embedding or other.submit(self._embed)).result()
+            if embedding is None:
+                self._embed()
         self.ready = True
 
     def _read_features(self) -> None:

@@ -191,7 +191,10 @@ class LearnerLoop:
         self._n_waiting = 0
         self._undos = store.undos(collection)
         self._undone = standing(self._undos)
-        self._student = self._from_snapshot(store.last_seq(collection))
+        last = store.last_seq(collection)
+        beyond = [seq for seq in store.snapshots(collection) if seq > last]  # of another log that was here
+        store.drop_snapshots(collection, beyond)
+        self._student = self._from_snapshot(last)
         self._snapshot = self._student.seq, self._n_seen  # of the last that was kept: how far it had come
         self._last_moment = max((m.constraints for m in store.history(collection)), default=-1)
         self.error: Exception | None = None
