@@ -161,7 +161,8 @@ class Searcher:
                         fresh = fresh.changed(change, self._vectors.table)
                     self.catalogue = fresh
             finally:
-                self._since = None
+                with self._changing:
+                    self._since = None
                 self.refreshed = time.monotonic()
                 self.refresh_seconds = self.refreshed - begin
 
