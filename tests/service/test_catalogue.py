@@ -145,6 +145,14 @@ def test_an_item_that_came_and_went_in_one_change_is_not_there(vectors: Vectors)
     assert catalogue.present() == ([2], ["x"])
 
 
+def test_what_came_and_went_while_the_table_was_made_anew_is_not_there(vectors: Vectors) -> None:
+    catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [1], [None])
+    come, gone = ItemsChange([(500, "k500", "x", b""), (2, "k2", "x", b"")]), ItemsChange(removed=[500])
+    changed = catalogue.changed(come, vectors.table).changed(gone, vectors.table)
+    assert changed.present() == ([1, 2], [None, "x"])
+    assert found(changed, 5) == {1, 2}
+
+
 def test_what_is_not_there_can_be_removed_and_labelled_without_harm(vectors: Vectors) -> None:
     catalogue = Catalogue.of(PLAIN, "experts", vectors.table, [1], [None])
     changed = catalogue.changed(ItemsChange(labelled=[(30, "x")], removed=[20, 500]), vectors.table)
