@@ -114,6 +114,7 @@ def test_reloading_keeps_the_search_and_the_label(look: Any, digits: Any) -> Non
     look.at(digits.name, label="3")
     look.page.click(".tiles.gallery .tile >> nth=1 >> .face")
     before = look.results()
+    expect(look.page).to_have_url(re.compile("like="))
     look.page.reload()
     assert look.results() == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import expect
@@ -48,6 +49,7 @@ def test_a_comparison_survives_reloading(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
     look.page.click(".tiles.results .tile >> nth=0 >> .mark.compare")
     answer = look.page.locator("[data-score]").text_content()
+    expect(look.page).to_have_url(re.compile("view=compare"))
     look.page.reload()
     expect(look.page.locator("[data-score]")).to_have_text(answer)
 
