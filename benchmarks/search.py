@@ -57,6 +57,7 @@ def main() -> None:
     repeats = 3 if options.quick else 7
     many_against_many(metric, X, 3_500 if options.quick else 35_000, 1 if options.quick else 2)
     one_against_many(metric, X, repeats)
+    one_among_long(X, repeats)
     encoding_anew(metric, X, repeats)
     approximately(metric, X)
 
@@ -72,12 +73,17 @@ def made_up() -> Floats:
 
 
 def learned(X: Floats) -> Any:
-    """The metric after 10,000 triplets: of clusters that k-means finds, for want of labels."""
+    """OAHU's metric after 10,000 triplets."""
+    learner = oahu.OAHU(learning_rate=0.05, preprocessor=X[:10_000], random_state=0)
+    return learner.partial_fit(triplets_of(X)).metric()
+
+
+def triplets_of(X: Floats) -> Any:
+    """10,000 triplets of the first items: of clusters that k-means finds, for want of labels."""
     from sklearn.cluster import MiniBatchKMeans
 
     labels = MiniBatchKMeans(10, random_state=0, n_init=3).fit_predict(X[:10_000])
-    learner = oahu.OAHU(learning_rate=0.05, preprocessor=X[:10_000], random_state=0)
-    return learner.partial_fit(oahu.sample_triplets(labels, 10_000, random_state=0)).metric()
+    return oahu.sample_triplets(labels, 10_000, random_state=0)
 
 
 # -- measuring -------------------------------------------------------------------------------------------
@@ -200,6 +206,33 @@ def one_against_many(metric: Any, X: Floats, repeats: int) -> None:
     rows = [[names[name], f"{taken / 50 * 1e3:.2f}", f"{taken / bound:.2f}"] for name, taken in seconds.items()]
     table("\nOne query against 65,000 items, k=5, two threads", rows, "", "ms a query", "times the product")
     console.print(f"oahu's joint search is {seconds['six'] / seconds['joint']:.2f} times as fast as its six spaces")
+
+
+def one_among_long(X: Floats, repeats: int) -> None:
+    """One query at a time against 65,000 long vectors that have no shadows: AnchoredOAHU's joint ones."""
+    metric = oahu.AnchoredOAHU(preprocessor=X[:10_000], random_state=0).partial_fit(triplets_of(X)).metric()
+    items, queries = metric.transform(X[:65_000]), metric.transform(X[65_000:65_020])
+    index, flat = ExactIndex.empty(items.shape[1]).add(items), faiss_flat(items)
+    index.search(queries[:1], K)
+    seconds = in_turns(
+        repeats * 3,
+        five=lambda: [index.search(query[None], K) for query in queries],
+        fifty=lambda: [index.search(query[None], 50) for query in queries],
+        faiss=lambda: [flat.search(query[None], K) for query in queries],
+        product=lambda: [items @ query for query in queries],
+    )
+    names = {
+        "five": f"oahu, k={K}",
+        "fifty": "oahu, k=50",
+        "faiss": f"faiss IndexFlatL2, k={K}",
+        "product": "one matrix-vector product",
+    }
+    rows = [
+        [names[name], f"{taken / len(queries) * 1e3:.2f}", f"{taken / seconds['product']:.2f}"]
+        for name, taken in seconds.items()
+    ]
+    title = f"\nOne query against {len(items):,} items of {items.shape[1]:,} dimensions"
+    table(title, rows, "", "ms a query", "times one product")
 
 
 def encoding_anew(metric: Any, X: Floats, repeats: int) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.tasks import blocks, neighbors, search, shadow
+from oahu.tasks import blocks, coarse, neighbors, search, shadow
 from oahu.tasks.neighbors import ExactIndex, Hits, Measure, search_all
 
 Array = NDArray[Any]
@@ -146,7 +146,7 @@ def assert_answered(problem: dict[str, Any], hits: Hits) -> None:
         np.testing.assert_array_equal(hits.positions, wanted.positions)
 
 
-MODULES = {"blocks": blocks, "neighbors": neighbors, "search": search, "shadow": shadow}
+MODULES = {"blocks": blocks, "coarse": coarse, "neighbors": neighbors, "search": search, "shadow": shadow}
 
 
 @contextmanager
@@ -161,12 +161,16 @@ def settings_of(**constants: Any) -> Iterator[None]:
 
 #: Shadows for any items of more than two dimensions, if there are some.
 SHADOWS = {"shadow_LONG": 2, "shadow_SAMPLE": 12, "shadow_KEPT": 2, "shadow_WORTH": 1.0}
+#: Any items rounded, and none of them with a shadow.
+COARSE = {"coarse_LONG": 0, "coarse_MANY": 1, "shadow_LONG": 10**9}
 WAYS = st.fixed_dictionaries(
     {},
     optional={
         "search_FEW": st.sampled_from([0, 10**9]),
         "search_SLACK": st.integers(0, 2),
         "search_SLACK_OF_SHADOWS": st.integers(0, 2),
+        "search_SLACK_OF_COARSE": st.integers(0, 2),
+        "coarse_BLOCKS": st.integers(1, 3),
         "search_WIDEST": st.sampled_from([0, 16]),
         "search_FOUND": st.integers(1, 8),
         "search_ROOM": st.sampled_from([1, 64]),
@@ -203,6 +207,16 @@ def test_every_way_of_searching_by_shadows_gives_what_brute_force_gives(
     problem: dict[str, Any], way: dict[str, Any]
 ) -> None:
     with settings_of(**SHADOWS, **way):
+        hits = answer(problem)
+    assert_answered(problem, hits)
+
+
+@given(problem=problems(), way=WAYS)
+@settings(max_examples=200)
+def test_every_way_of_searching_by_rounded_items_gives_what_brute_force_gives(
+    problem: dict[str, Any], way: dict[str, Any]
+) -> None:
+    with settings_of(**COARSE, **way):
         hits = answer(problem)
     assert_answered(problem, hits)
 
@@ -248,6 +262,7 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         count(search, name)
     for name in ("_multiply", "_keys", "_upper_bound"):
         count(search.Search, name)
+    count(search.CoarseSearch, "_keys")
     count(neighbors, "run")
     return calls
 
@@ -333,6 +348,36 @@ def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shado
     measure: Measure, n_queries: int, n: int, d: int
 ) -> None:
     assert look("decaying", n, d, n_queries, 10, measure)._items.shadow is not None
+
+
+@both_measures
+@pytest.mark.parametrize("n_queries", [1, 3, 30])
+@pytest.mark.parametrize("k", [1, 10, 60, 150])
+@pytest.mark.parametrize("kind", ["normal", "clusters", "of all sizes"])
+def test_long_vectors_without_shadows_are_rounded(measure: Measure, n_queries: int, k: int, kind: str) -> None:
+    with settings_of(shadow_LONG=10**9):
+        assert look(kind, 4500, 200, n_queries, k, measure)._items.coarse is not None
+
+
+@both_measures
+def test_few_or_short_vectors_are_not_rounded(measure: Measure) -> None:
+    assert look("normal", 900, 129, 2, 5, measure)._items.coarse is None
+    assert look("normal", 3000, 128, 2, 5, measure)._items.coarse is None
+
+
+@both_measures
+def test_vectors_that_have_shadows_are_not_rounded(measure: Measure) -> None:
+    assert look("decaying", 2300, 140, 2, 5, measure)._items.coarse is None
+
+
+@both_measures
+def test_an_index_that_grows_takes_to_rounding(measure: Measure) -> None:
+    vectors, queries = items_of("normal", 5000, 140), items_of("normal", 3, 140, 1)
+    index = ExactIndex.empty(140, measure)
+    for start in range(0, 5000, 700):
+        index = index.add(vectors[start : start + 700])
+        assert_nearest(index.search(queries, 10), vectors[: index.n_added], queries, measure)
+    assert index._items.coarse is not None
 
 
 @both_measures

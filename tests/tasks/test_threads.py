@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from oahu.tasks.neighbors import ExactIndex
-from oahu.tasks.threads import at_once, by_turns, in_parts
+from oahu.tasks.threads import at_most, at_once, by_turns, in_parts
 
 ROWS, MULTIPLES = st.integers(0, 200), st.integers(1, 9)
 
@@ -219,3 +219,22 @@ def test_parts_within_parts_do_not_wait_for_each_other() -> None:
     done: list[tuple[int, int, int]] = []
     at_once(lambda a: at_once(lambda b: at_once(lambda c: done.append((a, b, c)), 3), 3), 3)
     assert sorted(done) == [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
+
+
+def test_threads_are_as_many_again_after_a_while_of_fewer() -> None:
+    before = numba.get_num_threads()
+
+    def fail() -> None:
+        with at_most(1):
+            raise ValueError("it failed")
+
+    with at_most(1):
+        assert numba.get_num_threads() == 1
+        with at_most(before):
+            assert numba.get_num_threads() == 1
+    assert numba.get_num_threads() == before
+    with pytest.raises(ValueError, match="it failed"):
+        fail()
+    assert numba.get_num_threads() == before
+    with at_most(10**6):
+        assert numba.get_num_threads() == before

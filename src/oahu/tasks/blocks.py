@@ -7,6 +7,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.tasks.coarse import Coarse
 from oahu.tasks.scan import STRIP, TILE, put, squares_of
 from oahu.tasks.shadow import Shadow
 
@@ -27,7 +28,9 @@ class Blocks:
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, n_passed, width)
-        What is passed over: an item is a column. Its shadow, or itself.
+        What is passed over: an item is a column. Its shadow, or itself; empty if there is a coarse one.
+    coarse : Coarse or None
+        Or this is passed over, for one query at a time: where vectors are long and have no shadow.
     whole : ndarray of the same kind
         The items themselves: the blocks, or rows as blocks of width 1.
     halves : ndarray of shape (n_blocks, width), or None
@@ -43,12 +46,15 @@ class Blocks:
         self.width = min(_WIDTH, max(1, -(-capacity // step)) * step)
         self.n_blocks = -(-capacity // self.width)
         self.n_filled = 0
+        rounded = shadow is None and Coarse.suits(dimensions, capacity)
+        self.coarse = Coarse(self.n_blocks, dimensions, self.width) if rounded else None
         n_passed = dimensions if shadow is None else shadow.n_passed
-        self.blocks = np.zeros((self.n_blocks, n_passed, self.width), np.float32)
-        long = n_passed > _LONG or shadow is not None
+        self.blocks = np.zeros((0 if rounded else self.n_blocks, n_passed, self.width), np.float32)
+        long = n_passed > _LONG or shadow is not None or rounded
         self.halves = np.zeros((self.n_blocks, self.width), np.float32) if long else None
+        self.in_rows = shadow is not None or rounded
         room = self.n_blocks * self.width  # zeros where there is no item: products of anything else might warn
-        self.whole = self.blocks if shadow is None else np.zeros((room, dimensions, 1), np.float32)
+        self.whole = np.zeros((room, dimensions, 1), np.float32) if self.in_rows else self.blocks
 
     @classmethod
     def with_room(cls, dimensions: int, count: int, like: Rows, euclidean: bool) -> Blocks:
@@ -69,13 +75,15 @@ class Blocks:
         """Put vectors where there is room for them; returns how long the longest is at most, as passed over."""
         end = begin + len(vectors)
         passed = self.as_passed(vectors)
-        if passed.flags.c_contiguous:
+        in_order = passed.flags.c_contiguous
+        squares = np.einsum("ij,ij->i", passed, passed) if in_order else squares_of(passed.T)
+        if self.coarse is not None:
+            self.coarse.write(vectors, begin)
+        elif in_order:
             put(passed, self.blocks, begin)
-            squares = np.einsum("ij,ij->i", passed, passed)
         else:
             self._put_columns(passed.T, begin)
-            squares = squares_of(passed.T)
-        if self.shadow is not None:
+        if self.in_rows:
             self.whole[begin:end, :, 0] = vectors
         if self.halves is not None and self.euclidean:
             self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
@@ -95,7 +103,7 @@ class Blocks:
 
     def columns(self, block: int) -> Rows:
         """The items of a block, themselves: an item is a column."""
-        if self.shadow is None:
+        if not self.in_rows:
             return np.asarray(self.blocks[block])
         return self.whole[block * self.width : (block + 1) * self.width, :, 0].T
 

@@ -90,6 +90,11 @@ class Gallery:
         names, weights = zip(*spaces, strict=True)
         return cls(metric, joint, names, np.array(weights), indexes)
 
+    @property
+    def dimensions(self) -> int:
+        """The numbers of an item, in all spaces."""
+        return sum(index.dimensions for index in self.indexes)
+
     def add(self, items: Rows, rest: Rest | None = None) -> Gallery:
         """More items, which were checked: taken and encoded block by block, and indexed while they are near.
 

@@ -3,12 +3,14 @@
 The pass has a known bound on its rounding. Its best few are measured again in float64; where the bound does not
 rule out that a better one was missed, or one that ties, all that might be are collected and measured. So what comes
 out is what brute force in float64 over the same float32 vectors gives, ties by who was added first. Long vectors
-are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough, and by BLAS where not; if there
-are many queries, the first of them tell.
+are passed over by their shadows (`oahu.tasks.shadow`) where those rule out enough; if there are many queries, the
+first of them tell. Where not, many are multiplied by BLAS, and a few are looked for among rounded items
+(`oahu.tasks.coarse`).
 
-Beside the items, a search needs at most 16 MiB and the answers, however many items and queries there are. Only a
-query to which very many items are about as near as the k-th needs more: a number for each of them. With k
-beyond a hundred, a query needs a number for every item.
+Rounded items take a quarter of the room that the items themselves take. Beside these, a search needs at most 16
+MiB and the answers, however many items and queries there are. Only a query to which very many items are about as
+near as the k-th needs more: a number for each of them. With k beyond a hundred, a query needs a number for every
+item.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.tasks.blocks import Blocks
 from oahu.tasks.scan import STRIP, squares_of
-from oahu.tasks.search import Hits, Search, lengths_of, run
+from oahu.tasks.search import CoarseSearch, Hits, Search, lengths_of, run
 from oahu.tasks.shadow import Shadow
 
 __all__ = ["Adding", "ExactIndex", "Hits", "Index", "Measure", "search_all"]
@@ -39,6 +41,11 @@ _LARGEST = 1e18  # longer vectors have squares beyond float32
 
 class Index(Protocol):
     """Vectors to search among. What `add` and `remove` return is to be used from then on."""
+
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        ...
 
     def add(self, vectors: Floats) -> Index:
         """More items, at the positions behind those that were ever added."""
@@ -115,7 +122,8 @@ class ExactIndex:
     def searching(self, queries: Rows, k: int) -> Search:
         """A search of this value, ready to run."""
         n_blocks = -(-self.n_added // self._items.width)
-        return Search(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
+        kind = Search if self._items.coarse is None else CoarseSearch
+        return kind(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
 
     def search(self, queries: Floats, k: int) -> Hits:
         return search_all([self], [queries], k)[0]

@@ -21,6 +21,7 @@ __all__ = [
     "STRIP",
     "TILE",
     "collect",
+    "keep",
     "keep_smallest",
     "measure",
     "pass_over",
@@ -83,7 +84,7 @@ def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
 
 
 @kernel
-def _keep(row: Any, first: Any, keys: Any, positions: Any) -> None:
+def keep(row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]) -> None:
     """Keep the smallest of a row of keys; most strips hold none, and one look tells."""
     worst = keys[len(keys) - 1]
     for start in range(0, len(row), STRIP):
@@ -243,7 +244,7 @@ def pass_over(
                 _far_from_one(blocks[block], start, query, row)
             else:
                 _unlike_one(blocks[block], start, query, row)
-            _keep(row, block * width + start, keys, positions)
+            keep(row, block * width + start, keys, positions)
 
 
 @kernel
@@ -263,7 +264,7 @@ def pass_together(
             for group in range(0, len(queries), GROUP):
                 _group_keys(blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows)
                 for i in range(GROUP):
-                    _keep(rows[i], block * width + start, keys[group + i], positions[group + i])
+                    keep(rows[i], block * width + start, keys[group + i], positions[group + i])
 
 
 @kernel
@@ -308,7 +309,7 @@ def keep_smallest(
         row = products[query]
         for i in range(len(row)):
             row[i] = bias[i] - row[i]
-        _keep(row, first, keys[query], positions[query])
+        keep(row, first, keys[query], positions[query])
 
 
 @kernel

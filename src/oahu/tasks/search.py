@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.tasks.blocks import Blocks
+from oahu.tasks.coarse import Asked
 from oahu.tasks.scan import GROUP, collect, keep_smallest, measure, pass_over, pass_together, settle
 from oahu.tasks.threads import at_once, in_parts
 
-__all__ = ["Hits", "Search", "lengths_of", "run"]
+__all__ = ["CoarseSearch", "Hits", "Search", "lengths_of", "run"]
 
 Rows = NDArray[np.float32]
 Some = slice | NDArray[np.intp]  # queries
@@ -23,6 +24,7 @@ Candidates = tuple[NDArray[np.int64], NDArray[np.float64]]  # and how near any o
 _FEW = 3  # so many queries are answered one by one: a pass reads the items as fast as memory gives them
 _SLACK = 6  # candidates beyond k: enough for all but near ties
 _SLACK_OF_SHADOWS = 24  # and where the pass is over shadows
+_SLACK_OF_COARSE = 24  # ... over rounded items, beside k more
 _WIDEST = 128  # more candidates are not kept in a pass: keeping them in order would cost more than the pass
 _FOUND = 1024  # room for what is collected for a query
 _ROOM = 2**19  # and for all queries at a time
@@ -65,8 +67,8 @@ def _one_by_one(searches: Sequence[Search]) -> list[Candidates]:
     def look(part: int) -> None:
         for search, (keys, positions) in zip(searches, kept, strict=True):
             begin, end = (len(search.hidden) * edge // n_parts for edge in (part, part + 1))
-            for query, best, at in zip(search.passing, keys[:, part], positions[:, part], strict=True):
-                pass_over(search.items.blocks, search.hidden, begin, end, query, search.euclidean, best, at)
+            for query, (best, at) in enumerate(zip(keys[:, part], positions[:, part], strict=True)):
+                search.pass_over(query, begin, end, best, at)
 
     at_once(look, n_parts)
     return [
@@ -92,6 +94,10 @@ class Search:
         self.queries, self.k = queries, k
         self.passing = items.as_passed(queries)  # what the queries are for the pass
         self.n_best = k + (_SLACK if items.shadow is None else _SLACK_OF_SHADOWS)
+
+    def pass_over(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
+        """Keep the smallest keys of the blocks ``begin`` to ``end`` for a query."""
+        pass_over(self.items.blocks, self.hidden, begin, end, self.passing[query], self.euclidean, keys, positions)
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
@@ -318,6 +324,45 @@ class Search:
     def _rooted(self, hits: Hits) -> Hits:
         """Hits with distances that were squared until here."""
         return hits if not self.euclidean else Hits(hits.positions, np.sqrt(hits.distances))
+
+
+class CoarseSearch(Search):
+    """A search that passes over rounded items, whose keys are how near items are at least."""
+
+    def __init__(self, items: Blocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int) -> None:
+        super().__init__(items, hidden, longest, euclidean, queries, k)
+        self.n_best = k + min(k + _SLACK_OF_COARSE, max(_WIDEST - k, _SLACK_OF_COARSE))
+
+    def _asked(self, query: int) -> Asked:
+        assert self.items.coarse is not None
+        return self.items.coarse.asked(self.queries[query], self.euclidean)
+
+    def pass_over(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
+        self._asked(query).keep(self.hidden, begin, end, keys, positions)
+
+    def _keys(self, query: int) -> Rows:
+        parts = [keys for _, keys in self._asked(query).keys(self.hidden, 0, len(self.hidden))]
+        return np.concatenate(parts)
+
+    def _collected(
+        self, rows: NDArray[np.intp], highest: NDArray[np.float64], room: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        found, counts = np.empty((len(rows), room), np.int64), np.zeros(len(rows), np.int64)
+
+        def look(part: slice) -> None:
+            for at in range(len(rows))[part]:
+                there = self._asked(rows[at]).collect(self.hidden, highest[at])
+                counts[at] = len(there)
+                found[at, : len(there)] = there[:room]
+
+        in_parts(look, len(rows))
+        return found, counts
+
+    def nearest_with(self, keys: Any, some: Some = _ALL) -> NDArray[np.float64]:
+        return np.asarray(np.minimum(keys * (1 - 2 * _U), keys * (1 + 2 * _U)) - _TINY)
+
+    def _highest_key(self, apart: Any, lengths: Any) -> Any:
+        return apart + 2 * _U * np.abs(apart) + _TINY
 
 
 def lengths_of(rows: Rows) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from typing import Any
 import numba
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_once", "by_turns", "in_parts"]
+__all__ = ["at_most", "at_once", "by_turns", "in_parts"]
 
 _LIMITING = Lock()
 _NAME = "oahu-parts"
@@ -69,6 +69,17 @@ def at_once(work: Callable[[int], None], n_parts: int) -> None:
             other.exception()  # wait for all: they write to what the caller has
     for other in others:
         other.result()
+
+
+@contextmanager
+def at_most(n_threads: int) -> Iterator[None]:
+    """Let who calls use so many threads for a while, or as few as before."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(before, n_threads))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 @cache
