@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -493,6 +494,36 @@ def test_one_can_wait_as_long_as_it_takes(lab: Any, timeout: float) -> None:
     assert one.loop.wait_for(3, timeout).version == 3
 
 
+def learned(one: Any, seq: int) -> None:
+    """Wait until that is learned, without wanting it."""
+    until = time.monotonic() + PATIENCE
+    while one.loop.published.version < seq:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_a_few_pieces_wait_for_more_until_somebody_wants_them(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "_LINGER", PATIENCE)
+    one = lab()
+    one.say(*one.pieces(3))
+    one.loop.start()
+    one.loop.wake(3)
+    time.sleep(0.05)
+    assert one.loop.published.version == 0
+    one.loop.want(3)
+    learned(one, 3)
+
+
+def test_enough_pieces_do_not_wait_for_more(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "_LINGER", PATIENCE)
+    monkeypatch.setattr(learning, "_ENOUGH", 5)
+    one = lab()
+    one.say(*one.pieces(5))
+    one.loop.start()
+    one.loop.wake(5)
+    learned(one, 5)
+
+
 def test_how_much_is_behind_is_told(lab: Any) -> None:
     one = lab()
     one.say(*one.pieces(7))
@@ -509,6 +540,22 @@ def test_a_surprise_is_a_loss_of_one_and_a_known_thing_of_none(lab: Any) -> None
     assert one.learn().loss == 0.0
     one.say(Undo(1, 1), Triplet(1, 3, 2))
     assert one.learn().loss == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("n", "n_asked"), [(3, 3), (16, 16), (17, 9), (40, 14)])
+def test_the_loss_is_of_a_sample_from_first_to_last(
+    lab: Any, n: int, n_asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(learning._Student, "_ask", lambda _, metric, triplets: asked.append(triplets))
+    one = lab("Euclidean", closure=0)
+    said = [Triplet(1, 4, 2 + 3 * (at % 5)) for at in range(n)]
+    one.say(*said)
+    one.learn()
+    assert [len(triplets) for triplets in asked] == [n_asked]
+    step = -(-n // 16)
+    wanted = one.rows[np.array([list(triplet) for triplet in said[::step]])]
+    np.testing.assert_allclose(asked[0], wanted, rtol=1e-6)
 
 
 def test_the_history_is_what_was_handed_out(lab: Any) -> None:

@@ -8,6 +8,7 @@ from itertools import cycle
 from threading import Event, Semaphore, Thread
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.searching import Searcher
 from oahu.service.vectors import Vectors
 
+PATIENCE = 120.0
 D = 5
 N = 80
 KINDS = ["Euclidean", "Cosine", "OASIS", "LEGO", "AnchoredOAHU", "OAHU"]
@@ -38,7 +40,7 @@ class World:
         self.searcher.load(self.there, LABELS[1 : n + 1])
 
     def search(self, query: Any, k: int, **options: Any) -> Any:
-        return self.searcher.search(query, k, self.published, **options)
+        return self.searcher.search(query, k, lambda: self.published, **options)
 
     def keys(self, query: Any, k: int, **options: Any) -> list[int]:
         return [match.key for _, match, _ in self.search(query, k, **options).matches]
@@ -188,7 +190,7 @@ def test_an_empty_catalogue_answers_with_nothing(world: Any) -> None:
     assert one.search(QUERIES[0], 5).matches == ()
     assert one.search(QUERIES[0], 5, label="a").matches == ()
     assert one.search(QUERIES[0], 5, known=Told([1], [2])).matches == ()
-    classified = one.searcher.classify(QUERIES[0], 5, one.published, None)
+    classified = one.searcher.classify(QUERIES[0], 5, lambda: one.published, None)
     assert classified.labels == ()
 
 
@@ -288,6 +290,62 @@ def test_before_a_refresh_old_candidates_are_ranked_by_the_live_metric(
         assert [match.key for _, match, _ in found.matches] == one.retriever(numbers).search(query, 5).keys
 
 
+@pytest.mark.parametrize("ask", ["search", "classify"])
+def test_candidates_are_there_before_the_live_metric_is_waited_for(
+    world: Any, ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, order = world("OASIS", 5), []
+    find = Catalogue.candidates
+
+    def candidates(*given: Any) -> Any:
+        order.append("candidates")
+        return find(*given)
+
+    def live() -> Any:
+        order.append("live")
+        return one.published
+
+    monkeypatch.setattr(Catalogue, "candidates", candidates)
+    if ask == "search":
+        one.searcher.search(QUERIES[0], 5, live)
+    else:
+        one.searcher.classify(QUERIES[0], 5, live, None)
+    assert order == ["candidates", "live"]
+
+
+def test_what_can_wait_waits_until_nobody_is_being_answered(world: Any) -> None:
+    searcher = world("OASIS", 5).searcher
+    waiting, over = Event(), Event()
+
+    def wait() -> None:
+        waiting.set()
+        searcher.asking.wait_until_over(PATIENCE)
+        over.set()
+
+    with searcher.answering():
+        with searcher.answering():
+            searcher.asking.wait_until_over(0.01)  # or until time runs out
+            thread = Thread(target=wait)
+            thread.start()
+            assert waiting.wait(PATIENCE)
+        assert not over.wait(0.05)
+    assert over.wait(PATIENCE)
+    thread.join()
+    searcher.asking.wait_until_over(PATIENCE)
+
+
+def test_an_answer_takes_one_thread_unless_there_is_much_to_read(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher, before = world("OASIS", 5).searcher, numba.get_num_threads()
+    with searcher.answering():
+        assert numba.get_num_threads() == 1
+    monkeypatch.setattr(searching, "_BY_ONE", 1)
+    with searcher.answering():
+        assert numba.get_num_threads() == before
+    assert numba.get_num_threads() == before
+
+
 @pytest.mark.parametrize("learner", ["OASIS", "OAHU"])
 def test_after_a_refresh_candidates_are_those_of_the_live_metric(world: Any, trained: Any, learner: str) -> None:
     one = world(learner, 5)
@@ -304,7 +362,7 @@ def test_after_a_refresh_candidates_are_those_of_the_live_metric(world: Any, tra
 def test_an_answer_is_by_the_metric_that_was_asked_for(world: Any, trained: Any) -> None:
     one, asked = world("OASIS", 5), trained("OASIS", 50)
     one.published = trained("OASIS", 400)
-    found = one.searcher.search(QUERIES[0], 5, asked)
+    found = one.searcher.search(QUERIES[0], 5, lambda: asked)
     assert found.published is asked
     for _, match, _ in found.matches:
         exact = asked.metric.score(QUERIES[0][None], ROWS[match.key][None])[0]
@@ -454,7 +512,7 @@ def test_classify_is_that_of_a_classifier_over_all_that_are_labelled(world: Any,
     labelled = [n for n in one.there if LABELS[n] is not None]
     everything = Classifier(one.published.metric, k=k).fit(ROWS[labelled], [LABELS[n] for n in labelled])
     for query in QUERIES:
-        found = one.searcher.classify(query, k, one.published, None)
+        found = one.searcher.classify(query, k, lambda: one.published, None)
         shares = dict(zip(everything.classes_.tolist(), everything.predict_proba(query[None])[0], strict=True))
         assert dict(found.labels) == pytest.approx({label: share for label, share in shares.items() if share > 0})
         assert found.labels[0][0] == everything.predict(query[None])[0]
@@ -464,8 +522,8 @@ def test_classify_is_that_of_a_classifier_over_all_that_are_labelled(world: Any,
 def test_an_item_has_no_vote_about_itself(world: Any) -> None:
     one = world()
     one.searcher.change(ItemsChange(labelled=[(9, "alone")]))
-    with_itself = one.searcher.classify(ROWS[9], 1, one.published, None)
-    without = one.searcher.classify(ROWS[9], 1, one.published, 9)
+    with_itself = one.searcher.classify(ROWS[9], 1, lambda: one.published, None)
+    without = one.searcher.classify(ROWS[9], 1, lambda: one.published, 9)
     assert with_itself.labels == (("alone", 1.0),)
     assert "alone" not in dict(without.labels)
 
@@ -473,14 +531,14 @@ def test_an_item_has_no_vote_about_itself(world: Any) -> None:
 def test_where_nothing_is_labelled_nothing_is_answered(world: Any) -> None:
     one = world(n=10)
     one.searcher.change(ItemsChange(labelled=[(n, None) for n in range(1, 11)]))
-    found = one.searcher.classify(QUERIES[0], 5, one.published, None)
+    found = one.searcher.classify(QUERIES[0], 5, lambda: one.published, None)
     assert found.labels == ()
 
 
 def test_classify_names_the_metrics_that_it_went_by(world: Any, trained: Any) -> None:
     one = world("OASIS", 5)
     old, one.published = one.published, trained("OASIS", 50)
-    found = one.searcher.classify(QUERIES[0], 5, one.published, None)
+    found = one.searcher.classify(QUERIES[0], 5, lambda: one.published, None)
     assert (found.published, found.candidates) == (one.published, old)
 
 

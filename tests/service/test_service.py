@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from oahu.constraints import Pair, Triplet
+from oahu.service import service as service_module
 from oahu.service.collection import Collection
 from oahu.service.errors import ConflictError, InvalidError, NotThereError, StoreBusyError
 from oahu.service.records import Config, NewItem
@@ -319,3 +320,22 @@ def test_a_catalogue_that_cannot_be_embedded_does_not_stop_the_others(
         taught(collection, 1)
     assert done.wait(PATIENCE)
     assert service._refresher.is_alive()
+
+
+def test_a_refresh_lets_answers_finish_between_its_blocks(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "_PATIENCE", PATIENCE)
+    collection = service.create(Config("things", 4))
+    rested = threading.Event()
+
+    def rest() -> None:
+        service._rest(0.0)
+        rested.set()
+
+    with collection._searcher.answering():
+        thread = threading.Thread(target=rest)
+        thread.start()
+        assert not rested.wait(0.05)
+    assert rested.wait(PATIENCE)
+    thread.join()

@@ -125,6 +125,11 @@ class Catalogue:
             made = replace(made, labels=labels, _filtered={})
         return made
 
+    @property
+    def size(self) -> int:
+        """The numbers of all its vectors."""
+        return len(self.numbers) * self.gallery.dimensions
+
     def place(self, number: int) -> int | None:
         """Where an item is, if it is there."""
         place = int(self.places[number]) if number < len(self.places) else -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -314,6 +314,13 @@ class Collection:
         """The live metric, when it has learned all that was said before the call, or time runs out."""
         return self._loop.wait_for(self._loop.head, self._settings.fresh_wait if timeout is None else timeout)
 
+    def _soon(self) -> Callable[[], Published]:
+        """`fresh`, of now: the learner is told at once, and what this returns waits for it when it is called."""
+        head, until = self._loop.head, time.monotonic() + self._settings.fresh_wait
+        if self._settings.fresh_wait > 0:
+            self._loop.want(head)
+        return lambda: self._loop.wait_for(head, until - time.monotonic())
+
     def model(self) -> bytes:
         """The learner as a file that `oahu.load` reads."""
         return self._loop.file()
@@ -343,16 +350,16 @@ class Collection:
         If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
         """
         vector, number = self._query(query)
-        published = self.fresh()
+        live = self._soon()
         known = None if number is None else _Known(self._intake, self._store, number)
-        with _overflowing():
-            return self._searcher.search(vector, k, published, label, number, known, trust)
+        with self._searcher.answering(), _overflowing():
+            return self._searcher.search(vector, k, live, label, number, known, trust)
 
     def classify(self, query: str | NDArray[Any], k: int) -> Classified:
         """The labels that the nearest labelled items vote for."""
         vector, number = self._query(query)
-        with _overflowing():
-            return self._searcher.classify(vector, k, self.fresh(), number)
+        with self._searcher.answering(), _overflowing():
+            return self._searcher.classify(vector, k, self._soon(), number)
 
     def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> Compared:
         """Whether two items are alike."""
@@ -466,6 +473,10 @@ class Collection:
     @property
     def is_healthy(self) -> bool:
         return self.ready and self._loop.error is None
+
+    def let_answer(self, timeout: float) -> None:
+        """Wait until nobody is being answered, or time runs out."""
+        self._searcher.asking.wait_until_over(timeout)
 
     def wants_refresh(self) -> bool:
         """Whether the catalogue is to be embedded anew now."""

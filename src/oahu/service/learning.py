@@ -45,6 +45,8 @@ __all__ = ["LearnerLoop", "Lesson", "lessons_of", "new_learner"]
 _AT_ONCE: Final = 64  # pieces learned before a metric is handed out
 _CATCHING_UP: Final = 1_024  # ... when it is far behind
 _LINGER: Final = 0.01  # seconds that feedback waits for more, if nobody waits for it
+_ENOUGH: Final = 16  # pieces that wait for no more
+_SAMPLE: Final = 16  # triplets that a metric is asked about before they are learned
 _SLOWLY: Final = 0.98  # how much of the loss is of before, with every triplet
 _DENSE: Final = 200  # moments of the history, before they are further and further apart
 
@@ -128,7 +130,7 @@ class _Student:
         self.loss: float | None = None
 
     def learn(self, pieces: Sequence[tuple[int, Piece]], metric: Any = None) -> None:
-        """Learn pieces of feedback, in order; how wrong ``metric`` is about them goes into the loss."""
+        """Learn pieces of feedback, in order; how wrong ``metric`` is about some of them goes into the loss."""
         assert self.graph is not None
         lessons: list[Lesson] = []
         asked: list[Triplet] = []
@@ -137,7 +139,7 @@ class _Student:
             if metric is not None:
                 asked += [one for one in constraints_of(piece) if isinstance(one, Triplet)]
         if asked:
-            self._ask(metric, self.vectors.take(asked))
+            self._ask(metric, self.vectors.take(asked[:: -(-len(asked) // _SAMPLE)]))
         if lessons and self.of_pairs:
             self._teach(self.vectors.take([one[:2] for one in lessons]), np.array([one[2] for one in lessons]))
         elif lessons:
@@ -188,7 +190,7 @@ class LearnerLoop:
         self._store, self._collection, self._config, self._vectors = store, collection, config, vectors
         self._changed, self._snapshot_every, self._keep = changed, snapshot_every, keep_snapshots
         self._news, self._stop, self._learning = Condition(), Event(), Lock()
-        self._n_waiting = 0
+        self._wanted = 0  # somebody waits for what is in the log up to here
         self._undos = store.undos(collection)
         self._undone = standing(self._undos)
         last = store.last_seq(collection)
@@ -218,16 +220,21 @@ class LearnerLoop:
             self.head = max(self.head, head)
             self._news.notify_all()
 
+    def want(self, seq: int) -> None:
+        """Somebody is about to wait for what is in the log up to ``seq``: learn it at once."""
+        if self.published.version < seq:
+            with self._news:
+                self._wanted = max(self._wanted, seq)
+                self._news.notify_all()
+
     def wait_for(self, seq: int, timeout: float) -> Published:
         """The metric that has learned up to ``seq``, or the newest there is when time runs out."""
         if self.published.version < seq and timeout > 0:
+            self.want(seq)
             with self._news:
-                self._n_waiting += 1
-                self._news.notify_all()
                 self._news.wait_for(
                     lambda: self.published.version >= seq or self.error is not None, min(timeout, TIMEOUT_MAX)
                 )
-                self._n_waiting -= 1
         return self.published
 
     @property
@@ -287,7 +294,8 @@ class LearnerLoop:
 
     def _is_urgent(self) -> bool:
         """Whether to learn at once; else what comes in the next moment is learned together, which costs less."""
-        return self._n_waiting > 0 or self.head - self._student.seq >= _AT_ONCE or self._stop.is_set()
+        seq = self._student.seq
+        return self._wanted > seq or self.head - seq >= _ENOUGH or self._stop.is_set()
 
     def _warm_up(self) -> None:
         """Let what learns be compiled before anyone waits for it."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
 from oahu.tasks import Classifier, Comparator, Match, Retriever
 from oahu.tasks.gallery import Gallery, Rest, Vote
+from oahu.tasks.threads import at_most
 
 __all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Searcher"]
 
@@ -30,6 +32,7 @@ Said = Literal["alike", "unlike"]
 
 _NONE: Final = np.empty(0, np.int64)
 _FEW: Final = 1024  # items: not worth making anew
+_BY_ONE: Final = 2**28  # numbers that one thread passes over: it need not wait for another that comes late
 
 
 class Known(Protocol):
@@ -79,6 +82,28 @@ class Compared(Answer):
     calibrated: bool
 
 
+class Asking:
+    """Counts who is being answered, as a context; what can wait lets them finish. Safe with threads."""
+
+    def __init__(self) -> None:
+        self._n, self._changed = 0, Condition()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._n += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._n -= 1
+            if not self._n:
+                self._changed.notify_all()
+
+    def wait_until_over(self, timeout: float) -> None:
+        """Until nobody is being answered, or time runs out."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._n, timeout)
+
+
 class Searcher:
     """Answers from a catalogue that changes and a metric that moves. Safe with threads.
 
@@ -102,6 +127,7 @@ class Searcher:
         self._changes: deque[ItemsChange] = deque()
         self._changing, self._refreshing = Lock(), Lock()
         self._since: list[ItemsChange] | None = None  # what changed since the catalogue began to be embedded anew
+        self.asking = Asking()
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
         self.refresh_seconds = 0.0
@@ -168,11 +194,17 @@ class Searcher:
 
     # -- answers -----------------------------------------------------------------------------------------
 
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While somebody is being answered: what can wait does, and the learner has a processor to itself."""
+        with self.asking, at_most(1 + self.catalogue.size // _BY_ONE):
+            yield
+
     def search(
         self,
         query: NDArray[Any],
         k: int,
-        published: Published,
+        live: Callable[[], Published],
         label: str | None = None,
         without: int | None = None,
         known: Known | None = None,
@@ -180,8 +212,9 @@ class Searcher:
     ) -> Found:
         """The k items most like a query, of a label if one is given.
 
-        If ``trust``, those known to be like it come first, and those known to be unlike it last, whatever the
-        metric says.
+        The ``live`` metric is asked for when there are candidates that it can rank: till then it may go on
+        learning. If ``trust``, those known to be like it come first, and those known to be unlike it last, whatever
+        the metric says.
         """
         self.settle()
         catalogue = self.catalogue
@@ -190,6 +223,7 @@ class Searcher:
         found, unlike = self._candidates(catalogue, gallery, query, k, n, without, known if trust else None)
         alike = catalogue.there(known.alike(), label) if known else _NONE
         numbers = np.union1d(found, self._nearest(catalogue, query, alike, n)) if trust else found
+        published = live()
         if not len(numbers):
             return Found(published, catalogue.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), catalogue.table.take(numbers))
@@ -226,12 +260,15 @@ class Searcher:
                 return found, unlike
             n *= 4
 
-    def classify(self, query: NDArray[Any], k: int, published: Published, without: int | None) -> Classified:
-        """The labels that the nearest labelled items vote for."""
+    def classify(
+        self, query: NDArray[Any], k: int, live: Callable[[], Published], without: int | None
+    ) -> Classified:
+        """The labels that the nearest labelled items vote for; ``live`` as in `search`."""
         self.settle()
         catalogue = self.catalogue
         gallery = catalogue.with_label(None)
         numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
+        published = live()
         if not len(numbers):
             return Classified(published, catalogue.published, (), 0.0)
         labels = catalogue.labels[catalogue.places[numbers]].astype(str)

@@ -25,6 +25,7 @@ from oahu.service.settings import Settings
 __all__ = ["serve"]
 
 _FINISH = 20  # seconds that open requests have when the service stops
+_COLLECTING = 20_000, 50, 100  # objects more than before, and how much seldomer the older ones are looked at
 _TURN = 0.0005  # seconds of Python for a thread while others wait: few of ours need more, and none is to wait long
 
 #: Called with the address and the application when it answers, in a thread of its own.
@@ -52,12 +53,16 @@ def serve(settings: Settings, started: Started) -> None:
 
 @contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Make what is to stay without looking for garbage in it, then or ever: that would hold up everyone."""
+    """Make what is to stay without looking for garbage in it, then or ever: that would hold up everyone.
+
+    Afterwards, look for it seldom: reference counts free nearly all there is.
+    """
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(*_COLLECTING)
         gc.enable()
 
 

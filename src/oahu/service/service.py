@@ -18,6 +18,7 @@ __all__ = ["Service"]
 
 _LOOK = 0.1  # seconds between looks at what is to be refreshed
 _NICE = 10
+_PATIENCE = 0.05  # seconds that a refresh waits for answers, again and again
 
 log = logging.getLogger("oahu.service")
 
@@ -109,3 +110,5 @@ class Service:
     def _rest(self, seconds: float) -> None:
         """After so many seconds of work: let others have the machine, and its memory, to themselves."""
         self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))
+        for collection in self.collections:
+            collection.let_answer(_PATIENCE)
