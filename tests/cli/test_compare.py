@@ -146,7 +146,7 @@ def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
         oahu.write_stream(tmp_path / name, values)
         result = compare("--pairs", str(tmp_path / name), "--json")
         scores = [pair["score"] for pair in json.loads(result.stdout)["pairs"]]
-        np.testing.assert_allclose(scores, Comparator(metric(), preprocessor=ITEMS).decision_function(ROWS[:9]))
+        np.testing.assert_allclose(scores, Comparator(metric()).decision_function(ITEMS[ROWS[:9]]))
 
 
 def test_a_triplet_is_its_two_pairs(folder: Path, tmp_path: Path) -> None:
