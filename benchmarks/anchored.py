@@ -16,11 +16,11 @@ import numpy as np
 
 from oahu import OAHU, AnchoredOAHU, Cosine, Euclidean
 from oahu.evaluation import datasets
-from oahu.evaluation.bench import Listener, Plan, bench
+from oahu.evaluation.benchmark import Listener, Plan, bench
+from oahu.evaluation.cells import Cell
 from oahu.evaluation.protocols import PROTOCOLS as PROTOCOLS_BY_NAME
 from oahu.evaluation.protocols import as_method
 from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.records import Cell
 from oahu.evaluation.statistics import compare
 
 PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}

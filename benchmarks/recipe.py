@@ -12,7 +12,7 @@ import numpy as np
 
 from oahu import OAHU, Cosine, Euclidean
 from oahu.evaluation import datasets
-from oahu.evaluation.bench import Listener, Plan, bench
+from oahu.evaluation.benchmark import Listener, Plan, bench
 
 VARIANTS = {
     "the paper's: η = 0.3, τ = 0.1": {},

@@ -33,9 +33,9 @@ from sklearn import __version__ as sklearn_version
 from sklearn.neighbors import NearestNeighbors
 
 import oahu
-from oahu.tasks.ann import ApproximateIndex
-from oahu.tasks.gallery import Gallery
-from oahu.tasks.neighbors import ExactIndex, search_all
+from oahu.index.approximate import ApproximateIndex
+from oahu.index.exact import ExactIndex, search_all
+from oahu.tasks.encoded_items import Gallery
 
 console = Console(width=112)
 Floats = NDArray[np.float32]

@@ -32,7 +32,7 @@ from rich.table import Table
 
 import oahu
 from oahu import OAHU, AnchoredOAHU
-from oahu.learners.oahu.network import Shape
+from oahu.learners.network.layers import Shape
 from oahu.torch import OAHUHead
 
 console = Console(width=112)

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
         Triplets,
         TupleTransformer,
         closure,
-        read_features,
-        read_labels,
-        read_stream,
         sample_pairs,
         sample_triplets,
-        write_stream,
     )
     from oahu.exceptions import (
         ContradictionError,
@@ -39,6 +35,8 @@ if TYPE_CHECKING:
         ServiceRefusedError,
         StreamError,
     )
+    from oahu.io.features import read_features, read_labels
+    from oahu.io.streams import read_stream, write_stream
     from oahu.learners import (
         LEARNERS,
         LEGO,
@@ -124,7 +122,15 @@ __all__ = [
     "write_stream",
 ]
 
-_ROOMS = ("oahu.exceptions", "oahu.constraints", "oahu.metrics", "oahu.learners", "oahu.tasks")
+_PACKAGES = (
+    "oahu.exceptions",
+    "oahu.constraints",
+    "oahu.io.features",
+    "oahu.io.streams",
+    "oahu.metrics",
+    "oahu.learners",
+    "oahu.tasks",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -132,9 +138,9 @@ def __getattr__(name: str) -> Any:
         value = globals()[name] = import_module("oahu.client").Client
         return value
     if name in __all__:
-        for room in map(import_module, _ROOMS):
-            if name in room.__all__:
-                value = globals()[name] = getattr(room, name)
+        for package in map(import_module, _PACKAGES):
+            if name in package.__all__:
+                value = globals()[name] = getattr(package, name)
                 return value
     raise AttributeError(f"module 'oahu' has no attribute {name!r}")
 

@@ -19,10 +19,12 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
-from oahu.constraints import Features, Line, Pair, Pairs, Triplets, Tuples
+from oahu.constraints import Pair, Pairs, Triplets, Tuples
 from oahu.exceptions import InvalidInputError, OAHUError, StreamError
+from oahu.io import model_files
+from oahu.io.features import Features
+from oahu.io.streams import Line
 from oahu.learners.base import Learner
-from oahu.metrics import files
 
 __all__ = ["Position", "Trainer", "arriving", "in_batches"]
 
@@ -48,7 +50,7 @@ class Position:
     @classmethod
     def of(cls, model: str | os.PathLike[str]) -> Position | None:
         """Where the model in a file stands; None if it was not trained on a stream."""
-        kept = files.read_notes(model).get("stream")
+        kept = model_files.read_notes(model).get("stream")
         return None if kept is None else cls(int(kept["lines"]), str(kept["digest"]))
 
     def behind(self, lines: Iterable[Line], source: str) -> Iterator[Line]:
@@ -124,7 +126,7 @@ class Trainer:
         """Write the model and its position, if there is anything new."""
         if self.position != self._saved:
             stream = {"lines": self.position.lines, "digest": self.position.digest}
-            files.save(self.learner, self.model, notes={"stream": stream})
+            model_files.save(self.learner, self.model, notes={"stream": stream})
             self._saved = self.position
         self._saved_at = time.monotonic()
 

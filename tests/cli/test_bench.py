@@ -21,7 +21,7 @@ import oahu
 import oahu.cli
 from oahu.cli import app
 from oahu.cli.bench import Order, run
-from oahu.evaluation.records import Record
+from oahu.evaluation.cells import Record
 
 runner = CliRunner()
 FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")

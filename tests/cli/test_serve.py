@@ -407,7 +407,7 @@ def test_the_demo_has_real_digits_with_thumbnails(store: Service, monkeypatch: p
 def test_the_demo_has_clothes_where_they_are(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = np.arange(2 * 784).reshape(2, 784) / 784, np.array([0, 9])
     filled_with: dict[str, Any] = {}
-    monkeypatch.setattr("oahu.service.demo.fill", lambda _, name, *told: filled_with.update({name: told}))
+    monkeypatch.setattr("oahu.service.demo_data.fill", lambda _, name, *told: filled_with.update({name: told}))
     monkeypatch.setattr("oahu.evaluation.datasets.load", lambda _: type("Data", (), {"X": images, "y": labels}))
     oahu.cli.serve._fill(lambda _: None, store)
     assert list(filled_with) == ["digits", "fashion-mnist"]

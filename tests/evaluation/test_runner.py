@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import oahu
 from oahu.evaluation import datasets
-from oahu.evaluation.bench import Plan, bench
+from oahu.evaluation.benchmark import Plan, bench
+from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
-from oahu.evaluation.records import Cell, Outcome, Record
 from oahu.evaluation.runner import Runner
 from oahu.exceptions import InvalidInputError
 

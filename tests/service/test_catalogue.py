@@ -13,7 +13,7 @@ from oahu import EuclideanMetric
 from oahu.service.catalogue import Catalogue
 from oahu.service.records import ItemsChange, Published
 from oahu.service.vectors import Vectors
-from oahu.tasks import gallery
+from oahu.tasks import encoded_items
 
 D = 3
 RNG = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_items_are_embedded_in_small_blocks_with_rests_between(
     vectors: Vectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
-    monkeypatch.setattr(gallery, "_SMALL_BLOCK", 7)
+    monkeypatch.setattr(encoded_items, "_SMALL_BLOCK", 7)
     rests: list[float] = []
     parts = Catalogue.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59, rests.append)
     assert found(parts, 11) == found(whole, 11)

@@ -14,8 +14,8 @@ import pytest
 
 from oahu import Comparator, Retriever
 from oahu.constraints import Pair, Triplet
-from oahu.metrics import files
-from oahu.metrics.files import Content
+from oahu.io import model_files
+from oahu.io.model_files import Content
 from oahu.service import learning, vectors
 from oahu.service.collection import Collection
 from oahu.service.errors import (
@@ -365,7 +365,7 @@ def model(collection: Collection) -> bytes:
 
 
 def test_the_model_can_be_loaded(learned: Collection) -> None:
-    learner = files.from_bytes(learned.model(), "model")
+    learner = model_files.from_bytes(learned.model(), "model")
     assert learner.n_seen_ == learned.published.constraints
 
 
@@ -386,7 +386,7 @@ def test_restoring_a_version_is_its_model(learned: Collection) -> None:
 
 def test_restoring_the_beginning_forgets_everything(learned: Collection) -> None:
     learned.restore(0).result(PATIENCE)
-    assert model(learned) == files.to_bytes(new_learner(learned.config))
+    assert model(learned) == model_files.to_bytes(new_learner(learned.config))
 
 
 def test_restoring_a_version_from_before_an_undoing_is_its_model(learned: Collection) -> None:
@@ -399,7 +399,7 @@ def test_restoring_a_version_from_before_an_undoing_is_its_model(learned: Collec
 
 def test_restoring_a_version_from_before_a_model_took_over_is_its_model(learned: Collection) -> None:
     before = model(learned)
-    learned.replace_model(files.to_bytes(new_learner(learned.config))).result(PATIENCE)
+    learned.replace_model(model_files.to_bytes(new_learner(learned.config))).result(PATIENCE)
     learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
     learned.restore(5).result(PATIENCE)
     assert model(learned) == before
@@ -443,10 +443,10 @@ def test_a_version_that_cannot_be_restored_is_refused(learned: Collection, versi
 
 def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> None:
     other = new_learner(learned.config).partial_fit(np.random.default_rng(1).normal(size=(9, 3, 4)))
-    learned.replace_model(files.to_bytes(other)).result(PATIENCE)
-    assert model(learned) == files.to_bytes(other)
+    learned.replace_model(model_files.to_bytes(other)).result(PATIENCE)
+    assert model(learned) == model_files.to_bytes(other)
     learned.feedback([Triplet("i1", "i3", "i2")]).result(PATIENCE)
-    assert files.from_bytes(model(learned), "model").n_seen_ > other.n_seen_
+    assert model_files.from_bytes(model(learned), "model").n_seen_ > other.n_seen_
 
 
 def overflowing(config: Config) -> bytes:
@@ -454,17 +454,20 @@ def overflowing(config: Config) -> bytes:
     content = new_learner(config)._to_content()
     arrays = {name: np.asarray(array * 3e38, array.dtype) for name, array in content.arrays.items()}
     learner: Any = type(new_learner(config))._from_content(Content(content.state, arrays))
-    return files.to_bytes(learner)
+    return model_files.to_bytes(learner)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda config: b"no model", "truncated|not"),
-        (lambda config: files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
-        (lambda config: files.to_bytes(new_learner(Config("a", 4, "RDML"))), "learns with LEGO.*holds a RDML"),
-        (lambda config: files.to_bytes(new_learner(config).metric()), "learns with LEGO"),
-        (lambda config: files.to_bytes(new_learner(Config("a", 5, "LEGO"))), "4 features.*for 5"),
+        (lambda config: model_files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
+        (
+            lambda config: model_files.to_bytes(new_learner(Config("a", 4, "RDML"))),
+            "learns with LEGO.*holds a RDML",
+        ),
+        (lambda config: model_files.to_bytes(new_learner(config).metric()), "learns with LEGO"),
+        (lambda config: model_files.to_bytes(new_learner(Config("a", 5, "LEGO"))), "4 features.*for 5"),
         (overflowing, "too large|overflow"),
     ],
 )

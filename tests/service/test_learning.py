@@ -16,8 +16,8 @@ import oahu.learners
 from oahu import LEARNERS
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.exceptions import OverflowedItemError, RefusedConstraintError
+from oahu.io import model_files
 from oahu.learners.kinds import PairLearner
-from oahu.metrics import files
 from oahu.service import learning
 from oahu.service.errors import InvalidError, LearnerStoppedError
 from oahu.service.learning import _spread, new_learner
@@ -53,7 +53,7 @@ def replayed(config: Config, log: list[Any], rows: Any, models: dict[int, bytes]
     n_refused = 0
     for seq, change in enumerate(log, 1):
         if isinstance(change, Replaced):
-            learner = files.from_bytes(models[seq], "model")
+            learner = model_files.from_bytes(models[seq], "model")
         elif not isinstance(change, Undo) and seq not in undone:
             rng = np.random.default_rng(seq)
             for constraint in constraints_in(change):
@@ -90,7 +90,7 @@ def taught(learner: Any, lesson: Any, rows: Any) -> bool:
 
 def oracle(one: Any) -> bytes:
     """What the log of a lab makes, as a file."""
-    return files.to_bytes(replayed(one.config, one.log, one.rows, one.models)[0])
+    return model_files.to_bytes(replayed(one.config, one.log, one.rows, one.models)[0])
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_the_model_is_the_log_learned_one_by_one(lab: Any, learner: str) -> None
 def other_model(config: Config, seed: int = 9) -> bytes:
     learner = new_learner(config)
     rows = np.random.default_rng(seed).normal(size=(7, 3, config.dimension)).astype(np.float32)
-    return files.to_bytes(learner.partial_fit(rows))
+    return model_files.to_bytes(learner.partial_fit(rows))
 
 
 def happen(one: Any, rng: Any) -> None:
@@ -212,7 +212,7 @@ def test_undoing_everything_leaves_a_learner_that_has_learned_nothing(lab: Any) 
     one.say(*one.pieces(10))
     one.learn()
     one.say(Undo(1, 10))
-    assert one.model() == files.to_bytes(new_learner(one.config))
+    assert one.model() == model_files.to_bytes(new_learner(one.config))
     assert one.loop.published.constraints == 0
 
 
@@ -290,7 +290,7 @@ def test_a_model_that_took_over_is_still_there_after_a_restart(lab: Any, kill: b
 
 def test_a_model_may_have_seen_less_or_more_than_the_log(lab: Any) -> None:
     one = lab(options={"snapshot_every": 3})
-    for data in (files.to_bytes(new_learner(one.config)), other_model(one.config)):
+    for data in (model_files.to_bytes(new_learner(one.config)), other_model(one.config)):
         one.say(*one.pieces(6, len(one.log)))
         one.learn()
         one.say(Replaced("x"), model=data)
@@ -648,7 +648,7 @@ def test_a_learner_that_cannot_be_is_refused(config: Config, message: str) -> No
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("Euclidean", "Cosine")])
 def test_a_model_that_takes_more_than_is_allowed_is_refused(learner: str) -> None:
     config = Config("a", 400, learner)
-    size = len(files.to_bytes(new_learner(config)))
+    size = len(model_files.to_bytes(new_learner(config)))
     with pytest.raises(InvalidError, match="MiB"):
         new_learner(config, size / 2.5)
 

@@ -13,7 +13,7 @@ import pytest
 
 from oahu.constraints import Triplet
 from oahu.exceptions import ModelFileError
-from oahu.metrics import files
+from oahu.io import model_files
 from oahu.service.learning import new_learner
 from oahu.service.records import Config, Undo
 from oahu.service.store.snapshots import SnapshotFolder
@@ -37,7 +37,7 @@ def learner(n_seen: int = 0) -> Any:
 def test_a_snapshot_is_read_back_with_its_notes(folder: SnapshotFolder) -> None:
     folder.save(1, 7, learner(4), NOTES)
     read, notes = folder.load(1, 7)
-    assert files.to_bytes(read) == files.to_bytes(learner(4))
+    assert model_files.to_bytes(read) == model_files.to_bytes(learner(4))
     assert notes == NOTES
 
 
@@ -140,8 +140,8 @@ def replaced_by_a_folder(path: Path) -> None:
 
 
 def of_another_learner(path: Path) -> None:
-    notes = files.read_notes(path)
-    files.save(new_learner(Config("a", 5, "LEGO")), path, notes | {"time": [0.0]})
+    notes = model_files.read_notes(path)
+    model_files.save(new_learner(Config("a", 5, "LEGO")), path, notes | {"time": [0.0]})
 
 
 DAMAGES = [

@@ -20,7 +20,7 @@ from oahu.constraints import Pair, Triplet
 from oahu.service.errors import StoreBusyError, StoreFullError, StoreUnavailableError
 from oahu.service.records import Calibration, Click, Config, Item, Moment, NewItem, Replaced, Undo
 from oahu.service.store import SQLiteStore
-from oahu.service.store.base import Answered
+from oahu.service.store.interface import Answered
 from oahu.service.store.sqlite import DATABASE
 
 PATIENCE = 30.0

@@ -36,7 +36,7 @@ from oahu import (
     OverflowedItemError,
 )
 from oahu.metrics import Metric
-from oahu.tasks.gallery import Vote
+from oahu.tasks.encoded_items import Vote
 
 Floats = NDArray[np.floating]
 Neighbours = list[list[list[tuple[float, int]]]]  # of each space and query: how far, and which item

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu.tasks.gallery import Found
+from oahu.tasks.encoded_items import Found
 from oahu.tasks.ranking import first_k, ranked
 
 N_ITEMS = 7

@@ -35,11 +35,12 @@ from oahu import (
     Result,
     Retriever,
 )
-from oahu.metrics import Metric, files
-from oahu.metrics.base import DistanceMetric
-from oahu.metrics.files import Content
-from oahu.tasks import gallery, retrieval
-from oahu.tasks.results import Key
+from oahu.io import model_files
+from oahu.io.model_files import Content
+from oahu.metrics import Metric
+from oahu.metrics.metric import DistanceMetric
+from oahu.tasks import encoded_items, retrieval
+from oahu.tasks.matches import Key
 from oahu.tasks.retrieval import Combine
 
 Array = NDArray[Any]
@@ -87,7 +88,7 @@ METRICS = WITHOUT_ROUNDING | WITH_ROUNDING
 every_metric = pytest.mark.parametrize("name", METRICS)
 metrics_without_rounding = st.sampled_from(list(WITHOUT_ROUNDING)).map(METRICS.__getitem__)
 metrics_with_rounding = st.sampled_from(list(WITH_ROUNDING)).map(METRICS.__getitem__)
-votes = st.sampled_from(gallery.VOTES)
+votes = st.sampled_from(encoded_items.VOTES)
 combines: st.SearchStrategy[Combine] = st.sampled_from(["max", "sum"])
 
 grid = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
@@ -408,7 +409,7 @@ def test_similar_to_takes_numpys_keys() -> None:
 
 
 @every_metric
-@pytest.mark.parametrize("vote", gallery.VOTES)
+@pytest.mark.parametrize("vote", encoded_items.VOTES)
 def test_nothing_is_found_in_an_empty_retriever(name: str, vote: Any) -> None:
     assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == Result((), METRICS[name].version)
 
@@ -585,7 +586,7 @@ def test_adding_one_by_one_is_adding_together() -> None:
 def test_items_are_encoded_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     items, metric = many(100), EuclideanMetric(3)
     at_once = list(filled(metric, items).search_batch(items, k=5))
-    monkeypatch.setattr(gallery, "_BLOCK", 7)
+    monkeypatch.setattr(encoded_items, "_BLOCK", 7)
     assert list(filled(metric, items).search_batch(items, k=5)) == at_once
 
 
@@ -901,7 +902,7 @@ def test_a_file_whose_content_makes_no_retriever_is_refused(
     content = filled(EuclideanMetric(3), np.eye(3))._to_content()
     FORGED[what](content)
     monkeypatch.setattr(Retriever, "_to_content", lambda _: content)
-    files.save(Retriever(EuclideanMetric(3)), tmp_path / "forged")
+    model_files.save(Retriever(EuclideanMetric(3)), tmp_path / "forged")
     with pytest.raises(ModelFileError, match="Cannot load"):
         oahu.load(tmp_path / "forged")
 
@@ -930,7 +931,7 @@ def recall(found: Retriever, metric: Metric, kept: dict[int, Array], vote: Any =
     return float(np.mean([len(set(a) & set(b)) / K for a, b in pairs]))
 
 
-@pytest.mark.parametrize("vote", gallery.VOTES)
+@pytest.mark.parametrize("vote", encoded_items.VOTES)
 def test_an_approximate_search_finds_nearly_all(vote: Any, learner: OAHU) -> None:
     kept = dict(enumerate(DIGITS / 16))
     assert recall(approximate(learner.metric(), vote=vote), learner.metric(), kept, vote) >= 0.9

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oahu import OAHU, EuclideanMetric, MahalanobisMetric, Result, Retriever
 from oahu.metrics import Metric
 from oahu.tasks import retrieval
-from oahu.tasks.gallery import VOTES, Vote
+from oahu.tasks.encoded_items import VOTES, Vote
 
 Array = NDArray[Any]
 

@@ -17,11 +17,12 @@ from rich.text import Text
 
 from oahu.cli.output import NOTHING, cell, number, table
 from oahu.cli.train import parameter
-from oahu.evaluation import datasets, report
-from oahu.evaluation.bench import PAPER, Listener, Plan, bench
+from oahu.evaluation import datasets
+from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
+from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
-from oahu.evaluation.records import Cell, Outcome, Record
+from oahu.evaluation.report import html_page
 from oahu.evaluation.statistics import Summary
 from oahu.exceptions import InvalidInputError
 
@@ -72,7 +73,7 @@ def run(console: Console, errors: Console, order: Order) -> bool:
         errors.print(f"\nStopped: {kept}. The same command goes on from there.", highlight=False, soft_wrap=True)
         return False
     with errors.status("Writing the report ..."):
-        path = report.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
+        path = html_page.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
     _show(console, record, path)
     return all(failure.cell.stage == "tuning" for failure in record.failures)
 

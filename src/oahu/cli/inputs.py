@@ -11,12 +11,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from oahu.constraints import Features, read_features, read_labels
 from oahu.exceptions import InvalidInputError, OAHUError
+from oahu.io.features import Features, read_features, read_labels
 from oahu.learners import load
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
-from oahu.tasks.results import Key
+from oahu.tasks.matches import Key
 
 __all__ = ["Items", "Model", "about", "blocks", "check_folder", "check_picture", "check_same_kind"]
 

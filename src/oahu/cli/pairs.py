@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.cli.inputs import Items, Model
-from oahu.constraints import Pair, Pairs, Triplet, read_stream
+from oahu.constraints import Pair, Pairs, Triplet
 from oahu.exceptions import InvalidInputError, StreamError
-from oahu.tasks.results import Key
+from oahu.io.streams import read_stream
+from oahu.tasks.matches import Key
 
 __all__ = ["Asked", "ask", "read_pairs"]
 

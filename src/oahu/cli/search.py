@@ -16,11 +16,11 @@ from rich.table import Table
 
 from oahu.cli.inputs import Items, Model, about, blocks, check_folder, check_picture, check_same_kind
 from oahu.cli.output import cell, number, print_facts, print_json, print_rest, progress, table
-from oahu.constraints import Features, read_labels
-from oahu.constraints.streams import as_id
 from oahu.exceptions import InvalidInputError
+from oahu.io.features import Features, read_labels
+from oahu.io.streams import as_id
 from oahu.tasks import Match, Result, Retriever
-from oahu.tasks.results import Key
+from oahu.tasks.matches import Key
 
 __all__ = ["Order", "run"]
 

@@ -76,7 +76,7 @@ def _settings(given: dict[str, Any]) -> Any:
 
 def _fill(tell: Callable[[str], None], service: Any) -> None:
     """Put real images into the service, if they are not there."""
-    from oahu.service.demo import fill
+    from oahu.service.demo_data import fill
 
     there = {collection.config.name for collection in service.collections}
     if "digits" not in there:

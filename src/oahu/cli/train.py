@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from oahu import learners
-from oahu.constraints import Line, read_features, read_stream
 from oahu.exceptions import InvalidInputError
+from oahu.io.features import read_features
+from oahu.io.streams import Line, read_stream
 from oahu.learners.base import Learner
 from oahu.training import Position, Trainer, arriving, in_batches
 

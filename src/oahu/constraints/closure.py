@@ -9,7 +9,7 @@ import numpy as np
 
 from oahu.constraints.graph import ConstraintGraph
 from oahu.constraints.implied import Implied, check_number
-from oahu.constraints.records import Pair, Triplet
+from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.randomness import RandomState
 

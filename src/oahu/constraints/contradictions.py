@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from oahu.constraints.records import Pair, Triplet
+from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import ContradictionError
 
 __all__ = ["Contradiction", "Given"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from oahu.constraints.contradictions import Contradiction, Given
 from oahu.constraints.implied import Implied, PairBlock, Span, TripletBlock, check_fresh, check_number
-from oahu.constraints.records import Pair, Triplet
+from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.randomness import RandomState, as_generator
 

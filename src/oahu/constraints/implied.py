@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from oahu.constraints.records import Pair, Triplet
+from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError
 from oahu.randomness import RandomState, as_generator
 

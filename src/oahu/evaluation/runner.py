@@ -20,10 +20,10 @@ import joblib
 import numba
 from threadpoolctl import threadpool_limits
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.cells import Cell, Outcome, Record, versions, write_json
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
 from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.records import Cell, Outcome, Record, versions, write_json
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["Runner"]

@@ -6,8 +6,8 @@ A learner's module is imported when it is first used: most of them bring numba a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from oahu.metrics import files
-from oahu.metrics.files import load
+from oahu.io import model_files
+from oahu.io.model_files import load
 
 if TYPE_CHECKING:
     from oahu.learners.anchored import AnchoredOAHU
@@ -56,7 +56,7 @@ _HOMES = {
 #: The names of all learners.
 LEARNERS = tuple(_HOMES)
 
-files.homes.update(_HOMES)
+model_files.homes.update(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

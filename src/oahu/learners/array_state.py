@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import Pairs, Tuples
+from oahu.io.model_files import Content
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
-from oahu.metrics.files import Content
 
 __all__ = ["LEARNED", "ArrayLearner", "ArrayState", "Arrays"]
 

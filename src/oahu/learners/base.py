@@ -32,8 +32,8 @@ from oahu.exceptions import (
     OverflowedItemError,
     RefusedConstraintError,
 )
-from oahu.metrics import files
-from oahu.metrics.files import Content
+from oahu.io import model_files
+from oahu.io.model_files import Content
 from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
     RandomState,
@@ -398,7 +398,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         """
         self._require_fitted()
         self._check_parameters()
-        files.save(self, path)
+        model_files.save(self, path)
 
     def _to_content(self) -> Content:
         state = self._state

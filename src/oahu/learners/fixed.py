@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oahu.io.model_files import storable
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import PairLearner, WithDistances
-from oahu.metrics.files import storable
 from oahu.metrics.fixed import CosineMetric, EuclideanMetric
 from oahu.randomness import RandomState
 

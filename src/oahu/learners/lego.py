@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
+from oahu.io.model_files import storable
 from oahu.jit import kernel
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import PairLearner, WithDistances
 from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
-from oahu.metrics.files import storable
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_real
 from oahu.randomness import RandomState

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Tuples
+from oahu.io.model_files import storable
 from oahu.jit import kernel
 from oahu.learners.array_state import LEARNED, Arrays, ArrayState
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
-from oahu.metrics.files import storable
 from oahu.metrics.linear import unit_rows
 from oahu.parameters import check_real
 from oahu.randomness import RandomState

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints.one_pass import RULES, OnePass, Rule
+from oahu.io.model_files import Content, storable
 from oahu.jit import compilable, kernel
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
-from oahu.metrics.files import Content, storable
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oahu.io.model_files import storable
 from oahu.jit import kernel
 from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.matrix import add_square, dot, limit, project, subtract_square
-from oahu.metrics.files import storable
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
 

@@ -1,10 +1,10 @@
 """What comes out: frozen, versioned metrics, and the files they live in."""
 
 from oahu.metrics.anchored import AnchoredMetric
-from oahu.metrics.base import DistanceMetric, Metric
 from oahu.metrics.ensemble import EnsembleMetric, Expert
 from oahu.metrics.fixed import CosineMetric, EuclideanMetric
 from oahu.metrics.linear import BilinearMetric, MahalanobisMetric
+from oahu.metrics.metric import DistanceMetric, Metric
 
 __all__ = [
     "AnchoredMetric",

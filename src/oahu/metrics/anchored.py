@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.metrics.base import DistanceMetric, Whole, read_only
+from oahu.io.model_files import Content, part, storable, with_part
 from oahu.metrics.ensemble import EnsembleMetric, unpack_weights
-from oahu.metrics.files import Content, part, storable, with_part
+from oahu.metrics.metric import DistanceMetric, Whole, read_only
 
 __all__ = ["AnchoredMetric", "Part"]
 

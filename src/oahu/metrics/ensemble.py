@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.metrics.base import DistanceMetric, on_unit_sphere, read_only
-from oahu.metrics.files import Content, storable
+from oahu.io.model_files import Content, storable
+from oahu.metrics.metric import DistanceMetric, on_unit_sphere, read_only
 
 __all__ = ["EnsembleMetric", "Expert"]
 
@@ -139,7 +139,7 @@ class EnsembleMetric(DistanceMetric):
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
         """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
-        from oahu.metrics.layers import rectify, to_unit_sphere  # numba takes its time to import
+        from oahu.metrics.activations import rectify, to_unit_sphere  # numba takes its time to import
 
         hidden, usual = inputs, True
         for level, place in enumerate(places):

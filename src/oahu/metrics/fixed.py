@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.metrics.base import DistanceMetric, Whole, on_unit_sphere
-from oahu.metrics.files import Content, storable
+from oahu.io.model_files import Content, storable
+from oahu.metrics.metric import DistanceMetric, Whole, on_unit_sphere
 
 __all__ = ["CosineMetric", "EuclideanMetric"]
 

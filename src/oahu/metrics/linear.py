@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
-from oahu.metrics.base import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
-from oahu.metrics.files import Content, storable
+from oahu.io.model_files import Content, storable
+from oahu.metrics.metric import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
 
 __all__ = ["BilinearMetric", "MahalanobisMetric"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oahu.service.records import ItemsChange, Published
 from oahu.service.vectors import Table
-from oahu.tasks.gallery import Gallery, Rest, Vote
+from oahu.tasks.encoded_items import Gallery, Rest, Vote
 
 __all__ = ["Catalogue"]
 

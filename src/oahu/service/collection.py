@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from oahu.constraints import Triplet
 from oahu.exceptions import InvalidInputError, ModelFileError, NotFittedError, OverflowedItemError
+from oahu.io import model_files
 from oahu.learners.base import Learner
-from oahu.metrics import files
 from oahu.service.catalogue import Catalogue
 from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError, OverloadedError
 from oahu.service.events import Events
@@ -43,9 +43,9 @@ from oahu.service.records import (
 from oahu.service.searching import Classified, Compared, Found, Searcher
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
-from oahu.service.store.base import Kept
+from oahu.service.store.interface import Kept
 from oahu.service.vectors import Vectors
-from oahu.tasks.gallery import Rest
+from oahu.tasks.encoded_items import Rest
 
 __all__ = ["Collection", "Counts"]
 
@@ -238,7 +238,7 @@ class Collection:
     def replace_model(self, data: bytes) -> Future[int]:
         """Let a model from a file take over, and learn on top of it from then on."""
         try:
-            model = files.from_bytes(data, "the model")
+            model = model_files.from_bytes(data, "the model")
         except ModelFileError as error:
             raise InvalidError(str(error)) from error
         if type(model).__name__ != self.config.learner or not isinstance(model, Learner):

@@ -27,7 +27,7 @@ from oahu.service.records import (
     constraints_of,
 )
 from oahu.service.store import Transaction
-from oahu.service.store.base import Answered, Reading
+from oahu.service.store.interface import Answered, Reading
 
 __all__ = ["Intake", "counting", "graph_of", "new_graph"]
 

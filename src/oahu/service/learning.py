@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 import oahu.learners
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.exceptions import InvalidInputError, ModelFileError, OverflowedItemError, RefusedConstraintError
+from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
-from oahu.metrics import files
 from oahu.service.errors import InvalidError, LearnerStoppedError, ServiceError
 from oahu.service.intake import counting, graph_of
 from oahu.service.records import (
@@ -250,7 +250,7 @@ class LearnerLoop:
     def file(self) -> bytes:
         """The learner as it is, as the bytes of a file."""
         with self._learning:
-            return files.to_bytes(self._student.learner)
+            return model_files.to_bytes(self._student.learner)
 
     def check(self) -> None:
         """Raise an error if the loop has failed."""
@@ -343,7 +343,7 @@ class LearnerLoop:
     def _take_over(self, seq: int) -> None:
         """Let the model of a file take over; what follows from feedback stays."""
         data = self._store.model(self._collection, seq)
-        self._student.learner = files.from_bytes(data, f"model {seq}")
+        self._student.learner = model_files.from_bytes(data, f"model {seq}")
         self._student.seq = seq
 
     def _go_back(self, undo: Undo, seq: int) -> None:

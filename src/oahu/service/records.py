@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from oahu.constraints import Pair, Triplet
 from oahu.metrics import Metric
-from oahu.tasks.gallery import Vote
+from oahu.tasks.encoded_items import Vote
 
 __all__ = [
     "Calibration",

@@ -18,13 +18,13 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.index.threads import at_most
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
 from oahu.service.records import Calibration, ItemsChange, Published
 from oahu.service.vectors import Vectors
 from oahu.tasks import Classifier, Comparator, Match, Retriever
-from oahu.tasks.gallery import Gallery, Rest, Vote
-from oahu.tasks.threads import at_most
+from oahu.tasks.encoded_items import Gallery, Rest, Vote
 
 __all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Searcher"]
 

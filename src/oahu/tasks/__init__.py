@@ -2,7 +2,7 @@
 
 from oahu.tasks.classification import Classifier, Votes
 from oahu.tasks.comparison import Comparator, Comparison, Comparisons
-from oahu.tasks.results import Evidence, Match, Result, Results
+from oahu.tasks.matches import Evidence, Match, Result, Results
 from oahu.tasks.retrieval import Retriever
 from oahu.tasks.roc import Roc
 

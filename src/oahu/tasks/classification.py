@@ -15,7 +15,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError
 from oahu.metrics import EuclideanMetric, Metric
 from oahu.parameters import check_choice, check_integer, check_real
-from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, counted_from, likeness, neighbour_scores
+from oahu.tasks.encoded_items import (
+    VOTES,
+    Found,
+    Gallery,
+    Vote,
+    as_metric,
+    counted_from,
+    likeness,
+    neighbour_scores,
+)
 
 __all__ = ["Classifier", "Votes"]
 

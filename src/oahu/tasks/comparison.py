@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator
 from oahu.arrays import as_array
 from oahu.constraints import Pairs
 from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
-from oahu.metrics import Metric, files
-from oahu.metrics.files import Content, storable
+from oahu.io import model_files
+from oahu.io.model_files import Content, storable
+from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_real
-from oahu.tasks.gallery import as_metric
+from oahu.tasks.encoded_items import as_metric
 from oahu.tasks.roc import Roc, Target
 
 __all__ = ["Answer", "Comparator", "Comparison", "Comparisons", "Rule"]
@@ -219,7 +220,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric and the thresholds to a file that `oahu.load` reads; the preprocessor stays yours."""
-        files.save(self, path)
+        model_files.save(self, path)
 
     def _to_content(self) -> Content:
         self._check_parameters()
@@ -227,12 +228,12 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = {"threshold": threshold, "rule": self.rule, "band": float(self.band)}
         if hasattr(self, "yes_below_"):
             state["calibrated"] = [str(self.yes_below_), str(self.no_from_)]  # JSON has no infinity
-        return files.with_part(Content(state, {}), "metric", self.metric)
+        return model_files.with_part(Content(state, {}), "metric", self.metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Comparator:
         parameters = {name: content.state[name] for name in _SAVED}
-        made = cls(files.part(content, "metric"), **parameters)
+        made = cls(model_files.part(content, "metric"), **parameters)
         made._check_parameters()
         if "calibrated" in content.state:
             made.yes_below_, made.no_from_ = map(float, content.state["calibrated"])

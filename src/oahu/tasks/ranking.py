@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.tasks.gallery import Found
+from oahu.tasks.encoded_items import Found
 
 __all__ = ["first_k", "ranked"]
 

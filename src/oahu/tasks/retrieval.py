@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.metrics import Metric, files
-from oahu.metrics.files import Content, storable
+from oahu.io import model_files
+from oahu.io.model_files import Content, storable
+from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer
-from oahu.tasks.gallery import VOTES, Found, Gallery, Vote, as_metric, counted_from, neighbour_scores
+from oahu.tasks.encoded_items import VOTES, Found, Gallery, Vote, as_metric, counted_from, neighbour_scores
+from oahu.tasks.matches import Key, Neighbours, Result, Results
 from oahu.tasks.ranking import first_k, ranked
-from oahu.tasks.results import Key, Neighbours, Result, Results
 
 __all__ = ["Retriever"]
 
@@ -282,19 +283,19 @@ class Retriever:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric, the keys and the items to a file that `oahu.load` reads."""
-        files.save(self, path)
+        model_files.save(self, path)
 
     def _to_content(self) -> Content:
         with self._writing:
             metric, (keys, items) = self.metric, self._state.present()
         settings = {"vote": self._vote, "combine": self._combine, "approximate": self._approximate}
         names = np.frombuffer(json.dumps(keys).encode(), np.uint8)
-        return files.with_part(Content(settings, {"keys": names, "items": items}), "metric", metric)
+        return model_files.with_part(Content(settings, {"keys": names, "items": items}), "metric", metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Retriever:
         settings = {name: content.state[name] for name in ("vote", "combine", "approximate")}
-        made = cls(files.part(content, "metric"), **settings)
+        made = cls(model_files.part(content, "metric"), **settings)
         keys = json.loads(content.array("keys", (None,), np.uint8).tobytes())
         items = content.array("items", (len(keys), made.metric.n_features))
         return made.add(keys, items) if keys else made

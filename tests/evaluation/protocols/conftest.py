@@ -10,10 +10,10 @@ import pytest
 
 import oahu
 from oahu.evaluation import datasets
+from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.records import Cell, Outcome
 
 SMALL_OAHU = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 import oahu
+from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
 from oahu.evaluation.protocols.classification import halves
-from oahu.evaluation.records import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import oahu
+from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.classification import halves
-from oahu.evaluation.records import Outcome
 
 Measure = Callable[..., Outcome]
 Telling = Callable[[str], Method]

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oahu
+from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import Classification, Method, Retrieval
 from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, _rounds, race
-from oahu.evaluation.records import Cell, Outcome
 
 DATA = Dataset("none", np.zeros((4, 1)), np.zeros(4))
 LOWER, HIGHER = Classification(), Retrieval()  # error_rate, and recall@1; what is measured is made up below

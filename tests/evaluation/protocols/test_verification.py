@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from oahu.evaluation import eer
+from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset, Fold, Views
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.verification import views_of
-from oahu.evaluation.records import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]

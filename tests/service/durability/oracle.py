@@ -18,8 +18,8 @@ import numpy as np
 
 import oahu
 from oahu.constraints import ConstraintGraph, Pair, Triplet
+from oahu.io import model_files
 from oahu.learners.kinds import PairLearner
-from oahu.metrics import files
 
 __all__ = ["Kept", "learned", "read"]
 
@@ -71,14 +71,14 @@ def learned(kept: Kept, until: int | None = None) -> bytes:
         if change[0] == "undo" or seq in undone:
             continue
         if change[0] == "model":
-            learner = files.from_bytes(kept.models[seq], "the model")
+            learner = model_files.from_bytes(kept.models[seq], "the model")
             continue
         rng = np.random.default_rng(seq)
         for constraint in _constraints(change):
             for lesson in _lessons(graph, constraint, closure, of_pairs, rng):
                 values = np.stack([np.frombuffer(kept.vectors[number], dtype) for number in lesson[: 3 - of_pairs]])
                 learner.partial_fit(values[None], [lesson[2]] if of_pairs else None)
-    return files.to_bytes(learner)
+    return model_files.to_bytes(learner)
 
 
 def _undone(log: list[tuple[int, Change]]) -> set[int]:

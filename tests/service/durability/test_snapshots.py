@@ -246,13 +246,13 @@ def test_feedback_that_was_not_learned_any_more_is_learned_at_the_next_start(ser
 @pytest.fixture
 def other_model(config: Json) -> bytes:
     """A model of the same kind that has learned something else."""
-    from oahu.metrics import files
+    from oahu.io import model_files
     from oahu.service.learning import new_learner
     from oahu.service.records import Config
 
     rng = np.random.default_rng(9)
     learner = new_learner(Config(**config)).partial_fit(rng.normal(size=(30, 3, 8)).astype(np.float32))
-    return files.to_bytes(learner)
+    return model_files.to_bytes(learner)
 
 
 def test_a_model_that_took_over_is_there_after_a_restart(serve: Any, other_model: bytes) -> None:

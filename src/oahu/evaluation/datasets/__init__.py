@@ -1,7 +1,7 @@
 """Data sets to measure learners on: where they are, what they hold, how to get them."""
 
-from oahu.evaluation.datasets.base import Dataset, Fold, Views
 from oahu.evaluation.datasets.cache import data_home
+from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
 from oahu.evaluation.datasets.registry import DATASETS, fetch, load, source
 from oahu.evaluation.datasets.source import Source
 

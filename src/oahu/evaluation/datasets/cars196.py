@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.prepared import read_prepared
 from oahu.evaluation.datasets.source import Source
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.datasets.cifar import N_PIXELS, read_batches
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.prepared import read_prepared
 from oahu.evaluation.datasets.source import Remote, Source
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.source import Source
 
 __all__ = ["SOURCE"]

@@ -12,7 +12,7 @@ from typing import IO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.idx import read_labelled, train_and_test
 from oahu.evaluation.datasets.source import Remote, Source, damaged
 

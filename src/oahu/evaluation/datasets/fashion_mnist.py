@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.idx import read_labelled, train_and_test
 from oahu.evaluation.datasets.source import Remote, Source
 

@@ -11,7 +11,7 @@ from typing import IO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.source import damaged
 
 __all__ = ["read_idx", "read_labelled", "train_and_test"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset, Fold, Views
+from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
 from oahu.evaluation.datasets.prepared import features_of, names_of, pictures_in, read_arrays
 from oahu.evaluation.datasets.source import Remote, Source, damaged
 from oahu.exceptions import DatasetError

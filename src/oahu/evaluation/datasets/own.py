@@ -1,6 +1,6 @@
 """A user's own data: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
 
-What such a file holds is said in ``oahu.constraints.features``. Beside it, a .npz archive may have features in
+What such a file holds is said in ``oahu.io.features``. Beside it, a .npz archive may have features in
 8 bits as ``Q``, ``low`` and ``step``, a split ``is_train``, and the items' names as ``image``.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.constraints.features import read_features, read_labels
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.prepared import ARRAYS, features_of, labels_of, names_of, read_arrays, split_of
 from oahu.evaluation.datasets.source import Source
 from oahu.exceptions import InvalidInputError
+from oahu.io.features import read_features, read_labels
 
 __all__ = ["KINDS", "SOURCE", "read_own"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.exceptions import DatasetError
 
 __all__ = [

@@ -16,8 +16,8 @@ from oahu.evaluation.datasets import (
     lfw,
     own,
 )
-from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.datasets.cache import Progress, data_home
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.source import Source
 from oahu.exceptions import InvalidInputError
 

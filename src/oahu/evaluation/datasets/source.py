@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oahu.evaluation.datasets.base import Dataset
 from oahu.evaluation.datasets.cache import Progress, Remote, download
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.exceptions import DatasetError
 
 __all__ = ["Remote", "Source", "Task", "damaged"]

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from oahu.evaluation.protocols.base import Protocol
 from oahu.evaluation.protocols.classification import Classification, Constraints
 from oahu.evaluation.protocols.methods import GRIDS, PAPER_METHODS, Method, as_method, as_methods
+from oahu.evaluation.protocols.protocol import Protocol
 from oahu.evaluation.protocols.retrieval import Retrieval
 from oahu.evaluation.protocols.scaling import SCALINGS
 from oahu.evaluation.protocols.sensitivity import Regret, Sensitivity

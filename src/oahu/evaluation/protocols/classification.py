@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset
-from oahu.evaluation.protocols.base import Protocol, outcome
+from oahu.evaluation.cells import Cell, Outcome
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.draws import Draws, generator_for
 from oahu.evaluation.protocols.learning import Clock, learn
 from oahu.evaluation.protocols.methods import Method
+from oahu.evaluation.protocols.protocol import Protocol, outcome
 from oahu.evaluation.protocols.scaling import fit_inputs
-from oahu.evaluation.records import Cell, Outcome
 from oahu.evaluation.scores import error_rate, macro_f1
 from oahu.exceptions import InvalidInputError
 from oahu.tasks import Classifier

@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.datasets.base import Dataset
+from oahu.evaluation.cells import Cell, Outcome
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.classification import Classification, halves
 from oahu.evaluation.protocols.draws import Draws, generator_for
 from oahu.evaluation.protocols.learning import Clock
 from oahu.evaluation.protocols.methods import Method
 from oahu.evaluation.protocols.scaling import fit_inputs
-from oahu.evaluation.records import Cell, Outcome
 from oahu.learners import OAHU
 from oahu.learners.oahu.loss import local_loss
 

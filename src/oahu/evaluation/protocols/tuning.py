@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from oahu.evaluation.datasets.base import Dataset
-from oahu.evaluation.protocols.base import Protocol
+from oahu.evaluation.cells import Cell, Outcome
+from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.records import Cell, Outcome
+from oahu.evaluation.protocols.protocol import Protocol
 
 __all__ = ["TUNED_SCALINGS", "Candidate", "race"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import sample_pairs
-from oahu.evaluation.datasets.base import Dataset, Fold, Views
-from oahu.evaluation.protocols.base import Protocol, outcome
+from oahu.evaluation.cells import Cell, Outcome
+from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
 from oahu.evaluation.protocols.draws import Draws, generator_for
 from oahu.evaluation.protocols.learning import Clock, Learned, learn
 from oahu.evaluation.protocols.methods import Method
+from oahu.evaluation.protocols.protocol import Protocol, outcome
 from oahu.evaluation.protocols.scaling import fit_inputs
-from oahu.evaluation.records import Cell, Outcome
 from oahu.exceptions import InvalidInputError
 from oahu.tasks import Comparator, Roc
 

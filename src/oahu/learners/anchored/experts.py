@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oahu.jit import kernel
 from oahu.learners.anchored.question import row_of
 from oahu.learners.matrix import dot, largest
-from oahu.learners.oahu.passes import length_of, through_unit, to_unit
+from oahu.learners.network.passes import length_of, through_unit, to_unit
 
 __all__ = ["contrast", "descend", "descend_first", "hidden_of"]
 

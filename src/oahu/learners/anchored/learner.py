@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oahu.io.model_files import Content, storable
 from oahu.learners.anchored.scales import softness
 from oahu.learners.anchored.weights import earned_weights, standard_errors
 from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import TripletLearner, WithDistances
-from oahu.learners.oahu.network import Network, Shape
+from oahu.learners.network.layers import Network, Shape
 from oahu.metrics.anchored import AnchoredMetric
 from oahu.metrics.ensemble import EnsembleMetric
-from oahu.metrics.files import Content, storable
 from oahu.parameters import check_integer, check_real
 from oahu.randomness import RandomState
 

@@ -26,7 +26,7 @@ from oahu.learners.anchored.question import measure, weigh, which_count
 from oahu.learners.anchored.scales import step_size, unlearned_scale
 from oahu.learners.array_state import LEARNED
 from oahu.learners.matrix import dot, limit, project_all
-from oahu.learners.oahu.passes import project, rectify
+from oahu.learners.network.passes import project, rectify
 
 __all__ = ["learn"]
 

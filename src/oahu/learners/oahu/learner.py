@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Triplets
+from oahu.io.model_files import Content, storable
 from oahu.learners.history import History
 from oahu.learners.kinds import TripletLearner, WithDistances
+from oahu.learners.network.layers import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
-from oahu.learners.oahu.network import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
-from oahu.metrics.files import Content, storable
 from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.randomness import RandomState
 

@@ -17,17 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.jit import compilable, kernel
-from oahu.learners.oahu.hedge import hedge_factor, hedge_update
-from oahu.learners.oahu.loss import (
-    attractive_loss,
-    attractive_slope,
-    dissimilarity_threshold,
-    local_loss,
-    repulsive_loss,
-    repulsive_slope,
-    similarity_threshold,
-)
-from oahu.learners.oahu.passes import (
+from oahu.learners.network.passes import (
     backpropagate_then_update,
     length_of,
     owe,
@@ -37,6 +27,16 @@ from oahu.learners.oahu.passes import (
     through_unit,
     to_unit,
     update_then_project,
+)
+from oahu.learners.oahu.hedge import hedge_factor, hedge_update
+from oahu.learners.oahu.loss import (
+    attractive_loss,
+    attractive_slope,
+    dissimilarity_threshold,
+    local_loss,
+    repulsive_loss,
+    repulsive_slope,
+    similarity_threshold,
 )
 
 __all__ = ["LEARNED", "learn"]

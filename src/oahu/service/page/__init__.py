@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oahu.service.api.access import Sessions
 from oahu.service.keys import KeyFile
-from oahu.service.page import bench, home  # noqa: F401 - they are pages
+from oahu.service.page import home, workbench  # noqa: F401 - they are pages
 from oahu.service.page.frame import ICON, missing
 from oahu.service.page.login import add_login, to_login
 from oahu.service.page.visit import Visit

@@ -15,11 +15,11 @@ import orjson
 from anyio import to_thread
 from numpy.typing import NDArray
 
-from oahu.metrics.base import DistanceMetric, Metric
+from oahu.metrics.metric import DistanceMetric, Metric
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
-from oahu.service.page.gallery import natural
 from oahu.service.page.map import aligned, plane, sample, shown
+from oahu.service.page.thumbnails import natural
 
 __all__ = ["Atlas"]
 

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from oahu.service.collection import Collection
 from oahu.service.page.chain import Chain
-from oahu.service.page.results import Results
+from oahu.service.page.ranking_view import Results
 from oahu.service.page.telling import Telling
 from oahu.service.records import Click
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from oahu.io import model_files
 from oahu.learners import load
-from oahu.metrics import files
 
 __all__ = ["SnapshotFolder"]
 
@@ -27,7 +27,7 @@ class SnapshotFolder:
     def save(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
         path = self._path(collection, seq)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.save(learner, path, notes)
+        model_files.save(learner, path, notes)
 
     def of(self, collection: int) -> list[int]:
         """The sequence numbers there are, newest first."""
@@ -36,7 +36,7 @@ class SnapshotFolder:
 
     def load(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
         path = self._path(collection, seq)
-        return load(path), files.read_notes(path)
+        return load(path), model_files.read_notes(path)
 
     def drop(self, collection: int, seqs: Iterable[int]) -> None:
         """Remove some, as far as the system lets it: their notes tell that they are of before."""

@@ -16,8 +16,8 @@ import orjson
 
 from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
 from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem, pack, standing, unpack
-from oahu.service.store.base import Answered, Commit, Kept
 from oahu.service.store.group_commit import GroupCommit
+from oahu.service.store.interface import Answered, Commit, Kept
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 

@@ -1,0 +1,1 @@
+"""Behaviour checks for any learner, ours or a third party's."""

@@ -1,0 +1,1 @@
+"""Nearest-neighbour search over vectors, exact and approximate."""

@@ -1,0 +1,1 @@
+"""The network layers that OAHU and AnchoredOAHU share."""

@@ -1,0 +1,364 @@
+"""Tables hold every method and the numbers that were measured."""
+
+from __future__ import annotations
+
+import statistics
+from math import nan
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from oahu.evaluation.cells import Cell, Outcome, Record
+from oahu.evaluation.report import tables
+from oahu.evaluation.report.groups import METHODS, Group, groups
+from oahu.evaluation.report.text_table import Entry, Table, number
+
+DASH = number(nan)
+ERRORS = {
+    "OAHU": [0.18, 0.19, 0.17],
+    "LEGO": [0.35, 0.36, 0.34],
+    "Euclidean": [0.15, 0.16, 0.14],
+    "mine": [0.18, 0.16, 0.21],
+}
+
+
+def outcome(method: str, run: int, protocol: str = "classification", **more: Any) -> Outcome:
+    dataset, error, stage = (
+        more.pop("dataset", "fashion-mnist"),
+        more.pop("error", None),
+        more.pop("stage", "result"),
+    )
+    scores, seconds, facts = more.pop("scores", {}), more.pop("seconds", {}), more.pop("facts", {})
+    cell = Cell(protocol, dataset, method, run, more, stage)
+    return Outcome(cell, scores, seconds=seconds, facts=facts, error=error)
+
+
+def record(*outcomes: Outcome) -> Record:
+    datasets = {"fashion-mnist": {"n_items": 70_000, "n_features": 784, "n_classes": 10}}
+    return Record("oahu benchmark", "2026-01-02", 1.0, {}, datasets, outcomes)
+
+
+def classified(errors: dict[str, list[float]], **more: Any) -> list[Outcome]:
+    return [
+        outcome(method, run, scores={"error_rate": e, "macro_f1": 1 - e, "utilization": nan}, **more)
+        for method, values in errors.items()
+        for run, e in enumerate(values)
+    ]
+
+
+def only(*outcomes: Outcome, protocol: str = "classification") -> Group:
+    (group,) = groups(record(*outcomes), protocol)
+    return group
+
+
+def column(table: Table, name: str) -> dict[str, Entry]:
+    where = table.header.index(name)
+    return {row[0].text: row[where] for row in table.rows}
+
+
+# -- classification --------------------------------------------------------------------------------------
+
+
+def test_classification_holds_the_means_and_spreads_of_every_method() -> None:
+    table = tables.classification(only(*classified(ERRORS)))
+    errors, f1s = column(table, "Error"), column(table, "F1")
+    for method, values in ERRORS.items():
+        spread = statistics.stdev(values)
+        assert errors[method].text == f"{statistics.fmean(values):.3f} ± {spread:.3f}"
+        assert f1s[method].text == f"{1 - statistics.fmean(values):.3f} ± {spread:.3f}"
+
+
+def test_marks_and_p_values_are_those_of_students_test() -> None:
+    table = tables.classification(only(*classified(ERRORS)))
+    assert {method: entry.mark for method, entry in column(table, "Error").items() if entry.text != "not run"} == {
+        "OAHU": "",
+        "LEGO": "•",
+        "Euclidean": "∘",
+        "mine": "",
+    }
+    p = stats.ttest_ind(ERRORS["OAHU"], ERRORS["mine"]).pvalue
+    assert column(table, "p")["mine"].text == f"{p:.3f}"
+
+
+def test_a_paired_table_says_so() -> None:
+    table = tables.classification(only(*classified(ERRORS)), paired=True)
+    p = stats.ttest_rel(ERRORS["OAHU"], ERRORS["mine"]).pvalue
+    assert column(table, "p")["mine"].text == f"{p:.3f}"
+    assert any("paired" in note for note in table.notes)
+
+
+def test_the_best_is_bold() -> None:
+    errors = column(tables.classification(only(*classified(ERRORS))), "Error")
+    assert [method for method, entry in errors.items() if entry.bold] == ["Euclidean"]
+
+
+def test_the_papers_numbers_stand_beside() -> None:
+    table = tables.classification(only(*classified(ERRORS)))
+    assert column(table, "Paper: error")["LEGO"].text == "0.35 ± 0.01"
+    assert column(table, "Paper: U")["OAHU"].text == "1.00 ± 0.00"
+    assert column(table, "Paper: F1")["mine"].text == DASH
+
+
+def test_a_data_set_the_paper_lacks_has_no_columns_for_it() -> None:
+    table = tables.classification(only(*classified(ERRORS, dataset="own")))
+    assert not any("Paper" in name for name in table.header)
+
+
+def test_methods_of_the_paper_that_were_not_run_are_there() -> None:
+    table = tables.classification(only(*classified(ERRORS)))
+    assert [row[0].text for row in table.rows] == ["OAHU", "LEGO", "RDML", "OASIS", "OPML", "Euclidean", "mine"]
+    assert column(table, "Error")["RDML"].text == "not run"
+    assert column(table, "Paper: error")["RDML"].text == "0.22 ± 0.01"
+    assert "Not run here: RDML, OASIS, OPML." in table.notes
+
+
+def test_a_failure_is_said_below() -> None:
+    failed = [outcome("SOML", run, error="Traceback ...\nOverflowError: too far") for run in (0, 2)]
+    table = tables.classification(only(*classified(ERRORS), *failed))
+    assert column(table, "Error")["SOML"].text == "failed"
+    assert "SOML failed in run 0, 2: OverflowError: too far" in table.notes
+
+
+def test_a_method_that_failed_once_keeps_its_other_runs() -> None:
+    table = tables.classification(only(*classified(ERRORS), outcome("LEGO", 3, error="no")))
+    assert column(table, "Error")["LEGO"].text == "0.350 ± 0.010"
+    assert "LEGO failed in run 3: no" in table.notes
+
+
+def test_what_learns_nothing_has_no_utilization() -> None:
+    assert {entry.text for entry in column(tables.classification(only(*classified(ERRORS))), "U").values()} == {
+        DASH
+    }
+
+
+def test_one_run_has_no_spread_and_no_test() -> None:
+    table = tables.classification(only(*classified({"OAHU": [0.2], "LEGO": [0.3]})))
+    assert column(table, "Error")["LEGO"] == Entry("0.300")
+    assert column(table, "p")["LEGO"].text == DASH
+    assert "One run each: there is no spread and no test." in table.notes
+
+
+def test_without_oahu_nothing_is_tested() -> None:
+    table = tables.classification(only(*classified({"LEGO": [0.2, 0.3], "RDML": [0.5, 0.6]})))
+    assert all(entry.text == DASH for entry in column(table, "p").values())
+    assert table.notes[0].startswith("OAHU has no results")
+
+
+def test_chosen_settings_are_named() -> None:
+    chosen = [
+        outcome("OAHU", run, scores={"error_rate": 0.1}, scaling=scaling, params={"tau": tau}, tuned=True)
+        for run, (scaling, tau) in enumerate([("range", 0.1), ("range", 0.3), ("unit", 0.2)])
+    ]
+    table = tables.classification(only(*chosen))
+    assert column(table, "Scaling")["OAHU"].text == "range in 2, unit in 1 runs"
+    assert column(table, "Parameters")["OAHU"].text == "tau 0.1 to 0.3"
+
+
+# -- the other protocols ---------------------------------------------------------------------------------
+
+
+def test_verification_has_auc_accuracy_and_eer() -> None:
+    aucs = {"OAHU": [0.9, 0.92], "RDML": [0.8, 0.81]}
+    folds = [
+        outcome(method, fold, "verification", dataset="lfw", scores={"auc": a, "accuracy": a - 0.1, "eer": 1 - a})
+        for method, values in aucs.items()
+        for fold, a in enumerate(values)
+    ]
+    group = only(*folds, protocol="verification")
+    table = tables.verification(group)
+    assert column(table, "AUC")["RDML"] == Entry("0.805 ± 0.007", mark="•")
+    assert column(table, "Accuracy")["OAHU"] == Entry("0.810 ± 0.014", bold=True)
+    assert column(table, "EER")["OAHU"].bold
+    assert column(tables.auc_by_fold(group), "Fold 2")["OAHU"].text == "0.920"
+
+
+def test_retrieval_has_every_depth_in_order() -> None:
+    scores = {f"recall@{k}": k / 100 for k in (32, 1, 2, 16, 4, 8)}
+    table = tables.retrieval(only(outcome("OAHU", 0, "retrieval", scores=scores), protocol="retrieval"))
+    assert table.header[1:7] == ("R@1", "R@2", "R@4", "R@8", "R@16", "R@32")
+    assert [entry.text for entry in table.rows[0][1:7]] == ["0.010", "0.020", "0.040", "0.080", "0.160", "0.320"]
+
+
+def test_constraints_have_a_column_for_each_number() -> None:
+    swept = [
+        outcome(method, run, "constraints", n_constraints=n, scores={"error_rate": base + run / 100 - n / 1e5})
+        for method, base, ns in (("OAHU", 0.2, (1000, 2000)), ("LEGO", 0.5, (1000, 2000)), ("Cosine", 0.4, (2000,)))
+        for n in ns
+        for run in range(3)
+    ]
+    table = tables.constraints(only(*swept, protocol="constraints"))
+    assert table.header == ("Method", "1,000", "2,000")
+    assert column(table, "1,000")["LEGO"] == Entry("0.500 ± 0.010", mark="•")
+    assert column(table, "2,000")["OAHU"] == Entry("0.190 ± 0.010", bold=True)
+    assert column(table, "1,000")["Cosine"].text == column(table, "2,000")["Cosine"].text == "0.390 ± 0.010"
+
+
+def test_sensitivity_has_a_row_for_each_value() -> None:
+    swept = [
+        outcome(
+            "OAHU",
+            run,
+            "sensitivity",
+            vary="tau",
+            params={"tau": v},
+            scores={"error_rate": v / 2, "macro_f1": 1 - v},
+        )
+        for v in (0.1, 0.9)
+        for run in range(2)
+    ]
+    table = tables.sensitivity(only(*swept, protocol="sensitivity"))
+    assert [[entry.text for entry in row[1:]] for row in table.rows] == [
+        ["0.1", "0.950 ± 0.000", "0.900 ± 0.000", "2"],
+        ["0.9", "0.550 ± 0.000", "0.100 ± 0.000", "2"],
+    ]
+    assert table.rows[0][2].bold
+
+
+def test_regret_stands_beside_its_bound() -> None:
+    scores = {"regret": 10.0, "bound": 40.0, "best_expert": 2.0, "hedge_loss": 0.1101, "best_loss": 0.1}
+    runs = [outcome("OAHU", run, "regret", scores=scores | {"regret": 10.0 * (run + 1)}) for run in range(2)]
+    table = tables.regret(only(*runs, protocol="regret"))
+    assert [entry.text for entry in table.rows[0]] == [
+        "OAHU",
+        "0",
+        "2",
+        "0.1101",
+        "0.1000",
+        "10.0",
+        "40.0",
+        "0.250",
+    ]
+    assert [entry.text for entry in table.rows[2][5:]] == ["15.0", "40.0", "0.375"]
+
+
+def test_a_regret_without_a_bound_has_no_share() -> None:
+    table = tables.regret(
+        only(outcome("OAHU", 0, "regret", scores={"regret": 1.0, "bound": 0.0}), protocol="regret")
+    )
+    assert table.rows[0][-1].text == DASH
+
+
+# -- over data sets --------------------------------------------------------------------------------------
+
+
+def test_wins_ties_and_losses_are_counted_over_data_sets() -> None:
+    other = {**ERRORS, "LEGO": [0.18, 0.17, 0.19], "mine": []}
+    mixed = record(
+        *classified(ERRORS), *classified(other, dataset="own"), outcome("mine", 0, dataset="own", error="no")
+    )
+    (table,) = tables.win_tie_loss(mixed, "classification")
+    rows = {row[0].text: [f"{entry.text}{entry.mark}" for entry in row[1:]] for row in table.rows}
+    assert rows == {
+        "LEGO": ["win•", "tie", "1/1/0", "3/0/0"],
+        "Euclidean": ["loss∘", "loss∘", "0/0/2", DASH],
+        "mine": ["tie", "failed", "0/1/0", DASH],
+    }
+
+
+def test_tuned_and_untuned_are_counted_apart() -> None:
+    mixed = record(*classified(ERRORS, tuned=True), *classified(ERRORS, tuned=False))
+    made = tables.win_tie_loss(mixed, "classification")
+    assert [table.title.rsplit(", ")[-1] for table in made] == ["tuned", "untuned"]
+
+
+def test_at_a_glance_the_best_is_bold_even_if_it_is_not_ours() -> None:
+    (row,) = tables.at_a_glance(record(*classified(ERRORS))).rows
+    assert [entry.text for entry in row[3:]] == ["0.180", "0.18", "0.150", DASH, "Euclidean", "0.150", "1/1/1"]
+    assert (row[3].bold, row[8].bold) == (False, True)
+
+
+def test_time_is_a_mean_of_parts_and_a_sum() -> None:
+    runs = [
+        outcome("OAHU", run, seconds={"inputs": 0.5, "constraints": 1.0, "learning": run, "evaluation": 2.0})
+        for run in (1, 3)
+    ]
+    tuning = outcome("OAHU", 0, stage="tuning", seconds={"learning": 7.0})
+    table = tables.time(record(*runs, tuning), "classification")
+    assert [entry.text for entry in table.rows[0][2:]] == ["2", "0.50", "1.00", "2.00", "2.00", "11.0"]
+    assert "Tuning took 7.0 s more, over 1 measurements." in table.notes
+
+
+def test_settings_say_how_each_row_was_run() -> None:
+    facts = {"n_seen": 10_000, "n_drawn": 8_700, "n_followed": 1_300}
+    runs = [
+        outcome("OAHU", run, facts=facts, seed=run + 5, n_constraints=10_000, scaling="range", k=5, queries=None)
+        for run in (0, 1)
+    ]
+    table = tables.settings(record(*runs), "classification")
+    assert column(table, "Random seed")["fashion-mnist · untuned"].text == "5 to 6"
+    assert column(table, "Of them followed")["fashion-mnist · untuned"].text == "1,300"
+    assert column(table, "Constraints")["fashion-mnist · untuned"].text == "10,000"
+
+
+def test_data_sets_stand_beside_the_papers() -> None:
+    (row,) = tables.datasets(record()).rows
+    assert [entry.text for entry in row] == ["fashion-mnist", "70,000", "784", "10", "70,000", "784", "10"]
+
+
+def test_failures_are_all_listed() -> None:
+    failed = [outcome("OAHU", 1, error="a"), outcome("LEGO", 2, "regret", stage="tuning", error="b")]
+    assert [row[-1].text for row in tables.failures(record(*failed)).rows] == ["a", "b"]
+
+
+def test_everything_holds_every_method() -> None:
+    mixed = [*classified({method: [0.1, 0.2] for method in METHODS}), outcome("<b>&", 0, error="no")]
+    made = tables.everything(record(*mixed))
+    assert [table.title for table in made] == [
+        "At a glance",
+        "Wins, ties and losses: classification, untuned",
+        "Classification: fashion-mnist · untuned",
+        "Time: classification",
+        "Settings: classification",
+        "Data sets",
+        "Failures",
+    ]
+    assert [row[0].text for row in made[2].rows] == [*METHODS, "<b>&"]
+
+
+@pytest.mark.parametrize(
+    "protocol", ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
+)
+def test_failures_only_still_make_a_table(protocol: str) -> None:
+    table = tables.of_group(only(outcome("OAHU", 0, protocol, error="no"), protocol=protocol))
+    assert "OAHU failed in run 0: no" in table.notes
+
+
+def test_an_empty_record_has_its_data_sets_only() -> None:
+    assert [table.title for table in tables.everything(record())] == ["Data sets"]
+
+
+# -- what one should know --------------------------------------------------------------------------------
+
+
+def test_pairs_that_are_missing_are_said_once_for_all_methods() -> None:
+    def verified(method: str, run: int, n_missing: int) -> Outcome:
+        return outcome(method, run, "verification", scores={"auc": 0.5}, facts={"n_missing": n_missing})
+
+    some = [verified(method, run, n) for method in ("OAHU", "LEGO") for run, n in enumerate((3, 1_200))]
+    assert "1,203 of the folds' pairs" in " ".join(tables.verification(only(*some, protocol="verification")).notes)
+    none = verified("OAHU", 0, 0)
+    assert "pairs name" not in " ".join(tables.verification(only(none, protocol="verification")).notes)
+
+
+def test_warnings_are_listed_with_where_they_came() -> None:
+    warning = outcome("LEGO", 2, scores={"error_rate": 0.5}, facts={"warnings": ["too steep"]})
+    table = tables.warned(record(*classified(ERRORS), warning))
+    assert [[entry.text for entry in row] for row in table.rows] == [
+        ["classification", "fashion-mnist", "LEGO", "2", "result", "too steep"]
+    ]
+    assert "Warnings" in [table.title for table in tables.everything(record(warning))]
+    assert "Warnings" not in [table.title for table in tables.everything(record(*classified(ERRORS)))]
+
+
+def test_parameters_tuned_to_an_end_of_their_grid_are_named() -> None:
+    def tuned(method: str, chosen: float, tried: list[float]) -> list[Outcome]:
+        races = [outcome(method, 0, params={"eta": value}, stage="tuning", tuned=True) for value in tried]
+        return [*races, outcome(method, 0, scores={"error_rate": 0.5}, params={"eta": chosen}, tuned=True)]
+
+    some = [*tuned("OAHU", 0.1, [0.1, 0.2, 0.3]), *tuned("LEGO", 0.2, [0.1, 0.2, 0.3]), *tuned("POLA", 1, [1, 2])]
+    (said,) = [note for note in tables.settings(record(*some), "classification").notes if "an end" in note]
+    assert said == "fashion-mnist · tuned: at an end of what tuning tried: OAHU eta 0.1."
+    assert not any(
+        "an end" in note for note in tables.settings(record(*classified(ERRORS)), "classification").notes
+    )

@@ -1,0 +1,240 @@
+"""Approximate search behaves as the exact one does, and finds nearly all that it finds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from oahu.exceptions import InvalidInputError
+from oahu.index import approximate
+from oahu.index.approximate import ApproximateIndex
+from oahu.index.exact import ExactIndex, Hits, Index, Measure, search_all
+
+Array = NDArray[Any]
+MEASURES: list[Measure] = ["l2", "ip"]
+both_measures = pytest.mark.parametrize("measure", MEASURES)
+DIGITS = load_digits().data  # 1,797 of 64 numbers
+
+
+def both(dimensions: int, measure: Measure) -> list[Index]:
+    return [ApproximateIndex.empty(dimensions, measure), ExactIndex.empty(dimensions, measure)]
+
+
+def assert_same(one: Hits, other: Hits) -> None:
+    np.testing.assert_array_equal(one.positions, other.positions)
+    np.testing.assert_allclose(one.distances, other.distances, rtol=1e-12, atol=1e-12)
+
+
+def recall(found: Hits, expected: Hits) -> float:
+    pairs = zip(found.positions.tolist(), expected.positions.tolist(), strict=True)
+    return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
+
+
+# -- few items: as the exact one -------------------------------------------------------------------------
+
+
+ADDED = st.tuples(st.just("add"), st.integers(0, 12))
+REMOVED = st.tuples(st.just("remove"), st.integers(2, 5))
+
+
+@given(
+    history=st.lists(ADDED | REMOVED, max_size=5),
+    measure=st.sampled_from(MEASURES),
+    n_queries=st.integers(0, 4),
+    k=st.integers(0, 60),
+    integers=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=100)
+def test_of_few_items_none_is_missed(
+    history: list[tuple[str, int]], measure: Measure, n_queries: int, k: int, integers: bool, seed: int
+) -> None:
+    """With ties by position, after removals, in the shapes of the exact index and with what it says of none."""
+    rng, n_added = np.random.default_rng(seed), 0
+    indexes = both(3, measure)
+
+    def numbers(n: int) -> Array:
+        drawn = rng.normal(size=(n, 3))
+        return np.rint(drawn) if integers else drawn
+
+    for what, number in history:
+        if what == "add":
+            new = numbers(number)
+            indexes, n_added = [index.add(new) for index in indexes], n_added + number
+        else:
+            indexes = [index.remove(np.arange(number // 2, n_added, number)) for index in indexes]
+    queries = numbers(n_queries)
+    assert_same(*(index.search(queries, k) for index in indexes))
+
+
+@both_measures
+def test_items_added_one_by_one_are_found(measure: Measure) -> None:
+    vectors = np.random.default_rng(0).normal(size=(50, 5))
+    index = ApproximateIndex.empty(5, measure)
+    for vector in vectors:
+        index.add(vector[None])
+    assert_same(index.search(vectors, 8), ExactIndex.empty(5, measure).add(vectors).search(vectors, 8))
+
+
+def test_it_is_searched_beside_an_exact_one() -> None:
+    indexes = [index.add(np.eye(3)) for index in both(3, "l2")]
+    assert_same(*search_all(indexes, [np.eye(3), np.eye(3)], 2))
+
+
+def test_it_changes_in_place() -> None:
+    index = ApproximateIndex.empty(3)
+    assert index.add(np.eye(3)) is index.remove(np.array([1])) is index
+
+
+def test_positions_of_removed_items_are_not_given_away_again() -> None:
+    index = ApproximateIndex.empty(1).add(np.zeros((2, 1))).remove(np.array([1])).add(np.zeros((1, 1)))
+    assert index.search(np.zeros((1, 1)), 3).positions.tolist() == [[0, 2, -1]]
+
+
+# -- more items: by the graph ----------------------------------------------------------------------------
+
+
+@both_measures
+def test_recall_on_digits(measure: Measure) -> None:
+    found, expected = (index.add(DIGITS).search(DIGITS, 10) for index in both(64, measure))
+    assert recall(found, expected) >= 0.95
+
+
+@both_measures
+@pytest.mark.parametrize("n_queries", [1, 300])
+def test_distances_are_those_of_float64(measure: Measure, n_queries: int) -> None:
+    hits = ApproximateIndex.empty(64, measure).add(DIGITS).search(DIGITS[:n_queries], 10)
+    items, queries = DIGITS[hits.positions], DIGITS[:n_queries, None]
+    true = np.linalg.norm(items - queries, axis=2) if measure == "l2" else -(items * queries).sum(axis=2)
+    np.testing.assert_allclose(hits.distances, true, rtol=1e-12)
+
+
+@both_measures
+def test_the_nearest_come_first_and_ties_by_position(measure: Measure) -> None:
+    hits = ApproximateIndex.empty(64, measure).add(np.repeat(DIGITS[:300], 3, axis=0)).search(DIGITS, 12)
+    rows = [list(zip(*row, strict=True)) for row in zip(hits.distances, hits.positions, strict=True)]
+    assert rows == [sorted(row) for row in rows]
+
+
+@both_measures
+def test_what_is_removed_is_not_found(measure: Measure) -> None:
+    removed = np.arange(0, len(DIGITS), 3)
+    hits = ApproximateIndex.empty(64, measure).add(DIGITS).remove(removed).search(DIGITS, 10)
+    assert not np.isin(hits.positions, removed).any()
+
+
+def test_what_is_left_after_removals_is_found() -> None:
+    removed = np.arange(0, len(DIGITS), 3)
+    found, expected = (index.add(DIGITS).remove(removed).search(DIGITS, 10) for index in both(64, "l2"))
+    assert recall(found, expected) >= 0.95
+
+
+def test_what_is_removed_takes_no_room() -> None:
+    index = ApproximateIndex.empty(64).add(DIGITS)
+    assert len(index.remove(np.arange(1000))._graph) == len(DIGITS) - 1000
+
+
+def test_many_queries_are_answered_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = ApproximateIndex.empty(64).add(DIGITS)
+    whole = index.search(DIGITS[:50], 10)
+    monkeypatch.setattr(approximate, "_MEASURED", 70)
+    assert_same(index.search(DIGITS[:50], 10), whole)
+
+
+def test_a_wider_search_finds_more() -> None:
+    vectors = np.random.default_rng(0).normal(size=(2000, 40))
+    expected = ExactIndex.empty(40).add(vectors).search(vectors[:200], 10)
+    narrow, wide = (
+        ApproximateIndex.empty(40, connectivity=4, expansion_add=16, expansion_search=n).add(vectors)
+        for n in (10, 400)
+    )
+    assert recall(narrow.search(vectors[:200], 10), expected) < recall(wide.search(vectors[:200], 10), expected)
+
+
+# -- threads ---------------------------------------------------------------------------------------------
+
+
+def test_a_search_sees_each_change_as_a_whole() -> None:
+    """Five items come to a place at once and leave it at once: a search meets all of them there, or none."""
+    index, places = ApproximateIndex.empty(2), np.stack([np.arange(10.0), np.zeros(10)], axis=1)
+    met: list[Array] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            met.append((index.search(places, 5).distances == 0).sum(axis=1))
+
+    searching = [threading.Thread(target=look) for _ in range(3)]
+    for thread in searching:
+        thread.start()
+    for place in np.tile(places, (20, 1)):
+        index.add(np.tile(place, (5, 1)))
+        if index.n_added > 40:
+            index.remove(np.arange(index.n_added - 45, index.n_added - 40))
+    over.set()
+    for thread in searching:
+        thread.join()
+    assert set(np.unique(met)) == {0, 5}
+
+
+def test_threads_that_add_at_once_get_positions_of_their_own() -> None:
+    index, vectors = ApproximateIndex.empty(4), np.random.default_rng(0).normal(size=(4, 250, 4))
+    adding = [
+        threading.Thread(target=lambda own: [index.add(each) for each in np.split(own, 50)], args=(own,))
+        for own in vectors
+    ]
+    for thread in adding:
+        thread.start()
+    for thread in adding:
+        thread.join()
+    held = index._graph.get(np.arange(1000))  # a search may miss some: it is approximate
+    expected = np.sort(vectors.astype(np.float32).reshape(1000, 4), axis=0)
+    np.testing.assert_array_equal(np.sort(np.array(held).reshape(1000, 4), axis=0), expected)
+
+
+# -- what is given ---------------------------------------------------------------------------------------
+
+
+def test_without_usearch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ImportError, match=r"oahu.index.approximate needs usearch: pip install 'oahu\[ann\]'"):
+        ApproximateIndex.empty(3)
+
+
+def test_an_unknown_measure_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"'l2' or 'ip'. Got 'cosine'"):
+        ApproximateIndex.empty(3, "cosine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "vectors", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.nan), np.full((1, 3), 1e300)]
+)
+def test_what_an_exact_index_refuses_is_refused(vectors: Array) -> None:
+    for index in both(3, "l2"):
+        with pytest.raises(InvalidInputError, match=r"vector"):
+            index.add(vectors)
+
+
+@pytest.mark.parametrize("queries", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.inf)])
+def test_queries_that_an_exact_index_refuses_are_refused(queries: Array) -> None:
+    with pytest.raises(InvalidInputError, match="query"):
+        ApproximateIndex.empty(3).add(np.eye(3)).search(queries, 1)
+
+
+@pytest.mark.parametrize("position", [-1, 3])
+def test_only_what_was_added_can_be_removed(position: int) -> None:
+    with pytest.raises(InvalidInputError, match=f"never an item at position {position}: 3 were added"):
+        ApproximateIndex.empty(3).add(np.eye(3)).remove(np.array([0, position]))
+
+
+def test_a_negative_number_of_neighbours_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"k must be at least 0. Got -1"):
+        ApproximateIndex.empty(3).search(np.eye(3), -1)

@@ -1,0 +1,139 @@
+"""Keys of rounded items are never more than the truth, and not much less."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from oahu.index.coarse import Coarse
+
+Array = NDArray[Any]
+U = 2.0**-24
+
+SHAPES = {
+    "normal": lambda rng, n, d: rng.normal(size=(n, d)),
+    "one number": lambda rng, n, d: np.eye(d)[rng.integers(d, size=n)],
+    "a few large": lambda rng, n, d: rng.normal(size=(n, d)) ** 9,
+    "far away": lambda rng, n, d: 1e4 + rng.normal(size=(n, d)),
+    "zeros": lambda rng, n, d: rng.normal(size=(n, d)) * rng.integers(2, size=(n, 1)),
+    "of all sizes": lambda rng, n, d: rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-25, 10, size=(n, 1)),
+}
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Array, Array]:
+    """Items and a query, which may be one of them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(1, 70)), draw(st.integers(1, 300))
+    size = 10.0 ** draw(st.integers(-42, 6))
+    items = (SHAPES[draw(st.sampled_from(sorted(SHAPES)))](rng, n + 1, d) * size).astype(np.float32)
+    query = items[0] if draw(st.booleans()) else items[-1]
+    return items[:-1], query
+
+
+def rounded(items: Array, width: int = 64, parts: int = 1) -> Coarse:
+    made = Coarse(-(-len(items) // width), items.shape[1], width)
+    edges = np.linspace(0, len(items), parts + 1).astype(int)
+    for begin, end in pairwise(edges):
+        if end > begin:
+            made.write(items[begin:end], int(begin))
+    return made
+
+
+def hidden_of(made: Coarse, n: int) -> Array:
+    hidden = np.full(made.steps.shape, np.inf, np.float32)
+    hidden.ravel()[:n] = 0
+    return hidden
+
+
+def keys_of(items: Array, query: Array, euclidean: bool) -> tuple[Coarse, Array]:
+    made = rounded(items)
+    parts = [keys for _, keys in made.asked(query, euclidean).keys(hidden_of(made, len(items)), 0, len(made.steps))]
+    return made, np.concatenate(parts)[: len(items)].astype(np.float64)
+
+
+def truth(items: Array, query: Array, euclidean: bool) -> Array:
+    rows, asked = items.astype(np.longdouble), query.astype(np.longdouble)
+    return np.square(rows - asked).sum(axis=1) if euclidean else -(rows * asked).sum(axis=1)
+
+
+@given(problem=problems(), euclidean=st.booleans())
+@settings(max_examples=300)
+def test_no_key_is_more_than_the_truth(problem: tuple[Array, Array], euclidean: bool) -> None:
+    items, query = problem
+    _, keys = keys_of(items, query, euclidean)
+    true = truth(items, query, euclidean)
+    assert (keys <= true + 2 * U * np.abs(keys) + 1e-40).all()
+
+
+@given(problem=problems(), euclidean=st.booleans())
+@settings(max_examples=200)
+def test_no_key_is_less_than_rounding_makes_it(problem: tuple[Array, Array], euclidean: bool) -> None:
+    items, query = problem
+    made, keys = keys_of(items, query, euclidean)
+    true = truth(items, query, euclidean)
+    length, lengths = np.linalg.norm(query.astype(np.float64)), np.linalg.norm(items.astype(np.float64), axis=1)
+    off = made.off.ravel()[: len(items)]
+    summed = 4 * (len(query) + 10) * U * length * (lengths + off) + 1e-40
+    if euclidean:
+        least = np.maximum(np.sqrt(np.maximum(true - summed, 0)) - 2 * off, 0) ** 2
+    else:
+        least = true - summed - 2 * length * off
+    assert (keys >= least - 4 * U * np.abs(least) - 1e-37).all()
+
+
+@given(problem=problems())
+@settings(max_examples=100)
+def test_how_far_an_item_was_rounded_is_told(problem: tuple[Array, Array]) -> None:
+    items, _ = problem
+    made, n = rounded(items), len(items)
+    steps = made.steps.ravel()[:n].astype(np.longdouble)
+    columns = made.blocks.transpose(0, 2, 1).reshape(-1, items.shape[1])[:n].astype(np.longdouble)
+    there = columns * steps[:, None]
+    gap = np.sqrt(np.square(items.astype(np.longdouble) - there).sum(axis=1))
+    off = made.off.ravel()[:n]
+    length = np.sqrt(np.square(there).sum(axis=1))
+    assert (gap <= off).all()
+    assert (off <= gap * (1 + 1e-8) + 1e-13 * length).all()
+    np.testing.assert_allclose(made.lengths.ravel()[:n], length.astype(np.float64), rtol=1e-12)
+    small = np.abs(items).max(axis=1) > 1e-29  # smaller ones are rounded to 0
+    assert (np.abs(items - there)[small] <= 0.501 * steps[small, None]).all()
+
+
+def test_items_written_in_parts_are_those_written_at_once() -> None:
+    items = np.random.default_rng(0).normal(size=(333, 50)).astype(np.float32)
+    whole = rounded(items, 128)
+    for parts in (2, 7, 333):
+        made = rounded(items, 128, parts)
+        for name in ("blocks", "steps", "lengths", "off"):
+            np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("euclidean", [True, False])
+def test_rounding_leaves_few_beside_the_nearest(euclidean: bool) -> None:
+    everything = np.random.default_rng(0).normal(size=(5001, 200)).astype(np.float32)
+    items, query = everything[:-1], everything[-1]
+    made = rounded(items, 512)
+    tenth = float(np.sort(truth(items, query, euclidean))[9])
+    left = made.asked(query, euclidean).collect(hidden_of(made, 5000), tenth)
+    assert 10 <= len(left) < 60
+    assert (np.diff(left) > 0).all()
+
+
+def test_hidden_items_are_neither_kept_nor_collected() -> None:
+    items = np.random.default_rng(0).normal(size=(100, 20)).astype(np.float32)
+    made = rounded(items)
+    hidden = hidden_of(made, 100)
+    hidden.ravel()[:90] = np.inf
+    asked = made.asked(items[0], True)
+    assert asked.collect(hidden, np.inf).tolist() == list(range(90, 100))
+    keys, positions = np.full(20, np.inf, np.float32), np.full(20, -1, np.int64)
+    asked.keep(hidden, 0, len(hidden), keys, positions)
+    assert sorted(positions[:10].tolist()) == list(range(90, 100))
+    assert (positions[10:] == -1).all()

@@ -1,0 +1,240 @@
+"""Every row is worked on once, by as many threads as there are parts."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from oahu.index.exact import ExactIndex
+from oahu.index.threads import at_most, at_once, by_turns, in_parts
+
+ROWS, MULTIPLES = st.integers(0, 200), st.integers(1, 9)
+
+
+def parts_of(n_rows: int, multiple_of: int, n_threads: int) -> list[slice]:
+    """What the work is given, in order."""
+    parts: list[slice] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba, "get_num_threads", lambda: n_threads)
+        in_parts(parts.append, n_rows, multiple_of)
+    return sorted(parts, key=lambda part: part.start)
+
+
+@given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
+def test_every_row_is_in_one_part(n_rows: int, multiple_of: int, n_threads: int) -> None:
+    rows = [row for part in parts_of(n_rows, multiple_of, n_threads) for row in range(part.start, part.stop)]
+    assert rows == list(range(n_rows))
+
+
+@given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
+def test_all_parts_but_the_last_are_multiples(n_rows: int, multiple_of: int, n_threads: int) -> None:
+    sizes = [part.stop - part.start for part in parts_of(n_rows, multiple_of, n_threads)]
+    assert [size % multiple_of for size in sizes[:-1]] == [0] * len(sizes[:-1])
+
+
+@given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
+def test_there_are_as_many_parts_as_threads_if_there_is_work_for_them(
+    n_rows: int, multiple_of: int, n_threads: int
+) -> None:
+    n_groups = -(-n_rows // multiple_of)
+    sizes = [part.stop - part.start for part in parts_of(n_rows, multiple_of, n_threads)]
+    assert (len(sizes), all(sizes)) == (min(n_threads, n_groups), True)
+
+
+@pytest.mark.parametrize("n_threads", range(1, numba.get_num_threads() + 1))
+def test_numba_says_how_many_threads_there_are(n_threads: int) -> None:
+    before = numba.get_num_threads()
+    parts: list[slice] = []
+    numba.set_num_threads(n_threads)
+    try:
+        in_parts(parts.append, 1000)
+    finally:
+        numba.set_num_threads(before)
+    assert len(parts) == n_threads
+
+
+def test_the_parts_are_done_at_the_same_time() -> None:
+    """Two that wait for each other: one after the other would wait in vain."""
+    meeting, turns = threading.Barrier(2, timeout=30), []
+
+    def work(part: int) -> None:
+        turns.append(meeting.wait())
+
+    at_once(work, 2)
+    assert sorted(turns) == [0, 1]
+
+
+def test_the_first_part_is_done_here() -> None:
+    doing: dict[int, int] = {}
+    at_once(lambda part: doing.update({part: threading.get_ident()}), 2)
+    assert doing[0] == threading.get_ident() != doing[1]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_an_error_in_any_part_is_raised(wrong: int) -> None:
+    def work(part: int) -> None:
+        if part == wrong:
+            raise ZeroDivisionError(part)
+
+    with pytest.raises(ZeroDivisionError, match=str(wrong)):
+        at_once(work, 3)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_an_error_is_raised_when_all_parts_are_done(wrong: int) -> None:
+    """The others may still be writing to what the caller has."""
+    done = []
+
+    def work(part: int) -> None:
+        if part == wrong:
+            raise ZeroDivisionError
+        time.sleep(0.1)
+        done.append(part)
+
+    with pytest.raises(ZeroDivisionError):
+        at_once(work, 3)
+    assert sorted(done) == [part for part in range(3) if part != wrong]
+
+
+def test_the_threads_are_there_after_an_error() -> None:
+    done: list[int] = []
+
+    def work(part: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        at_once(work, 3)
+    at_once(done.append, 3)
+    assert sorted(done) == [0, 1, 2]
+
+
+def succeeds_in_a_child(work: Callable[[], bool]) -> bool:
+    """Whether work in a forked process comes to True within half a minute."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: threads and forks; it is what we test
+        child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if work() else 1)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(2)
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False
+
+
+def test_a_child_process_has_threads_of_its_own() -> None:
+    at_once(lambda part: None, 3)  # the parent's are running
+
+    def work() -> bool:
+        done: list[int] = []
+        at_once(done.append, 3)
+        return sorted(done) == [0, 1, 2]
+
+    assert succeeds_in_a_child(work)
+
+
+@pytest.mark.parametrize("n_queries", [2, 40])
+def test_a_child_process_can_search(n_queries: int) -> None:
+    vectors = np.random.default_rng(0).normal(size=(5000, 8))
+    index = ExactIndex.empty(8).add(vectors)
+    expected = index.search(vectors[:n_queries], 5)
+
+    def work() -> bool:
+        return bool((index.search(vectors[:n_queries], 5).positions == expected.positions).all())
+
+    assert succeeds_in_a_child(work)
+
+
+def threads_of_blas() -> set[int]:
+    return {library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()}
+
+
+@pytest.mark.parametrize("n_parts", [0, 1, 2, 7])
+def test_every_part_has_its_turn_once(n_parts: int) -> None:
+    done: list[int] = []
+    by_turns(done.append, n_parts)
+    assert sorted(done) == list(range(n_parts))
+
+
+def test_blas_has_one_thread_while_parts_take_turns_and_its_own_number_again_afterwards() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        seen: list[set[int]] = []
+        by_turns(lambda part: seen.append(threads_of_blas()), 4)
+        assert seen == [{1}] * 4
+        assert threads_of_blas() == {2}
+
+
+def test_blas_has_its_threads_again_after_a_part_that_failed() -> None:
+    def fail(part: int) -> None:
+        raise KeyError(part)
+
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(KeyError):
+            by_turns(fail, 4)
+        assert threads_of_blas() == {2}
+
+
+def test_blas_has_its_threads_again_after_several_at_once() -> None:
+    begun, leave = threading.Barrier(3), threading.Event()
+
+    def work(part: int) -> None:
+        if part == 0:
+            begun.wait()
+            leave.wait()
+
+    before = threads_of_blas()
+    slow = [threading.Thread(target=by_turns, args=(work, 2)) for _ in range(2)]
+    for thread in slow:
+        thread.start()
+    begun.wait()
+    by_turns(lambda part: None, 2)  # comes and goes meanwhile
+    within = threads_of_blas()
+    leave.set()
+    for thread in slow:
+        thread.join()
+    assert (within, threads_of_blas()) == ({1}, before)
+
+
+def test_parts_within_parts_do_not_wait_for_each_other() -> None:
+    done: list[tuple[int, int, int]] = []
+    at_once(lambda a: at_once(lambda b: at_once(lambda c: done.append((a, b, c)), 3), 3), 3)
+    assert sorted(done) == [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
+
+
+def test_threads_are_as_many_again_after_a_while_of_fewer() -> None:
+    before = numba.get_num_threads()
+
+    def fail() -> None:
+        with at_most(1):
+            raise ValueError("it failed")
+
+    with at_most(1):
+        assert numba.get_num_threads() == 1
+        with at_most(before):
+            assert numba.get_num_threads() == 1
+    assert numba.get_num_threads() == before
+    with pytest.raises(ValueError, match="it failed"):
+        fail()
+    assert numba.get_num_threads() == before
+    with at_most(10**6):
+        assert numba.get_num_threads() == before

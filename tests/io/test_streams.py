@@ -1,0 +1,493 @@
+"""Streams give back what was written, a line at a time, and say on which line they fail."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import queue
+import struct
+import sys
+import tempfile
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oahu.constraints import Pair, Triplet
+from oahu.exceptions import InvalidInputError, StreamError
+from oahu.io import streams
+from oahu.io.streams import Line, as_id, read_stream, write_stream
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: not text.isspace())
+# Text that CSV keeps: an integer's text is that integer there, and line breaks are refused.
+CSV_TEXTS = TEXTS.filter(lambda text: not {"\n", "\r"} & set(text) and isinstance(as_id(text), str))
+
+
+def constraints_of(items: st.SearchStrategy[Any], kind: type = object) -> st.SearchStrategy[Any]:
+    kinds = [st.builds(Triplet, items, items, items), st.builds(Pair, items, items, st.booleans())]
+    return st.one_of(kinds) if kind is object else kinds[[Triplet, Pair].index(kind)]
+
+
+def features_of(width: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(NUMBERS, min_size=width, max_size=width)
+
+
+WIDTHS = st.integers(1, 4)
+ANY = st.lists(
+    st.one_of(
+        constraints_of(st.integers() | TEXTS), WIDTHS.flatmap(lambda width: constraints_of(features_of(width)))
+    )
+)
+ALIKE = st.one_of(
+    [
+        st.lists(constraints_of(items, kind))
+        for kind in (Triplet, Pair)
+        for items in (st.integers() | CSV_TEXTS, features_of(1), features_of(3))
+    ]
+)
+
+
+def written(constraints: Any, format: Any) -> bytes:  # noqa: A002
+    file = io.BytesIO()
+    assert write_stream(file, constraints, format=format) == len(constraints)
+    return file.getvalue()
+
+
+def read(text: bytes | str, **options: Any) -> list[Pair | Triplet]:
+    data = text.encode() if isinstance(text, str) else text
+    return [line.constraint for line in read_stream(io.BytesIO(data), **options)]
+
+
+def bits(constraints: Any) -> list[Any]:
+    """Constraints with every float as its bits, so that -0.0 is not 0.0, and with their types."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, list):
+            return [(type(number), struct.pack("d", number)) for number in value]
+        return type(value), value
+
+    return [(type(constraint), *map(of, constraint)) for constraint in constraints]
+
+
+# -- what was written is read ----------------------------------------------------------------------------
+
+
+@given(constraints=ANY)
+def test_json_lines_give_back_what_was_written(constraints: list[Pair | Triplet]) -> None:
+    assert bits(read(written(constraints, "jsonl"), format="jsonl")) == bits(constraints)
+
+
+@given(constraints=ALIKE, format=st.sampled_from(["csv", "tsv"]))
+def test_csv_gives_back_what_was_written(constraints: list[Pair | Triplet], format: str) -> None:  # noqa: A002
+    assert bits(read(written(constraints, format), format=format)) == bits(constraints)
+
+
+@given(constraints=ALIKE.filter(bool), suffix=st.sampled_from(["jsonl", "ndjson", "json", "csv", "tsv", "CSV"]))
+def test_the_suffix_of_a_path_is_its_format(constraints: list[Pair | Triplet], suffix: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"feedback.{suffix}"
+        write_stream(path, constraints)
+        assert path.read_bytes()[:1] == (b"{" if "j" in suffix else constraints[0]._fields[0][:1].encode())
+        assert bits(line.constraint for line in read_stream(str(path))) == bits(constraints)
+
+
+@given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv", "tsv"]))
+def test_without_a_suffix_the_first_line_tells_the_format(
+    constraints: list[Pair | Triplet],
+    format: Any,  # noqa: A002
+) -> None:
+    assert bits(read(b" \n" + written(constraints, format))) == bits(constraints)
+
+
+@given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv"]))
+def test_files_of_text_and_of_bytes_are_the_same(constraints: list[Pair | Triplet], format: Any) -> None:  # noqa: A002
+    file = io.StringIO()
+    write_stream(file, constraints, format=format)
+    assert file.getvalue().encode() == written(constraints, format)
+    file.seek(0)
+    assert list(read_stream(file)) == list(read_stream(io.BytesIO(written(constraints, format))))
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "int8", "uint64"])
+def test_arrays_are_written_as_their_values(dtype: str, format: Any) -> None:  # noqa: A002
+    a, b = np.array([[1, 3], [100, 7]]).astype(dtype) / np.array(1, dtype)
+    expected = [[float(value) for value in item] for item in (a, b)]
+    assert read(written([Pair(a, b, np.True_), Pair(a, tuple(b), np.int64(-1))], format)) == [
+        Pair(*expected, True),
+        Pair(*expected, False),
+    ]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_ids_of_numpy_are_written_as_pythons(format: Any) -> None:  # noqa: A002
+    constraint = Triplet(np.int32(7), np.str_("tea"), np.uint8(9))
+    assert bits(read(written([constraint], format))) == bits([Triplet(7, "tea", 9)])
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_standard_output_comes_after_what_was_printed(format: Any, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: A002
+    with (tmp_path / "out").open("w", encoding="latin-1") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        out.write("before\n")
+        assert write_stream("-", [Pair("a", "é", True)], format=format) == 1
+        assert (tmp_path / "out").read_bytes() == b"before\n" + written([Pair("a", "é", True)], format)
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'["\xc3\xa9", 2, 3]\n?'), encoding="latin-1"))
+    lines = read_stream("-")
+    assert next(lines).constraint == Triplet("é", 2, 3)
+    with pytest.raises(StreamError, match=r"^standard input, line 2: not valid JSON"):
+        next(lines)
+
+
+# -- forms -----------------------------------------------------------------------------------------------
+
+FORMS = [
+    ('{"negative": 3, "anchor": 1, "positive": 2, "at": NOW, "same": 0}', Triplet(1, 2, 3)),
+    ('{"first": "a", "second": "b", "same": true, "anchor": null}', Pair("a", "b", True)),
+    ('{"first": "a", "second": "b", "same": -1}', Pair("a", "b", False)),
+    ('{"first": "a", "second": "b", "same": 1}', Pair("a", "b", True)),
+    ('["7", 7, "007"]', Triplet("7", 7, "007")),
+    ("[1, 2, 3]", Triplet(1, 2, 3)),
+    (" [1, 2, true] ", Pair(1, 2, True)),
+    ("[[1], [2.5], false]", Pair([1.0], [2.5], False)),
+    ("[[1, 2], [3, 4], [5, 6]]", Triplet([1.0, 2.0], [3.0, 4.0], [5.0, 6.0])),
+    ("anchor,positive,negative\n7,007,tea", Triplet(7, "007", "tea")),
+    ("anchor,positive,negative\n-7,-0,+7", Triplet(-7, "-0", "+7")),
+    ("anchor,positive,negative\na, 7,1.0", Triplet("a", " 7", "1.0")),
+    ('negative,at, anchor ,positive\n3,"a,b",1,"say ""2"""', Triplet(1, 'say "2"', 3)),
+    ("second\tfirst\tsame\nb\ta,c\tTRUE", Pair("a,c", "b", True)),
+    ("first,second,same\na,b, False", Pair("a", "b", False)),
+    ("first,second,same\na,b,+1", Pair("a", "b", True)),
+    ("first,second,same\na,b,1", Pair("a", "b", True)),
+    ("first,second,same\na,b,-1", Pair("a", "b", False)),
+    ("second.1,same,first.0,first.1,second.0\n4,1,1,2e0,3", Pair([1.0, 2.0], [3.0, 4.0], True)),
+    ("anchor.0,positive.0,negative.0,note\n1,2,3,_", Triplet([1.0], [2.0], [3.0])),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FORMS)
+def test_every_form_is_read(text: str, expected: Pair | Triplet) -> None:
+    assert bits(read(text.replace("NOW", '{"s": [1.5, null]}'))) == bits([expected])
+
+
+def test_in_csv_the_text_of_an_integer_is_that_integer() -> None:
+    assert read(written([Pair("7", "8", True)], "csv")) == [Pair(7, 8, True)]
+
+
+@given(st.integers() | TEXTS)
+def test_an_id_is_an_integer_exactly_if_its_text_is_how_python_writes_one(item: int | str) -> None:
+    try:
+        expected = int(item) if str(int(item)) == str(item) else item
+    except ValueError:
+        expected = item
+    assert as_id(str(item)) == expected
+
+
+def test_more_digits_than_python_reads_are_text() -> None:
+    assert as_id("1" * 5000) == "1" * 5000
+
+
+def test_an_empty_stream_has_no_lines() -> None:
+    assert [read(text) for text in ("", "\n \r\n", "anchor,positive,negative\n")] == [[], [], []]
+
+
+# -- lines -----------------------------------------------------------------------------------------------
+
+
+@given(
+    blanks=st.lists(st.integers(0, 3), min_size=1),
+    end=st.sampled_from(["\n", "\r\n"]),
+    bom=st.booleans(),
+    header=st.booleans(),
+    last_ends=st.booleans(),
+)
+def test_lines_have_their_numbers_and_their_bytes(
+    blanks: list[int], end: str, bom: bool, header: bool, last_ends: bool
+) -> None:
+    texts = [f"é{i},2,3" if header else f'["é{i}", 2, 3]' for i in range(len(blanks))]
+    physical = ["anchor,positive,negative"] if header else []
+    expected = []
+    for i, (text, blank) in enumerate(zip(texts, blanks, strict=True)):
+        physical += [" " * k for k in range(blank)] + [text]
+        expected.append(Line(len(physical), Triplet(f"é{i}", 2, 3), text.encode()))
+    data = b"\xef\xbb\xbf" * bom + end.join(physical).encode() + end.encode() * last_ends
+    assert list(read_stream(io.BytesIO(data))) == expected
+
+
+@given(blanks=st.lists(st.integers(0, 2), max_size=5), bom=st.booleans(), header=st.booleans())
+def test_an_error_has_the_number_of_its_line(blanks: list[int], bom: bool, header: bool) -> None:
+    good = b"1,2,3\n" if header else b"[1, 2, 3]\n"
+    data = b"\xef\xbb\xbf" * bom + b"anchor,positive,negative\n" * header
+    data += b"".join(b"\n" * blank + good for blank in blanks)
+    with pytest.raises(StreamError) as caught:
+        list(read_stream(io.BytesIO(data + b"1,2"), format="csv" if header else "jsonl"))
+    assert caught.value.line == data.count(b"\n") + 1
+
+
+@pytest.mark.parametrize("kind", ["bytes", "text", "-"])
+def test_a_line_is_handed_out_as_soon_as_it_has_arrived(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    arrived: queue.Queue[Line] = queue.Queue()
+    with os.fdopen(reading, "r" if kind == "text" else "rb") as file:
+        if kind == "-":
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+
+        def listen() -> None:
+            for line in read_stream("-" if kind == "-" else file):
+                arrived.put(line)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        try:
+            for number in (1, 2, 3):  # the next is sent only when this one was handed out
+                os.write(writing, b"[1, 2, %d]\n" % number)
+                assert arrived.get(timeout=30).constraint == Triplet(1, 2, number)
+        finally:
+            os.close(writing)
+            listener.join()
+
+
+class Generated:
+    """A file of n lines that is nowhere."""
+
+    def __init__(self, line: bytes, n: int) -> None:
+        self.line, self.left = line, n
+
+    def readline(self, size: int = -1) -> bytes:
+        self.left -= 1
+        return self.line % self.left if self.left >= 0 else b""
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    # Tracing is slow: 50 000 lines are enough, as one list of them would be twenty times the bound.
+    stream = read_stream(Generated(b'{"anchor": %d, "positive": "a", "negative": "b"}\n', 50_000))  # type: ignore[arg-type]
+    next(stream)
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in stream)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 49_999
+    assert peak < 200 * 2**10
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, lambda data: io.StringIO(data.decode())], ids=["bytes", "text"])
+def test_a_line_that_is_too_long_is_refused_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(streams, "_LONGEST", 100)
+    file = kind(b'["a", "b", "c"]'.ljust(99) + b'\n["' + b"a" * 1000 + b'", 2, 3]\n')
+    lines = read_stream(file)
+    assert next(lines).number == 1
+    with pytest.raises(StreamError, match="line 2: a line must not be longer than 100 bytes"):
+        next(lines)
+    assert file.tell() == 201
+
+
+def test_a_path_is_closed_when_reading_stops_early(tmp_path: Path) -> None:
+    path = tmp_path / "feedback"
+    path.write_text("[1, 2, 3]\n[4, 5, 6]\n")
+    before = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    lines: Any = read_stream(path)
+    next(lines)
+    assert len(os.listdir("/dev/fd")) == before + 1  # noqa: PTH208
+    lines.close()
+    assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208
+
+
+def test_a_file_that_was_given_stays_open() -> None:
+    file = io.BytesIO(b"[1, 2, 3]\n")
+    assert len(list(read_stream(file))) == 1
+    write_stream(file, [Pair(1, 2, True)])
+    assert not file.closed
+
+
+# -- what is refused -------------------------------------------------------------------------------------
+
+NEEDED = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
+ID = "an id (an integer, or a string that is not blank)"
+LIST = (
+    "a constraint must be an object, or a list [anchor, positive, negative] or [first, second, true or false]. Got "
+)
+REFUSED_JSON = [
+    ('{"anchor": 1', "not valid JSON (Expecting ',' delimiter, column 13); a line holds one whole constraint."),
+    ("[1, 2, 3] [4, 5, 6]", "not valid JSON (Extra data, column 11); a line holds one whole constraint."),
+    ("[[NaN], [1], [2]]", "not JSON that can be read (NaN is not a finite number)."),
+    ("[[1], [-Infinity], [2]]", "not JSON that can be read (-Infinity is not a finite number)."),
+    ("[" * 100_000, "not JSON that can be read (maximum recursion depth exceeded"),
+    ("[" + "1" * 5000 + ", 2, 3]", "not JSON that can be read (Exceeds the limit"),
+    (
+        '{"anchor": 1, "postive": 2, "negative": 3}',
+        f"an object needs the keys {NEEDED}. Got ['anchor', 'postive', 'negative'] instead.",
+    ),
+    ('{"first": 1, "second": 2}', f"an object needs the keys {NEEDED}. Got ['first', 'second'] instead."),
+    ("{}", f"an object needs the keys {NEEDED}. Got [] instead."),
+    ("[1, 2]", f"{LIST}[1, 2] instead."),
+    ("[1, 2, 3, 4]", f"{LIST}[1, 2, 3, 4] instead."),
+    ('"tea"', f"{LIST}'tea' instead."),
+    ("[1.0, 2, 3]", f"'anchor' must be {ID} or a list of numbers. Got 1.0 instead."),
+    ("[null, 2, 3]", f"'anchor' must be {ID} or a list of numbers. Got None instead."),
+    ('["", 2, true]', f"'first' must be {ID} or a list of numbers. Got '' instead."),
+    ('[1, " ", 3]', f"'positive' must be {ID} as the first item is. Got ' ' instead."),
+    ("[1, true, 3]", f"'positive' must be {ID} as the first item is. Got True instead."),
+    ("[1, 2, [3]]", f"'negative' must be {ID} as the first item is. Got [3] instead."),
+    ("[[1], [2], 3]", "'negative' must be a list of numbers as the first item is. Got 3 instead."),
+    ("[[1], 2, true]", "'second' must be a list of numbers as the first item is. Got 2 instead."),
+    ("[[1, 2], [3], [4, 5]]", "'positive' must have 2 features as the first item has. Got 1 instead."),
+    ("[[], [], []]", "'anchor' must have at least 1 feature. Got 0 instead."),
+    ("[[1, 2], [3, 4], [5, true]]", "'negative' has True at feature 1: it must be a finite number."),
+    ('[[1], ["2"], false]', "'second' has '2' at feature 0: it must be a finite number."),
+    ("[[1], [[2]], false]", "'second' has [2] at feature 0: it must be a finite number."),
+    ("[[1, 1e999], [2, 3], false]", "'first' has inf at feature 1: it must be a finite number."),
+    (
+        f"[[1, 1{'0' * 309}], [2, 3], false]",
+        f"'first' has 1{'0' * 76}... at feature 1: it must be a finite number.",
+    ),
+    (
+        '{"first": 1, "second": 2, "same": "maybe"}',
+        "'same' must be true or false, or 1 or -1. Got 'maybe' instead.",
+    ),
+    (
+        '{"first": 1, "second": 2, "same": 0}',
+        "'same' must be true or false, or 1 or -1. Got 0 instead. 0 is ambiguous: write -1 or false.",
+    ),
+    ('{"first": 1, "second": 2, "same": 2}', "'same' must be true or false, or 1 or -1. Got 2 instead."),
+    ('{"first": 1, "second": 2, "same": null}', "'same' must be true or false, or 1 or -1. Got None instead."),
+    ('{"first": 1, "second": 2, "same": [1]}', "'same' must be true or false, or 1 or -1. Got [1] instead."),
+    (b'["\xff", 2, 3]', "not UTF-8 text (byte 0xff at byte 3 of the line)."),
+]
+HEADER = (
+    f"the first line must be a header with the columns {NEEDED}; by value, 'anchor.0', 'anchor.1' and so on. Got "
+)
+QUOTES = "; a field must end on its line: for line breaks use JSON Lines."
+REFUSED_CSV = [
+    ("1,2,3", 1, f"{HEADER}['1', '2', '3'] instead."),
+    ("\xa0", 1, f"{HEADER}[''] instead."),
+    ("anchor,positive\n1,2", 1, f"{HEADER}['anchor', 'positive'] instead."),
+    ("first,second\n1,2", 1, f"{HEADER}['first', 'second'] instead."),
+    ("first.0,second.0\n1,2", 1, f"{HEADER}['first.0', 'second.0'] instead."),
+    ("anchor,anchor,positive,negative", 1, "the header must have the column 'anchor' once. Got it 2 times."),
+    ("first,second,same,same", 1, "the header must have the column 'same' once. Got it 2 times."),
+    (
+        "anchor.0,anchor.1,positive.0,negative.0",
+        1,
+        "the header must have the column 'positive.1' once. Got it 0 times.",
+    ),
+    (
+        "first.0,first.2,second.0,second.1,same",
+        1,
+        "the header must have the column 'first.1' once. Got it 0 times.",
+    ),
+    ("anchor,positive,negative\n1,2", 2, "the header has 3 column(s). Got 2 instead."),
+    ("anchor,positive,negative\n1,2,3,4", 2, "the header has 3 column(s). Got 4 instead."),
+    ("anchor,positive,negative\n1,,3", 2, f"'positive' must be {ID} as the first item is. Got '' instead."),
+    ('anchor,positive,negative\n1,2,"a\nb"', 2, f"not valid CSV (unexpected end of data){QUOTES}"),
+    ('anchor,positive,negative\n1,2,"a"b', 2, f"not valid CSV (',' expected after '\"'){QUOTES}"),
+    ("anchor,positive,negative\r1,2,3", 1, "not valid CSV (new-line character seen in unquoted field"),
+    ("first,second,same\n1,2,maybe", 2, "'same' must be true or false, or 1 or -1. Got 'maybe' instead."),
+    (
+        "first,second,same\n1,2,0",
+        2,
+        "'same' must be true or false, or 1 or -1. Got 0 instead. 0 is ambiguous: write -1 or false.",
+    ),
+    ("first.0,second.0,same\n1,x,true", 2, "'second.0' must be a number. Got 'x' instead."),
+    ("first.0,second.0,same\n,2,true", 2, "'first.0' must be a number. Got '' instead."),
+    ("first.0,second.0,same\n1,nan,true", 2, "'second' has nan at feature 0: it must be a finite number."),
+    (b"anchor,positive,negative\n1,2,\xe9", 2, "not UTF-8 text (byte 0xe9 at byte 5 of the line)."),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED_JSON, ids=range(len(REFUSED_JSON)))
+def test_json_that_is_no_constraint_is_refused(text: str | bytes, message: str) -> None:
+    with pytest.raises(StreamError) as caught:
+        read(text, format="jsonl")
+    assert str(caught.value).startswith(f"the stream, line 1: {message}")
+
+
+@pytest.mark.parametrize(("text", "line", "message"), REFUSED_CSV, ids=range(len(REFUSED_CSV)))
+def test_csv_that_is_no_constraint_is_refused(text: str | bytes, line: int, message: str) -> None:
+    with pytest.raises(StreamError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"the stream, line {line}: {message}")
+
+
+def test_a_text_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.txt"
+    path.write_bytes(b'["\xff", 2, 3]\n')
+    with path.open(encoding="utf-8") as file, pytest.raises(StreamError, match=r"feedback\.txt, line 1: not UTF-8"):
+        next(read_stream(file))
+
+
+def test_an_error_names_its_file_and_line_and_survives_pickling(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.jsonl"
+    path.write_text("\n[1, 2]\n")
+    with pytest.raises(StreamError) as caught:
+        list(read_stream(path))
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (type(error), error.source, error.line) == (StreamError, str(path), 2)
+        assert str(error) == f"{path}, line 2: {LIST}[1, 2] instead."
+
+
+@pytest.mark.parametrize("call", [read_stream, lambda target, **options: write_stream(target, [], **options)])
+def test_what_is_no_format_and_no_file_is_refused_at_once(call: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"The format must be 'jsonl', 'csv' or 'tsv'. Got 'xml' instead"):
+        call("feedback.jsonl", format="xml")
+    with pytest.raises(InvalidInputError, match=r"A stream must be a path, '-' or an open file. Got 7 instead"):
+        call(7)
+
+
+REFUSED_WRITES: list[tuple[Any, Any, str]] = [
+    ("jsonl", (1, 2, 3), "must be a Pair or a Triplet. Got (1, 2, 3) instead."),
+    ("jsonl", Pair(1, 2, None), "'same' must be true or false, or 1 or -1. Got None instead."),
+    ("jsonl", Pair(1, 2, np.array([1, 0])), "'same' must be true or false, or 1 or -1. Got [1, 0] instead."),  # type: ignore[arg-type]
+    ("jsonl", Pair(1.5, 2, True), f"'first' must be {ID} or a list of numbers. Got 1.5 instead."),
+    ("jsonl", Pair(np.eye(2), np.eye(2), True), "'first' has [1.0, 0.0] at feature 0: it must be a finite number."),
+    ("jsonl", Triplet([1.0], [np.nan], [2.0]), "'positive' has nan at feature 0: it must be a finite number."),
+    ("jsonl", Triplet([1.0], [True], [2.0]), "'positive' has True at feature 0: it must be a finite number."),
+    ("csv", Pair("a\nb", 2, True), "CSV has no line breaks in an id. Got 'a\\nb': use JSON Lines."),
+    ("csv", Pair("a\rb", 2, True), "CSV has no line breaks in an id. Got 'a\\rb': use JSON Lines."),
+    ("csv", Pair("\ud800", 2, True), "'utf-8' codec can't encode"),
+    (
+        "csv",
+        Triplet(1, 2, 3),
+        "CSV has the columns of its first constraint, ['first', 'second', 'same']. "
+        "Got ['anchor', 'positive', 'negative'] instead: use JSON Lines.",
+    ),
+    (
+        "csv",
+        Pair([1.0], [2.0], True),
+        "CSV has the columns of its first constraint, ['first', 'second', 'same']. "
+        "Got ['first.0', 'second.0', 'same'] instead: use JSON Lines.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("format", "wrong", "message"), REFUSED_WRITES, ids=range(len(REFUSED_WRITES)))
+def test_a_constraint_is_checked_before_it_is_written(format: Any, wrong: Any, message: str) -> None:  # noqa: A002
+    good = [Pair(1, 2, True), Pair("a", "b", False)]
+    file = io.BytesIO()
+    with pytest.raises(InvalidInputError) as caught:
+        write_stream(file, [*good, wrong], format=format)
+    assert str(caught.value).startswith(f"Constraint 3, counted from 1: {message}")
+    assert file.getvalue() == written(good, format)
+
+
+def test_constraints_are_written_as_they_come() -> None:
+    file = io.BytesIO()
+
+    def coming() -> Iterator[Pair]:
+        for number in range(3):
+            assert file.getvalue().count(b"\n") == number
+            yield Pair(number, 2, True)
+
+    assert write_stream(file, coming()) == 3

@@ -1,0 +1,50 @@
+"""The demo: images as items, whose pixels are the features and whose thumbnails show them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from oahu.service import demo_data
+from oahu.service.service import Service
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, (7, 3, 5))
+LABELS = np.array([0, 1, 2, 0, 1, 2, 0])
+NAMES = ["shirt", "coat", "bag"]
+
+
+@pytest.fixture
+def collection(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(demo_data, "_AT_ONCE", 3)
+    demo_data.fill(service, "pictures", IMAGES, LABELS, NAMES)
+    return service.collection("pictures")
+
+
+def test_every_image_is_an_item_with_its_label(collection: Any) -> None:
+    found = collection.page(0, 100)
+    assert [item.key for item in found] == [f"pictures-{at:05d}" for at in range(7)]
+    assert [item.label for item in found] == [NAMES[label] for label in LABELS]
+    assert collection.n_items == 7
+
+
+def test_the_features_of_an_image_are_its_pixels(collection: Any) -> None:
+    numbers = [item.number for item in collection.page(0, 100)]
+    np.testing.assert_allclose(collection.vectors.take(numbers) * 255, IMAGES.reshape(7, -1), atol=1e-4)
+
+
+def test_a_thumbnail_is_the_image_larger_and_dark_on_light_in_a_white_frame(collection: Any) -> None:
+    thumbnail = image.imread(io.BytesIO(collection.thumbnail("pictures-00002")), format="png") * 255
+    assert thumbnail.shape == (5 * 9, 7 * 9)
+    rows, columns = (np.round(np.linspace(0, n * 9 - 1, n)).astype(int) for n in (5, 7))  # where pixels have gone
+    pixels = thumbnail[np.ix_(rows, columns)]
+    assert np.corrcoef(pixels[1:-1, 1:-1].ravel(), 255 - IMAGES[2].ravel())[0, 1] > 0.95
+    assert min(pixels[0].min(), pixels[-1].min(), pixels[:, 0].min(), pixels[:, -1].min()) > 240
+
+
+def test_images_can_be_searched_at_once(collection: Any) -> None:
+    assert len(collection.search("pictures-00000", 10).matches) == 6

@@ -1,0 +1,186 @@
+"""Results tell what was found, when they are looked at, as it was when it was searched for."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oahu import BilinearMetric, EuclideanMetric, Evidence, Match, Result, Results, Retriever
+from oahu.tasks import matches as matches_module
+from oahu.tasks.matches import Key
+
+RNG = np.random.default_rng(5)
+ITEMS = RNG.integers(-9, 10, (8, 3)).astype(float)
+QUERIES = RNG.integers(-9, 10, (5, 3)).astype(float)
+KEYS: list[Key] = [f"item {n}" for n in range(len(ITEMS))]
+UNLIKE = BilinearMetric(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [3.0, 0.0, 1.0]]), normalize=False, version=4)
+
+
+def euclidean() -> Retriever:
+    return Retriever(EuclideanMetric(3, "float64", version=7)).add(KEYS, ITEMS)
+
+
+def by_subtraction(query: NDArray[Any], key: Any) -> float:
+    return float(np.sqrt(np.sum((query - ITEMS[KEYS.index(key)]) ** 2)))
+
+
+def match(key: str) -> Match:
+    return Match(key, 0.5, 1.0, -1.0, (Evidence("E_0", 1, 1.0, 0.5),))
+
+
+# -- one result --------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_a_sequence_of_its_matches() -> None:
+    matches = (match("a"), match("b"), match("c"))
+    result = Result(matches, 3)
+    assert (len(result), list(result), result[0], result[-1], result[1:]) == (
+        3,
+        list(matches),
+        matches[0],
+        matches[2],
+        matches[1:],
+    )
+
+
+def test_a_result_names_its_keys_in_order() -> None:
+    assert Result((match("b"), match("a")), 0).keys == ["b", "a"]
+
+
+def test_results_that_say_the_same_are_equal() -> None:
+    assert Result((match("a"),), 2) == Result((match("a"),), 2)
+
+
+@pytest.mark.parametrize("other", [Result((match("a"),), 3), Result((match("b"),), 2), Result((), 2)])
+def test_results_that_differ_are_not_equal(other: Result) -> None:
+    assert Result((match("a"),), 2) != other
+
+
+def test_a_result_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Result((), 0).version = 1  # type: ignore[misc]
+
+
+def test_a_result_survives_pickling() -> None:
+    result = euclidean().search(QUERIES[0], k=3)
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+# -- many --------------------------------------------------------------------------------------------------
+
+
+def test_results_are_a_sequence() -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    each = list(results)
+    assert (len(results), len(each), results[-1], results[1:3], results[::-2]) == (
+        5,
+        5,
+        each[4],
+        each[1:3],
+        each[::-2],
+    )
+
+
+@pytest.mark.parametrize("at", [5, -6])
+def test_there_is_no_result_beyond_the_queries(at: int) -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    with pytest.raises(IndexError):
+        results[at]
+
+
+def test_keys_and_scores_are_those_of_the_matches() -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    assert results.keys == [result.keys for result in results]
+    assert results.scores.tolist() == [[found.score for found in result] for result in results]
+
+
+def test_every_result_has_the_version_of_the_metric() -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    assert {results.version, *(result.version for result in results)} == {7}
+
+
+def test_similarities_are_minus_the_distances() -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    expected = [
+        [-by_subtraction(query, key) for key in keys] for query, keys in zip(QUERIES, results.keys, strict=True)
+    ]
+    np.testing.assert_allclose(results.similarities, expected, rtol=1e-14)
+
+
+def test_similarities_of_a_metric_without_distances() -> None:
+    results = Retriever(UNLIKE).add(KEYS, ITEMS).search_batch(QUERIES, k=3)
+    expected = [
+        [
+            sum(UNLIKE.matrix[i, j] * q[i] * ITEMS[KEYS.index(key)][j] for i in range(3) for j in range(3))
+            for key in row
+        ]
+        for q, row in zip(QUERIES.tolist(), results.keys, strict=True)
+    ]
+    assert results.similarities.tolist() == expected
+
+
+def test_a_metric_without_distances_tells_none() -> None:
+    results = Retriever(UNLIKE).add(KEYS, ITEMS).search_batch(QUERIES, k=3)
+    told = {found.distance for result in results for found in result}
+    assert told | {one.distance for result in results for found in result for one in found.evidence} == {None}
+
+
+def test_where_there_are_fewer_than_k() -> None:
+    results = euclidean().search_batch(QUERIES, k=10)
+    assert (results.scores[:, 8:] == 0).all()
+    assert (results.similarities[:, 8:] == -np.inf).all()
+    assert [len(result) for result in results] == [8] * 5
+
+
+def test_matches_are_the_same_before_and_after_all_similarities_are_computed() -> None:
+    results = euclidean().search_batch(QUERIES, k=3)
+    before = list(results)
+    assert results.similarities.shape == (5, 3)
+    assert list(results) == before
+
+
+def test_similarities_are_the_same_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = euclidean().search_batch(QUERIES, k=3).similarities
+    monkeypatch.setattr(matches_module, "_BLOCK", 4)
+    np.testing.assert_array_equal(euclidean().search_batch(QUERIES, k=3).similarities, whole)
+
+
+def test_an_item_that_is_the_query_is_at_distance_0_without_a_sign() -> None:
+    found = euclidean().search(ITEMS[2], k=1)[0]
+    assert str(found.distance) == "0.0"
+
+
+def test_what_becomes_of_the_queries_afterwards_does_not_matter() -> None:
+    queries = QUERIES.copy()
+    results = euclidean().search_batch(queries, k=3)
+    queries[:] = 1000
+    assert list(results) == list(euclidean().search_batch(QUERIES, k=3))
+
+
+def test_what_becomes_of_the_items_afterwards_does_not_matter() -> None:
+    items = ITEMS.copy()
+    retriever = Retriever(EuclideanMetric(3, "float64", version=7)).add(KEYS, items)
+    items[:] = 1000
+    assert list(retriever.search_batch(QUERIES, k=3)) == list(euclidean().search_batch(QUERIES, k=3))
+
+
+def test_what_becomes_of_the_retriever_afterwards_does_not_matter() -> None:
+    retriever = euclidean()
+    results = retriever.search_batch(QUERIES, k=3)
+    retriever.update(KEYS[:3], ITEMS[3:6]).remove(KEYS[3:]).set_metric(UNLIKE)
+    retriever.add(["other"], ITEMS[:1])
+    assert list(results) == list(euclidean().search_batch(QUERIES, k=3))
+
+
+def test_many_results_survive_pickling() -> None:
+    results: Results = euclidean().search_batch(QUERIES, k=3)
+    assert list(pickle.loads(pickle.dumps(results))) == list(results)
+
+
+def test_results_say_what_they_are() -> None:
+    assert repr(euclidean().search_batch(QUERIES)) == "<answers to 5 queries by version 7 of the metric>"
