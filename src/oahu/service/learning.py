@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import oahu.learners
 from oahu.constraints import ConstraintGraph, Pair, Triplet
-from oahu.exceptions import InvalidInputError, ModelFileError, OverflowedItemError, RefusedConstraintError
+from oahu.exceptions import InvalidInputError, ModelFileError, OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
@@ -157,7 +157,7 @@ class _Student:
             try:
                 self.learner.partial_fit(values, same)
                 return
-            except (RefusedConstraintError, OverflowedItemError) as error:
+            except (RejectedConstraintError, OverflowedItemError) as error:
                 at = error.row
                 self.n_refused += 1
                 if at:
