@@ -153,7 +153,7 @@ class Metric(ABC):
     def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
         """The score of each item of ``left`` and the one in the same row of ``right``."""
         try:
-            return self.scores_to_first(_side_by_side(left, right), 2)[0]
+            return np.asarray(self.scores_to_first(_side_by_side(left, right), 2)[0])
         except OverflowedItemError as error:
             row = error.row // 2
             raise OverflowedItemError(error.about(f"item {row}"), row) from error
