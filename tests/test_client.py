@@ -19,7 +19,7 @@ import uvicorn
 import oahu
 from oahu import Client, InvalidInputError, Pair, ServiceRequestError, Triplet
 from oahu.service.api.app import create_app
-from oahu.service.images import png
+from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
 
@@ -85,7 +85,7 @@ def test_many_items_go_in_parts(teas: Client, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_thumbnails_come_back_as_they_were_put(teas: Client) -> None:
-    image = png(np.zeros((2, 2)))
+    image = encode_png(np.zeros((2, 2)))
     teas.put(["one", "two"], ROWS[:2], thumbnails=[image, None])
     assert teas.thumbnail("one") == image
     assert (teas.item("one")["has_thumbnail"], teas.item("two")["has_thumbnail"]) == (True, False)
@@ -107,7 +107,7 @@ def test_columns_of_an_array_are_put_as_rows(teas: Client) -> None:
 
 @pytest.mark.parametrize("key", ["a/b", "?", "#x", "%41", "ä ö", "...", "a.b"])
 def test_odd_keys_are_keys(teas: Client, key: str) -> None:
-    teas.put([key], ROWS[:1], thumbnails=[png(np.ones((1, 1)))])
+    teas.put([key], ROWS[:1], thumbnails=[encode_png(np.ones((1, 1)))])
     assert teas.item(key)["key"] == key
     assert teas.thumbnail(key)
     assert teas.search(key, k=1)["matches"]
