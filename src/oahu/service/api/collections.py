@@ -8,7 +8,7 @@ from fastapi import Request
 from oahu.service.api import models as m
 from oahu.service.api.access import Admin, MayChange, MayRead, Reader, service_of
 from oahu.service.api.routing import new_router
-from oahu.service.records import Config
+from oahu.service.records import CollectionConfig
 
 __all__ = ["router"]
 
@@ -18,7 +18,7 @@ router = new_router("collections")
 @router.post("", status_code=201)
 async def create_collection(request: Request, access: MayChange, new: m.CollectionIn) -> m.CollectionOut:
     """Create a collection."""
-    made = await to_thread.run_sync(service_of(request).create, Config(**new.model_dump()))
+    made = await to_thread.run_sync(service_of(request).create, CollectionConfig(**new.model_dump()))
     return m.CollectionOut(**made.describe())
 
 

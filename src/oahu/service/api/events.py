@@ -59,7 +59,7 @@ class _Stream(StreamingResponse):
 
 async def _told(collection: Collection, limit: int | None) -> AsyncIterator[bytes]:
     """The metric as it is, then what happens. It listens before it looks at the metric: nothing is missed."""
-    coming = collection.events.listen()
+    coming = collection.events.subscribe()
     next_: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(coming))
     try:
         await asyncio.sleep(0)  # it listens now

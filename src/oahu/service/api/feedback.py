@@ -10,7 +10,7 @@ from oahu.constraints import Pair, Triplet
 from oahu.service.api import models as m
 from oahu.service.api.access import Reader, Sayer
 from oahu.service.api.routing import check_batch, done, new_router
-from oahu.service.records import Click, Entry, Piece, Replaced, Undo, pack
+from oahu.service.records import Click, FeedbackRecord, LoggedChange, ModelReplacement, Undo, change_to_json
 
 __all__ = ["router"]
 
@@ -39,7 +39,7 @@ async def give_feedback(
     )
 
 
-def _piece(said: m.TripletIn | m.PairIn | m.ClickIn) -> Piece:
+def _piece(said: m.TripletIn | m.PairIn | m.ClickIn) -> FeedbackRecord:
     if isinstance(said, m.TripletIn):
         return Triplet(said.anchor, said.positive, said.negative)
     if isinstance(said, m.PairIn):
@@ -59,10 +59,10 @@ def read_log(
     return m.FeedbackLog(entries=found, next=found[-1].seq if len(found) == limit else None)
 
 
-def _entry(entry: Entry, counts: bool) -> m.LogEntry:
+def _entry(entry: LoggedChange, counts: bool) -> m.LogEntry:
     told = entry.change._asdict()
-    always = isinstance(entry.change, Undo | Replaced)
-    kind = pack(entry.change)[0]
+    always = isinstance(entry.change, Undo | ModelReplacement)
+    kind = change_to_json(entry.change)[0]
     made: m.LogEntry = _ENTRIES[kind](seq=entry.seq, time=entry.time, kind=kind, counts=counts or always, **told)
     return made
 

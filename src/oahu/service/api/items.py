@@ -15,9 +15,9 @@ from oahu.service.api import models as m
 from oahu.service.api.access import Admin, Reader
 from oahu.service.api.routing import check_batch, done, new_router
 from oahu.service.collection import Collection
-from oahu.service.errors import InvalidError, NotThereError
-from oahu.service.images import kind_of
-from oahu.service.records import Item, NewItem
+from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.images import image_type
+from oahu.service.records import CatalogueItem, NewItem
 
 __all__ = ["router"]
 
@@ -43,7 +43,9 @@ def _check_once(keys: Sequence[str]) -> None:
     seen: set[str] = set()
     for at, key in enumerate(keys):
         if key in seen:
-            raise InvalidError(f"The key {key!r} is there twice (at {at}): every item once in a request.", key=key)
+            raise InvalidRequestError(
+                f"The key {key!r} is there twice (at {at}): every item once in a request.", key=key
+            )
         seen.add(key)
 
 
@@ -59,10 +61,12 @@ def _checked(collection: Collection, items: Sequence[m.ItemIn]) -> list[NewItem]
 def _check_payload(payload: dict[str, Any] | None, at: int) -> None:
     where = f"items/{at}/payload"
     if _is_deeper(payload, _DEPTH):
-        raise InvalidError(f"{where} has lists or objects more than {_DEPTH} deep in each other.", where=where)
+        raise InvalidRequestError(
+            f"{where} has lists or objects more than {_DEPTH} deep in each other.", where=where
+        )
     size = len(orjson.dumps(payload))
     if size > _PAYLOAD:
-        raise InvalidError(f"{where} has {size} bytes as JSON; {_PAYLOAD} are allowed.", where=where)
+        raise InvalidRequestError(f"{where} has {size} bytes as JSON; {_PAYLOAD} are allowed.", where=where)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
@@ -80,11 +84,11 @@ def _image(text: str | None, at: int) -> bytes | None:
     try:
         data = base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise InvalidError(f"{where} is not base64 ({error}).", where=where) from error
+        raise InvalidRequestError(f"{where} is not base64 ({error}).", where=where) from error
     if len(data) > _THUMBNAIL:
-        raise InvalidError(f"{where} has {len(data)} bytes; {_THUMBNAIL} are allowed.", where=where)
-    if kind_of(data) is None:
-        raise InvalidError(f"{where} is no PNG, JPEG, WebP or GIF.", where=where)
+        raise InvalidRequestError(f"{where} has {len(data)} bytes; {_THUMBNAIL} are allowed.", where=where)
+    if image_type(data) is None:
+        raise InvalidRequestError(f"{where} is no PNG, JPEG, WebP or GIF.", where=where)
     return data
 
 
@@ -101,7 +105,7 @@ def list_items(
     return m.Items(items=[_item(item) for item in found], next=found[-1].number if len(found) == limit else None)
 
 
-def _item(item: Item) -> m.ItemOut:
+def _item(item: CatalogueItem) -> m.ItemOut:
     return m.ItemOut(key=item.key, label=item.label, payload=item.payload, has_thumbnail=item.has_thumbnail)
 
 
@@ -135,7 +139,7 @@ def fetch_item(
 def fetch_thumbnail(name: m.Name, key: str, collection: Reader) -> Response:
     """The thumbnail of an item."""
     data = collection.thumbnail(key)
-    kind = kind_of(data) if data is not None else None
+    kind = image_type(data) if data is not None else None
     if data is None or kind is None:
-        raise NotThereError(f"There is no thumbnail of {key!r} in {name!r}.", key=key)
+        raise NotFoundError(f"There is no thumbnail of {key!r} in {name!r}.", key=key)
     return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=60"})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from oahu.exceptions import InvalidInputError
-from oahu.service.errors import InvalidError, ServiceError
+from oahu.service.errors import InvalidRequestError, ServiceError
 
 __all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "problem_of"]
 
@@ -94,7 +94,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(InvalidInputError)
     async def invalid(request: Request, error: InvalidInputError) -> Response:
-        return problem_of(_id(request), InvalidError(str(error)))
+        return problem_of(_id(request), InvalidRequestError(str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> Response:
@@ -102,7 +102,7 @@ def handle_problems(app: FastAPI) -> None:
         first = f"{found[0]['where']}: {found[0]['problem']}"
         if error.errors()[0]["type"] == "json_invalid":
             return problem(_id(request), 400, "unreadable", "The request is not JSON", first, errors=found)
-        return problem(_id(request), 422, InvalidError.kind, InvalidError.title, first, errors=found)
+        return problem(_id(request), 422, InvalidRequestError.kind, InvalidRequestError.title, first, errors=found)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:

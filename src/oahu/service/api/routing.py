@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from oahu.service.api.access import service_of
 from oahu.service.api.problems import RESPONSES
-from oahu.service.errors import InvalidError, OverloadedError
+from oahu.service.errors import InvalidRequestError, OverloadedError
 
 __all__ = ["asked", "check_batch", "done", "new_router"]
 
@@ -78,4 +78,4 @@ def check_batch(request: Request, count: int, what: str) -> None:
     """Refuse more in a request than there may be."""
     most = service_of(request).settings.max_batch
     if count > most:
-        raise InvalidError(f"A request may have {most} {what}. Got {count}.")
+        raise InvalidRequestError(f"A request may have {most} {what}. Got {count}.")

@@ -12,8 +12,8 @@ from oahu.service.api import models as m
 from oahu.service.api.access import Admin, Reader, service_of
 from oahu.service.api.routing import asked, done, new_router
 from oahu.service.collection import Collection
-from oahu.service.errors import InvalidError
-from oahu.service.searching import Answer
+from oahu.service.errors import InvalidRequestError
+from oahu.service.query_engine import QueryResult
 
 __all__ = ["router"]
 
@@ -93,7 +93,7 @@ async def calibrate(request: Request, name: m.Name, collection: Admin, wanted: m
 # -- what they share -----------------------------------------------------------------------------------------
 
 
-def _about(answer: Answer) -> dict[str, Any]:
+def _about(answer: QueryResult) -> dict[str, Any]:
     published, candidates = answer.published, answer.candidates
     return {
         "metric_version": published.version,
@@ -115,7 +115,7 @@ def _query(collection: Collection, asked_for: Any, where: str = "") -> Any:
 def _check_k(request: Request, k: int) -> None:
     most = service_of(request).settings.max_k
     if k > most:
-        raise InvalidError(f"k may be up to {most}. Got {k}.", where="k")
+        raise InvalidRequestError(f"k may be up to {most}. Got {k}.", where="k")
 
 
 def _finite(number: float) -> float:
