@@ -1,7 +1,7 @@
 """Run the property tests with random seeds, round after round, and say how to reproduce a failure.
 
-    python tools/fuzz.py --minutes 60
-    python tools/fuzz.py --seed 123 tests/index/test_exact.py
+python tools/fuzz.py --minutes 60
+python tools/fuzz.py --seed 123 tests/index/test_exact.py
 """
 
 from __future__ import annotations
