@@ -172,9 +172,9 @@ def test_an_odd_key_is_a_key_like_any_other(live: Any, key: str) -> None:
     assert live.ask("GET", address(path, key))["key"] == key
     assert live.http.get(address(path, key, "thumbnails")).content == PNG
     live.say(path, {"first": key, "second": "i0", "same": True})
-    assert live.ask("GET", f"{path}/feedback")["entries"][0]["first"] == key
+    assert live.ask("GET", f"{path}/feedback")["records"][0]["first"] == key
     found = live.ask("POST", f"{path}/search", json={"key": "i0", "k": 1})["matches"][0]
-    assert (found["key"], found["said"]) == (key, "alike")
+    assert (found["key"], found["feedback"]) == (key, "similar")
     live.ask("POST", f"{path}/items/delete", json={"keys": [key]})
     live.ask("GET", address(path, key), 404)
 

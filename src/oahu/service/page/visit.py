@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from oahu.service.api.access import COOKIE, Sessions
+from oahu.service.api.access import SESSION_COOKIE, Sessions
 from oahu.service.errors import ForbiddenError, UnauthorizedError
 from oahu.service.keys import KeyFile, Role, allows
 from oahu.service.service import Service
@@ -46,7 +46,7 @@ class Visit:
 
     def by(self, connection: HTTPConnection) -> Visit:
         """The visit of whoever is at the other end."""
-        return replace(self, session=connection.cookies.get(COOKIE))
+        return replace(self, session=connection.cookies.get(SESSION_COOKIE))
 
     def enter(self, connection: HTTPConnection) -> None:
         """Go with a request to where it is answered."""

@@ -60,7 +60,7 @@ class Weights:
             "version": published.version,
             "constraints": published.constraints,
             "loss": published.loss,
-            "behind": told["behind"],
+            "behind": told["pending_feedback"],
             "stale": max(0, told["candidates"]["constraints_behind"]),
             "error": "" if told["learner_error"] is None else _STOPPED,
             "parts": [{**part, "start": start[part["name"]]} for part in parts_of(weights)],

@@ -209,7 +209,7 @@ class Bench:
     def _state(self) -> tuple[Any, ...]:
         told = self._collection.describe()
         candidates = told["candidates"]["metric_version"]
-        learned = told["metric_version"], told["feedback"], candidates, told["learner_error"]
+        learned = told["metric_version"], told["last_seq"], candidates, told["learner_error"]
         return told["items"], learned, self._visit.role
 
     async def tick(self) -> None:
