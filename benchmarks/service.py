@@ -35,7 +35,7 @@ from rich.table import Table
 import oahu
 from oahu.evaluation.datasets import load
 from oahu.exceptions import DatasetError
-from oahu.service.records import Config
+from oahu.service.records import CollectionConfig
 from oahu.service.store import SQLiteStore
 
 console = Console(width=116)
@@ -223,7 +223,7 @@ def acknowledged(server: Server, stream: Stream, folder: Path, quick: bool) -> I
 def of_store(folder: Path, n: int, threads: int, seconds: float) -> tuple[float, float]:
     """Pieces and commits per second that the store makes durable, appended by as many callers."""
     store = SQLiteStore(folder)
-    kept = store.commit(lambda transaction: transaction.create(Config("alone", 1))).result()
+    kept = store.commit(lambda transaction: transaction.create(CollectionConfig("alone", 1))).result()
     ends = [0] * threads
     last = [0]
     until = time.perf_counter() + seconds

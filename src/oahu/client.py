@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
-from oahu.exceptions import InvalidInputError, ServiceRefusedError
+from oahu.exceptions import InvalidInputError, ServiceRequestError
 
 try:
     import httpx
@@ -338,18 +338,18 @@ def _wait(retry_after: str) -> float:
     return min(max(wait, 0.0), _LONGEST) if math.isfinite(wait) else 1.0
 
 
-def _unreachable(error: httpx.TransportError) -> ServiceRefusedError:
-    return ServiceRefusedError(f"The service cannot be reached: {error!r}.", 0, {})
+def _unreachable(error: httpx.TransportError) -> ServiceRequestError:
+    return ServiceRequestError(f"The service cannot be reached: {error!r}.", 0, {})
 
 
-def _refused(answer: httpx.Response) -> ServiceRefusedError:
+def _refused(answer: httpx.Response) -> ServiceRequestError:
     try:
         told = answer.json()
     except ValueError:
         told = None
     problem = told if isinstance(told, dict) else {}
     message = problem.get("detail") or f"The service answered {answer.status_code}."
-    return ServiceRefusedError(message, answer.status_code, problem)
+    return ServiceRequestError(message, answer.status_code, problem)
 
 
 def _item(query: str | ArrayLike) -> dict[str, Any]:

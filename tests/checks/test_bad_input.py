@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from oahu import InvalidInputError, Pairs, RefusedConstraintError
+from oahu import InvalidInputError, Pairs, RejectedConstraintError
 from oahu.learners.base import Learner as AnyLearner
 
 Learner = AnyLearner[Any]
@@ -869,7 +869,7 @@ OVERFLOWING[200, 1:] *= -1
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu: Factory, method: str) -> None:
-    with pytest.raises(RefusedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
+    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
         getattr(make_oahu(), method)(OVERFLOWING)
     assert refusal.value.row == 200
 
@@ -881,7 +881,7 @@ def test_a_refused_triplet_changes_nothing(
 ) -> None:
     learner = learner_of(make_oahu, fitted)
     before = snapshot(learner)
-    with pytest.raises(RefusedConstraintError):
+    with pytest.raises(RejectedConstraintError):
         getattr(learner, method)(OVERFLOWING)
     assert snapshot(learner) == before
 
@@ -893,7 +893,7 @@ def test_what_learns_nothing_cannot_overflow(factories: dict[str, Factory]) -> N
 @pytest.mark.parametrize("name", ["LEGO", "RDML", "POLA"])
 def test_a_refused_pair_is_named_as_the_triplet_it_came_in(factories: dict[str, Factory], name: str) -> None:
     learner = factories[name]()
-    with pytest.raises(RefusedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
+    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
         learner.partial_fit(OVERFLOWING)
     assert refusal.value.row == 200
 

@@ -30,7 +30,7 @@ import oahu.cli.serve
 from oahu import DatasetError, Pair, Triplet
 from oahu.cli import app
 from oahu.service.keys import KeyFile
-from oahu.service.records import Config, NewItem
+from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
@@ -471,7 +471,7 @@ SAID = [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6", "
 
 
 def filled(service: Service) -> Any:
-    collection = service.create(Config("c", 4, parameters=SMALL))
+    collection = service.create(CollectionConfig("c", 4, parameters=SMALL))
     items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
     collection.put_items(items).result()
     collection.settle()

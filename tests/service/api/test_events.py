@@ -176,8 +176,8 @@ def test_a_listener_that_does_not_read_loses_events_and_holds_none_of_them(live:
         ((_, queue),) = collection.events._listeners.values()
         large = "x" * 100_000
         for _ in range(2_000):  # 200 MB: far more than a connection holds
-            collection.events.tell("filler", text=large)
-        collection.events.tell("last")
+            collection.events.publish("filler", text=large)
+        collection.events.publish("last")
         told = [kind for kind, _ in iter(lambda: next(heard), ("last", {}))]
         assert len(told) < 1_500
         assert queue.maxsize == 256

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oahu.service.images import png
+from oahu.service.images import encode_png
 
-PNG = png(np.eye(4) * 255)
+PNG = encode_png(np.eye(4) * 255)
 KINDS = {
     "image/png": PNG,
     "image/jpeg": b"\xff\xd8\xff\xe0 and more",

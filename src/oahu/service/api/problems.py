@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from oahu.exceptions import InvalidInputError
 from oahu.service.api.request_info import request_id
-from oahu.service.errors import InvalidError, ServiceError
+from oahu.service.errors import InvalidRequestError, ServiceError
 
 __all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "service_problem"]
 
@@ -98,7 +98,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(InvalidInputError)
     async def invalid_input(request: Request, error: InvalidInputError) -> Response:
-        return service_problem(request_id(request.scope), InvalidError(str(error)))
+        return service_problem(request_id(request.scope), InvalidRequestError(str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def invalid_request(request: Request, error: RequestValidationError) -> Response:
@@ -107,7 +107,7 @@ def handle_problems(app: FastAPI) -> None:
         detail = f"{errors[0]['location']}: {errors[0]['message']}"
         if error.errors()[0]["type"] == "json_invalid":
             return problem(id_, 400, "invalid-json", "Invalid JSON", detail, errors=errors)
-        return problem(id_, 422, InvalidError.kind, InvalidError.title, detail, errors=errors)
+        return problem(id_, 422, InvalidRequestError.kind, InvalidRequestError.title, detail, errors=errors)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:

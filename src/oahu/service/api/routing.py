@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from oahu.service.api.access import get_service
 from oahu.service.api.problems import RESPONSES
-from oahu.service.errors import InvalidError, OverloadedError
+from oahu.service.errors import InvalidRequestError, OverloadedError
 
 __all__ = ["check_batch_size", "new_router", "run_search", "wait_for"]
 
@@ -85,4 +85,6 @@ def check_batch_size(request: Request, count: int, what: str) -> None:
     """Raise an error if a request has too many items, keys or feedback records."""
     limit = get_service(request).settings.max_batch
     if count > limit:
-        raise InvalidError(f"A request may contain up to {limit} {what} (OAHU_MAX_BATCH). Got {count} instead.")
+        raise InvalidRequestError(
+            f"A request may contain up to {limit} {what} (OAHU_MAX_BATCH). Got {count} instead."
+        )

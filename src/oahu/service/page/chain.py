@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.errors import ContradictedError
+from oahu.service.errors import ContradictoryFeedbackError
 from oahu.service.page.frame import Part
 from oahu.service.page.words import tiles
 
@@ -31,7 +31,7 @@ class Chain:
         self._part.on("undo", lambda event: self._undo(int(event.args)))
         self._part.on("leave", self._dialog.close)
 
-    def open(self, collection: Collection, error: ContradictedError, again: tuple[str, str, bool]) -> None:
+    def open(self, collection: Collection, error: ContradictoryFeedbackError, again: tuple[str, str, bool]) -> None:
         """Show a contradiction; what was to be said is said ``again`` if something of it is undone."""
         pair, chain = error.more["pair"], error.more["chain"]
         known = tiles(collection, [link[side] for link in [pair, *chain] for side in ("first", "second")])

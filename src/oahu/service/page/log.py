@@ -13,7 +13,7 @@ from oahu.service.page.frame import Part
 from oahu.service.page.telling import Telling
 from oahu.service.page.visit import WHY
 from oahu.service.page.words import entry_of, keys_of, tiles
-from oahu.service.records import Change, Replaced, Undo, constraints_of
+from oahu.service.records import Change, ModelReplacement, Undo, constraints_of
 
 __all__ = ["Log", "Spoken", "spoken_of"]
 
@@ -87,7 +87,7 @@ def spoken_of(collection: Collection, key: str) -> dict[str, Spoken]:
 
 
 def _pairs(change: Change) -> list[Pair]:
-    if isinstance(change, Undo | Replaced):
+    if isinstance(change, Undo | ModelReplacement):
         return []
     said = constraints_of(change)
     return [pair for one in said for pair in (one.pairs if isinstance(one, Triplet) else (one,))]

@@ -16,7 +16,7 @@ from oahu.service.page.telling import Telling
 from oahu.service.page.thumbnails import Tiles
 from oahu.service.page.visit import WHY
 from oahu.service.page.words import plate, tile
-from oahu.service.searching import Found
+from oahu.service.query_engine import SearchResult
 from oahu.tasks import Match
 
 __all__ = ["Plate", "Results"]
@@ -109,7 +109,7 @@ class Results:
         items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
         return _Ranking(plate(name, item), items, spoken)
 
-    def _found(self, query: str) -> Found:
+    def _found(self, query: str) -> SearchResult:
         """As many results as wanted that are not known to be alike, if those that are leave room for them."""
         most = self._visit.service.settings.max_k
         wanted = min(self._k, most)

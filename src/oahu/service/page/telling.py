@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from oahu.service.errors import ContradictedError, ServiceError, UnauthorizedError
+from oahu.service.errors import ContradictoryFeedbackError, ServiceError, UnauthorizedError
 from oahu.service.keys import Role
 from oahu.service.page.visit import Visit
 
@@ -26,13 +26,13 @@ class Telling:
 
     @contextmanager
     def doing(
-        self, needed: Role, contradicted: Callable[[ContradictedError], None] | None = None
+        self, needed: Role, contradicted: Callable[[ContradictoryFeedbackError], None] | None = None
     ) -> Iterator[None]:
         """Do something that needs a role, at this moment."""
         try:
             self.visit.check(needed)
             yield
-        except ContradictedError as error:
+        except ContradictoryFeedbackError as error:
             if contradicted is None:
                 raise
             contradicted(error)

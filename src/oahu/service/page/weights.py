@@ -9,7 +9,7 @@ from nicegui.element import Element
 
 from oahu.service.collection import Collection
 from oahu.service.page.frame import Part
-from oahu.service.records import Moment, Published
+from oahu.service.records import HistoryPoint, PublishedMetric
 
 __all__ = ["Weights", "parts_of"]
 
@@ -35,8 +35,8 @@ class Weights:
         self._collection = collection
         with beside:
             self._pulse = _Pulse()
-        start = Published(collection.start, 0, 0, None, collection.created)
-        self._start = Moment(0, 0, tuple(start.weights.values()), None, collection.created)
+        start = PublishedMetric(collection.start, 0, 0, None, collection.created)
+        self._start = HistoryPoint(0, 0, tuple(start.weights.values()), None, collection.created)
         self._part = _WeightsPart()
 
     async def refresh(self) -> None:
@@ -83,7 +83,7 @@ def parts_of(weights: dict[str, float]) -> list[dict[str, Any]]:
     return [{"name": name, "now": weight, "tint": tints[name]} for name, weight in weights.items()]
 
 
-def _thinned(moments: list[Moment]) -> list[Moment]:
+def _thinned(moments: list[HistoryPoint]) -> list[HistoryPoint]:
     """At most `_MOMENTS` of them, evenly, with the last."""
     step = -(-len(moments) // _MOMENTS) or 1
     return moments[::-1][::step][::-1]

@@ -11,7 +11,7 @@ import orjson
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
-from oahu.service.records import Change, Click, Entry, Item, Replaced, Undo
+from oahu.service.records import CatalogueItem, Change, Click, LoggedChange, ModelReplacement, Undo
 
 __all__ = ["address", "entry_of", "keys_of", "plate", "thumbnail", "tile", "tiles"]
 
@@ -36,7 +36,7 @@ def thumbnail(name: str, key: str) -> str | None:
     return f"/v1/collections/{quote(name, safe='')}/thumbnails/{quote(key, safe='')}"
 
 
-def tile(name: str, item: Item) -> dict[str, Any]:
+def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
     """An item as a tile."""
     src = thumbnail(name, item.key) if item.has_thumbnail else None
     return {"key": item.key, "label": item.label, "src": src}
@@ -51,7 +51,7 @@ def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, An
     return {key: tile(name, found[key]) if key in found else {"key": key, **gone} for key in wanted}
 
 
-def plate(name: str, item: Item) -> dict[str, Any]:
+def plate(name: str, item: CatalogueItem) -> dict[str, Any]:
     """An item with all that is known of it."""
     facts = [[key, _text(value)] for key, value in islice((item.payload or {}).items(), _FACTS)]
     return {**tile(name, item), "facts": facts}
@@ -71,14 +71,14 @@ def keys_of(change: Change) -> tuple[str, ...]:
     return (change.first, change.second) if isinstance(change, Pair) else ()
 
 
-def entry_of(entry: Entry, counts: bool, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def entry_of(entry: LoggedChange, counts: bool, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """An entry of the log: who is like whom, and unlike whom; or what else happened."""
     told: dict[str, Any] = {"seq": entry.seq, "time": entry.time, "counts": counts}
     change = entry.change
     if isinstance(change, Undo):
         which = f"{change.first}" if change.first == change.last else f"{change.first} to {change.last}"
         return {**told, "counts": True, "note": f"Undid {which}"}
-    if isinstance(change, Replaced):
+    if isinstance(change, ModelReplacement):
         return {**told, "counts": True, "note": f"A model took over, sha256 {change.sha256[:12]}…"}
     if isinstance(change, Click):
         first, alike, unlike = change

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.errors import NotThereError
+from oahu.service.errors import NotFoundError
 from oahu.service.page.atlas import Atlas
 from oahu.service.page.compare import Compare
 from oahu.service.page.frame import bar, head, missing
@@ -40,7 +40,7 @@ async def show_collection(request: Request, name: str) -> Response | None:
     visit = Visit.of(request)
     try:
         collection = visit.service.collection(name)
-    except NotThereError as error:
+    except NotFoundError as error:
         return missing(str(error))
     head(f"{name} - oahu")
     bench = Bench(visit, collection)
@@ -183,7 +183,7 @@ class Bench:
             await self._refresh_learning()
             try:
                 await self._results.refresh()
-            except NotThereError:  # someone deleted what was searched for
+            except NotFoundError:  # someone deleted what was searched for
                 await self.browse()
                 raise
             await self._refresh_view()

@@ -15,7 +15,7 @@ from oahu.service.api.access import (
 from oahu.service.api.routing import new_router
 from oahu.service.api.schemas.collection_schemas import CollectionList, CollectionState, CreateCollection
 from oahu.service.api.schemas.common_schemas import CollectionName
-from oahu.service.records import Config
+from oahu.service.records import CollectionConfig
 
 __all__ = ["router"]
 
@@ -25,7 +25,7 @@ router = new_router("collections")
 @router.post("", status_code=201)
 async def create_collection(request: Request, access: RequireAdmin, body: CreateCollection) -> CollectionState:
     """Create a collection."""
-    collection = await to_thread.run_sync(get_service(request).create, Config(**body.model_dump()))
+    collection = await to_thread.run_sync(get_service(request).create, CollectionConfig(**body.model_dump()))
     return CollectionState(**collection.describe())
 
 

@@ -66,7 +66,7 @@ async def _events(collection: Collection, limit: int | None) -> AsyncIterator[by
 
     The subscription starts before the metric is read, so no event is missed in between.
     """
-    subscription = collection.events.listen()
+    subscription = collection.events.subscribe()
     upcoming: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(subscription))
     try:
         await asyncio.sleep(0)  # let the subscription start

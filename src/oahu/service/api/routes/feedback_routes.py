@@ -16,16 +16,16 @@ from oahu.service.api.schemas.feedback_schemas import (
     FeedbackAccepted,
     FeedbackBatch,
     FeedbackPage,
-    FeedbackRecord,
     LogPosition,
     ModelRecord,
     PairFeedback,
     PairRecord,
+    StoredFeedback,
     TripletFeedback,
     TripletRecord,
     UndoRecord,
 )
-from oahu.service.records import Click, Entry, Piece, Replaced, Undo, pack
+from oahu.service.records import Click, FeedbackRecord, LoggedChange, ModelReplacement, Undo, change_to_json
 
 __all__ = ["router"]
 
@@ -64,7 +64,7 @@ async def add_feedback(
     )
 
 
-def _constraint(feedback: TripletFeedback | PairFeedback | ClickFeedback) -> Piece:
+def _constraint(feedback: TripletFeedback | PairFeedback | ClickFeedback) -> FeedbackRecord:
     if isinstance(feedback, TripletFeedback):
         return Triplet(feedback.anchor, feedback.positive, feedback.negative)
     if isinstance(feedback, PairFeedback):
@@ -84,13 +84,13 @@ def list_feedback(
     return FeedbackPage(records=records, next=records[-1].seq if len(records) == limit else None)
 
 
-def _record(entry: Entry, active: bool) -> FeedbackRecord:
-    kind = pack(entry.change)[0]
-    record: FeedbackRecord = _RECORDS[kind](
+def _record(entry: LoggedChange, active: bool) -> StoredFeedback:
+    kind = change_to_json(entry.change)[0]
+    record: StoredFeedback = _RECORDS[kind](
         seq=entry.seq,
         time=entry.time,
         kind=kind,
-        active=active or isinstance(entry.change, Undo | Replaced),
+        active=active or isinstance(entry.change, Undo | ModelReplacement),
         **entry.change._asdict(),
     )
     return record

@@ -24,9 +24,9 @@ from oahu.service.api.schemas.item_schemas import (
     ItemUploads,
 )
 from oahu.service.collection import Collection
-from oahu.service.errors import InvalidError, NotThereError
-from oahu.service.images import kind_of
-from oahu.service.records import Item, NewItem
+from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.images import image_type
+from oahu.service.records import CatalogueItem, NewItem
 
 __all__ = ["router"]
 
@@ -54,7 +54,7 @@ def _check_unique(keys: Sequence[str]) -> None:
     seen: set[str] = set()
     for row, key in enumerate(keys):
         if key in seen:
-            raise InvalidError(f"The key {key!r} occurs twice (second time at index {row}).", key=key)
+            raise InvalidRequestError(f"The key {key!r} occurs twice (second time at index {row}).", key=key)
         seen.add(key)
 
 
@@ -70,10 +70,12 @@ def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewIt
 
 def _check_payload(payload: dict[str, Any] | None, where: str) -> None:
     if _is_deeper(payload, _MAX_PAYLOAD_DEPTH):
-        raise InvalidError(f"{where} is nested more than {_MAX_PAYLOAD_DEPTH} levels deep.", where=where)
+        raise InvalidRequestError(f"{where} is nested more than {_MAX_PAYLOAD_DEPTH} levels deep.", where=where)
     size = len(orjson.dumps(payload))
     if size > _MAX_PAYLOAD_BYTES:
-        raise InvalidError(f"{where} has {size} bytes as JSON. The limit is {_MAX_PAYLOAD_BYTES}.", where=where)
+        raise InvalidRequestError(
+            f"{where} has {size} bytes as JSON. The limit is {_MAX_PAYLOAD_BYTES}.", where=where
+        )
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
@@ -89,11 +91,13 @@ def _decode_image(text: str | None, where: str) -> bytes | None:
     try:
         data = base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise InvalidError(f"{where} is not valid base64 ({error}).", where=where) from error
+        raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
     if len(data) > _MAX_THUMBNAIL_BYTES:
-        raise InvalidError(f"{where} has {len(data)} bytes. The limit is {_MAX_THUMBNAIL_BYTES}.", where=where)
-    if kind_of(data) is None:
-        raise InvalidError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
+        raise InvalidRequestError(
+            f"{where} has {len(data)} bytes. The limit is {_MAX_THUMBNAIL_BYTES}.", where=where
+        )
+    if image_type(data) is None:
+        raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
     return data
 
 
@@ -111,7 +115,7 @@ def list_items(
     return ItemPage(items=[_item_response(item) for item in items], next=next_)
 
 
-def _item_response(item: Item) -> ItemResponse:
+def _item_response(item: CatalogueItem) -> ItemResponse:
     return ItemResponse(key=item.key, label=item.label, payload=item.payload, has_thumbnail=item.has_thumbnail)
 
 
@@ -147,7 +151,7 @@ def get_item(
 def get_thumbnail(name: CollectionName, key: str, collection: CollectionForReading) -> Response:
     """Return the thumbnail of an item."""
     data = collection.thumbnail(key)
-    media_type = kind_of(data) if data is not None else None
+    media_type = image_type(data) if data is not None else None
     if data is None or media_type is None:
-        raise NotThereError(f"The item {key!r} in {name!r} does not exist or has no thumbnail.", key=key)
+        raise NotFoundError(f"The item {key!r} in {name!r} does not exist or has no thumbnail.", key=key)
     return Response(data, media_type=media_type, headers={"Cache-Control": "private, max-age=60"})

@@ -9,7 +9,7 @@ from oahu.service.api.access import CollectionForAdmin, CollectionForReading
 from oahu.service.api.routing import new_router, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName
 from oahu.service.api.schemas.feedback_schemas import LogPosition, RestoreRequest
-from oahu.service.api.schemas.metric_schemas import HistoryPoint, HistoryResponse
+from oahu.service.api.schemas.metric_schemas import HistoryResponse, WeightsAtVersion
 
 __all__ = ["router"]
 
@@ -20,7 +20,7 @@ router = new_router("metric")
 def get_history(name: CollectionName, collection: CollectionForReading) -> HistoryResponse:
     """Return how the weights of the metric changed."""
     points = [
-        HistoryPoint(
+        WeightsAtVersion(
             metric_version=moment.version,
             constraints=moment.constraints,
             weights=list(moment.weights),

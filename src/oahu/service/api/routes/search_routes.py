@@ -26,8 +26,8 @@ from oahu.service.api.schemas.search_schemas import (
     SearchResponse,
 )
 from oahu.service.collection import Collection
-from oahu.service.errors import InvalidError
-from oahu.service.searching import Answer
+from oahu.service.errors import InvalidRequestError
+from oahu.service.query_engine import QueryResult
 
 __all__ = ["router"]
 
@@ -118,9 +118,9 @@ async def calibrate(
     return CalibrateResponse(pairs=len(pairs), metric_version=published.version, constraints=published.constraints)
 
 
-def _metric_fields(answer: Answer) -> dict[str, Any]:
+def _metric_fields(result: QueryResult) -> dict[str, Any]:
     """Return the fields of `MetricResponse`."""
-    published, candidates = answer.published, answer.candidates
+    published, candidates = result.published, result.candidates
     return {
         "metric_version": published.version,
         "constraints": published.constraints,
@@ -141,7 +141,7 @@ def _query(collection: Collection, item: Any, where: str = "") -> Any:
 def _check_k(request: Request, k: int) -> None:
     limit = get_service(request).settings.max_k
     if k > limit:
-        raise InvalidError(f"k must be at most {limit} (OAHU_MAX_K). Got {k} instead.", where="k")
+        raise InvalidRequestError(f"k must be at most {limit} (OAHU_MAX_K). Got {k} instead.", where="k")
 
 
 def _finite(threshold: float) -> float:

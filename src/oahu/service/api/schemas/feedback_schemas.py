@@ -15,12 +15,12 @@ __all__ = [
     "FeedbackBatch",
     "FeedbackItem",
     "FeedbackPage",
-    "FeedbackRecord",
     "LogPosition",
     "ModelRecord",
     "PairFeedback",
     "PairRecord",
     "RestoreRequest",
+    "StoredFeedback",
     "TripletFeedback",
     "TripletRecord",
     "UndoRecord",
@@ -145,13 +145,13 @@ class ModelRecord(_Record):
     sha256: str = Field(description="Checksum of the file.")
 
 
-FeedbackRecord = TripletRecord | PairRecord | ClickRecord | UndoRecord | ModelRecord
+StoredFeedback = TripletRecord | PairRecord | ClickRecord | UndoRecord | ModelRecord
 
 
 class FeedbackPage(BaseModel):
     """One page of the feedback log, in order of the sequence numbers."""
 
-    records: list[FeedbackRecord]
+    records: list[StoredFeedback]
     next: int | None = Field(description="The value of ``after`` for the next page; null on the last page.")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["HistoryPoint", "HistoryResponse"]
+__all__ = ["HistoryResponse", "WeightsAtVersion"]
 
 
-class HistoryPoint(BaseModel):
+class WeightsAtVersion(BaseModel):
     """The state of the metric at one version."""
 
     metric_version: int
@@ -23,4 +23,4 @@ class HistoryResponse(BaseModel):
     """How the weights of the metric changed."""
 
     spaces: list[str] = Field(description="Names of the metric's spaces.")
-    points: list[HistoryPoint]
+    points: list[WeightsAtVersion]

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import oahu.learners
 from oahu import LEARNERS
 from oahu.constraints import ConstraintGraph, Pair, Triplet
-from oahu.exceptions import OverflowedItemError, RefusedConstraintError
+from oahu.exceptions import OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.kinds import PairLearner
-from oahu.service import learning
-from oahu.service.errors import InvalidError, LearnerStoppedError
-from oahu.service.learning import _spread, new_learner
-from oahu.service.records import Click, Config, Replaced, Undo
+from oahu.service import learner_loop
+from oahu.service.errors import InvalidRequestError, LearnerFailedError
+from oahu.service.learner_loop import _spread, new_learner
+from oahu.service.records import Click, CollectionConfig, ModelReplacement, Undo
 from oahu.service.settings import Settings
 
 PATIENCE = 120.0
@@ -44,7 +44,7 @@ def constraints_in(change: Any) -> list[Any]:
     return [Triplet(query, like, unlike) for like, unlike in zip(*turns, strict=True)]
 
 
-def replayed(config: Config, log: list[Any], rows: Any, models: dict[int, bytes]) -> tuple[Any, int]:
+def replayed(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int, bytes]) -> tuple[Any, int]:
     """A log, learned one by one in order, and how much was refused; a place is a sequence number, from 1."""
     kind = getattr(oahu.learners, config.learner)
     learner = kind(**{"random_state": 0, **config.parameters}).initialize(config.dimension)
@@ -52,7 +52,7 @@ def replayed(config: Config, log: list[Any], rows: Any, models: dict[int, bytes]
     undone = {seq for one in log if isinstance(one, Undo) for seq in range(one.first, one.last + 1)}
     n_refused = 0
     for seq, change in enumerate(log, 1):
-        if isinstance(change, Replaced):
+        if isinstance(change, ModelReplacement):
             learner = model_files.from_bytes(models[seq], "model")
         elif not isinstance(change, Undo) and seq not in undone:
             rng = np.random.default_rng(seq)
@@ -83,7 +83,7 @@ def taught(learner: Any, lesson: Any, rows: Any) -> bool:
             learner.partial_fit(rows[[lesson[:2]]], [lesson.same])
         else:
             learner.partial_fit(rows[[lesson]])
-    except (RefusedConstraintError, OverflowedItemError):
+    except (RejectedConstraintError, OverflowedItemError):
         return False
     return True
 
@@ -96,8 +96,8 @@ def oracle(one: Any) -> bytes:
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a turn of the loop be short, so that there are many."""
-    monkeypatch.setattr(learning, "_AT_ONCE", 3)
-    monkeypatch.setattr(learning, "_CATCHING_UP", 7)
+    monkeypatch.setattr(learner_loop, "_AT_ONCE", 3)
+    monkeypatch.setattr(learner_loop, "_CATCHING_UP", 7)
 
 
 # -- the model is the log --------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_the_model_is_the_log_learned_one_by_one(lab: Any, learner: str) -> None
     assert one.model() == oracle(one)
 
 
-def other_model(config: Config, seed: int = 9) -> bytes:
+def other_model(config: CollectionConfig, seed: int = 9) -> bytes:
     learner = new_learner(config)
     rows = np.random.default_rng(seed).normal(size=(7, 3, config.dimension)).astype(np.float32)
     return model_files.to_bytes(learner.partial_fit(rows))
@@ -121,9 +121,9 @@ def happen(one: Any, rng: Any) -> None:
     what = rng.integers(6)
     if what == 0 and one.log:
         first = int(rng.integers(1, len(one.log) + 1))
-        one.say(*[Undo(first, first)] * (not isinstance(one.log[first - 1], Undo | Replaced)))
+        one.say(*[Undo(first, first)] * (not isinstance(one.log[first - 1], Undo | ModelReplacement)))
     elif what == 1 and rng.random() < 0.5:
-        one.say(Replaced("x"), model=other_model(one.config))
+        one.say(ModelReplacement("x"), model=other_model(one.config))
     elif what == 2:
         one.restart(kill=bool(rng.random() < 0.5))
     elif what == 3:
@@ -250,7 +250,7 @@ def test_a_model_that_takes_over_is_learned_on_top_of(lab: Any, learner: str) ->
     one = lab(learner, closure=2)
     one.say(*one.pieces(9))
     one.learn()
-    one.say(Replaced("x"), model=other_model(one.config))
+    one.say(ModelReplacement("x"), model=other_model(one.config))
     one.say(*one.pieces(9, 1))
     assert one.model() == oracle(one)
 
@@ -259,7 +259,7 @@ def test_right_after_it_took_over_the_model_is_that_of_the_file(lab: Any) -> Non
     one = lab()
     one.say(*one.pieces(9))
     data = other_model(one.config)
-    one.say(Replaced("x"), model=data)
+    one.say(ModelReplacement("x"), model=data)
     assert one.model() == data
 
 
@@ -268,7 +268,7 @@ def test_right_after_it_took_over_the_model_is_that_of_the_file(lab: Any) -> Non
 def test_undoing_before_and_after_a_model_took_over(lab: Any, first: int) -> None:
     one = lab(closure=2, options={"snapshot_every": 7})
     one.say(*one.pieces(9))
-    one.say(Replaced("x"), model=other_model(one.config))
+    one.say(ModelReplacement("x"), model=other_model(one.config))
     one.say(*one.pieces(9, 1))
     one.learn()
     one.say(Undo(first, first))
@@ -281,7 +281,7 @@ def test_undoing_before_and_after_a_model_took_over(lab: Any, first: int) -> Non
 def test_a_model_that_took_over_is_still_there_after_a_restart(lab: Any, kill: bool) -> None:
     one = lab()
     one.say(*one.pieces(5))
-    one.say(Replaced("x"), model=other_model(one.config))
+    one.say(ModelReplacement("x"), model=other_model(one.config))
     one.say(*one.pieces(5, 1))
     one.learn()
     one.restart(kill)
@@ -293,7 +293,7 @@ def test_a_model_may_have_seen_less_or_more_than_the_log(lab: Any) -> None:
     for data in (model_files.to_bytes(new_learner(one.config)), other_model(one.config)):
         one.say(*one.pieces(6, len(one.log)))
         one.learn()
-        one.say(Replaced("x"), model=data)
+        one.say(ModelReplacement("x"), model=data)
         one.learn()
         one.restart()
     one.say(*one.pieces(3, 5))
@@ -333,13 +333,13 @@ def test_what_was_left_out_is_counted(lab: Any) -> None:
 def n_learned(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many constraints were learned by anyone but a thread that warms up, since the last call."""
     learned: list[int] = []
-    teach = learning._Student._teach
+    teach = learner_loop._Student._teach
 
     def counted(self: Any, values: Any, same: Any) -> None:
         learned.append(len(values))
         teach(self, values, same)
 
-    monkeypatch.setattr(learning._Student, "_teach", counted)
+    monkeypatch.setattr(learner_loop._Student, "_teach", counted)
 
     def since() -> int:
         total = sum(learned)
@@ -503,7 +503,7 @@ def learned(one: Any, seq: int) -> None:
 
 
 def test_a_few_pieces_wait_for_more_until_somebody_wants_them(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learning, "_LINGER", PATIENCE)
+    monkeypatch.setattr(learner_loop, "_LINGER", PATIENCE)
     one = lab()
     one.say(*one.pieces(3))
     one.loop.start()
@@ -515,8 +515,8 @@ def test_a_few_pieces_wait_for_more_until_somebody_wants_them(lab: Any, monkeypa
 
 
 def test_enough_pieces_do_not_wait_for_more(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learning, "_LINGER", PATIENCE)
-    monkeypatch.setattr(learning, "_ENOUGH", 5)
+    monkeypatch.setattr(learner_loop, "_LINGER", PATIENCE)
+    monkeypatch.setattr(learner_loop, "_ENOUGH", 5)
     one = lab()
     one.say(*one.pieces(5))
     one.loop.start()
@@ -547,7 +547,7 @@ def test_the_loss_is_of_a_sample_from_first_to_last(
     lab: Any, n: int, n_asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(learning._Student, "_ask", lambda _, metric, triplets: asked.append(triplets))
+    monkeypatch.setattr(learner_loop._Student, "_ask", lambda _, metric, triplets: asked.append(triplets))
     one = lab("Euclidean", closure=0)
     said = [Triplet(1, 4, 2 + 3 * (at % 5)) for at in range(n)]
     one.say(*said)
@@ -606,11 +606,11 @@ def test_an_error_stops_the_loop_and_is_told(lab: Any, monkeypatch: pytest.Monke
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr(learning._Student, "_teach", broken)
+    monkeypatch.setattr(learner_loop._Student, "_teach", broken)
     one.say(*one.pieces(3, 1))
     one.loop.wake(6)
     assert one.loop.wait_for(6, PATIENCE).version == 3  # and does not wait for what will not come
-    with pytest.raises(LearnerStoppedError, match="of all things"):
+    with pytest.raises(LearnerFailedError, match="of all things"):
         one.loop.check()
     monkeypatch.undo()
     one.restart()
@@ -623,47 +623,47 @@ def test_an_error_stops_the_loop_and_is_told(lab: Any, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (Config("a", 3, "Nobody"), "no learner 'Nobody'.*AnchoredOAHU"),
-        (Config("a", 3, "__init__"), "no learner"),
-        (Config("a", 3, "OASIS", {"speed": 3}), "no parameter 'speed'"),
-        (Config("a", 3, "OASIS", {"preprocessor": [[1]]}), "no parameter 'preprocessor'"),
-        (Config("a", 3, "OAHU", {"tau": 3.0}), "'tau'"),
-        (Config("a", 3, "OAHU", {"n_layers": "two"}), "'n_layers'"),
-        (Config("a", 3, "OAHU", {"n_layers": 1.5}), "'n_layers'"),
-        (Config("a", 3, "OASIS", {"dtype": "float16"}), "'dtype'"),
-        (Config("a", 3, "OASIS", {"dtype": ["float32"]}), "'dtype'"),
-        (Config("a", 3, "OASIS", {"random_state": None}), "'random_state'"),
-        (Config("a", 3, "OASIS", {"random_state": -1}), "'random_state'"),
-        (Config("a", 3, "OASIS", {"random_state": True}), "'random_state'"),
-        (Config("a", 3, "OASIS", {"random_state": {}}), "'random_state'"),
-        (Config("a", 0, "OASIS"), "n_features"),
-        (Config("a", -1, "OAHU"), "n_features"),
+        (CollectionConfig("a", 3, "Nobody"), "no learner 'Nobody'.*AnchoredOAHU"),
+        (CollectionConfig("a", 3, "__init__"), "no learner"),
+        (CollectionConfig("a", 3, "OASIS", {"speed": 3}), "no parameter 'speed'"),
+        (CollectionConfig("a", 3, "OASIS", {"preprocessor": [[1]]}), "no parameter 'preprocessor'"),
+        (CollectionConfig("a", 3, "OAHU", {"tau": 3.0}), "'tau'"),
+        (CollectionConfig("a", 3, "OAHU", {"n_layers": "two"}), "'n_layers'"),
+        (CollectionConfig("a", 3, "OAHU", {"n_layers": 1.5}), "'n_layers'"),
+        (CollectionConfig("a", 3, "OASIS", {"dtype": "float16"}), "'dtype'"),
+        (CollectionConfig("a", 3, "OASIS", {"dtype": ["float32"]}), "'dtype'"),
+        (CollectionConfig("a", 3, "OASIS", {"random_state": None}), "'random_state'"),
+        (CollectionConfig("a", 3, "OASIS", {"random_state": -1}), "'random_state'"),
+        (CollectionConfig("a", 3, "OASIS", {"random_state": True}), "'random_state'"),
+        (CollectionConfig("a", 3, "OASIS", {"random_state": {}}), "'random_state'"),
+        (CollectionConfig("a", 0, "OASIS"), "n_features"),
+        (CollectionConfig("a", -1, "OAHU"), "n_features"),
     ],
 )
-def test_a_learner_that_cannot_be_is_refused(config: Config, message: str) -> None:
-    with pytest.raises(InvalidError, match=message):
+def test_a_learner_that_cannot_be_is_refused(config: CollectionConfig, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         new_learner(config)
 
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("Euclidean", "Cosine")])
 def test_a_model_that_takes_more_than_is_allowed_is_refused(learner: str) -> None:
-    config = Config("a", 400, learner)
+    config = CollectionConfig("a", 400, learner)
     size = len(model_files.to_bytes(new_learner(config)))
-    with pytest.raises(InvalidError, match="MiB"):
+    with pytest.raises(InvalidRequestError, match="MiB"):
         new_learner(config, size / 2.5)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_model_for_many_features_is_allowed_by_default(learner: str) -> None:
-    assert new_learner(Config("a", 784, learner), Settings().max_model).n_features_in_ == 784
+    assert new_learner(CollectionConfig("a", 784, learner), Settings().max_model).n_features_in_ == 784
 
 
 @pytest.mark.parametrize(
     "parameters", [{"hidden_size": 10**9}, {"n_layers": 10**9}, {"embedding_size": 10**12}, {"window": 10**12}]
 )
 def test_a_model_of_any_size_is_refused_at_once(parameters: dict[str, Any]) -> None:
-    with pytest.raises(InvalidError):
-        new_learner(Config("a", 100, "AnchoredOAHU", parameters), 2**29)
+    with pytest.raises(InvalidRequestError):
+        new_learner(CollectionConfig("a", 100, "AnchoredOAHU", parameters), 2**29)
 
 
 # -- which snapshots to keep -----------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.service.records import ItemsChange, Published
-from oahu.service.vectors import Table
+from oahu.service.feature_store import FeatureTable
+from oahu.service.records import CatalogueChange, PublishedMetric
 from oahu.tasks.encoded_items import Gallery, Rest, Vote
 
-__all__ = ["Catalogue"]
+__all__ = ["CatalogueIndex"]
 
 _FILTERS = 64  # labels whose items are kept apart
 
@@ -22,7 +22,7 @@ _FILTERS = 64  # labels whose items are kept apart
 class _Rows:
     """The features of items, taken from a table when they are asked for."""
 
-    def __init__(self, table: Table, numbers: Sequence[int]) -> None:
+    def __init__(self, table: FeatureTable, numbers: Sequence[int]) -> None:
         self._table, self._numbers = table, np.array(numbers, np.int64)
 
     def __len__(self) -> int:
@@ -33,12 +33,12 @@ class _Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class CatalogueIndex:
     """Items, embedded by the metric of one version. An item keeps its place; what is gone is hidden.
 
     Attributes
     ----------
-    table : Table
+    table : FeatureTable
         The features and keys of all items that are there, for as long as anyone looks at this value.
     numbers, labels : ndarray of shape (n_places,)
         Of the item at each place.
@@ -46,9 +46,9 @@ class Catalogue:
         By number, where an item is; -1 if it is not there.
     """
 
-    published: Published
+    published: PublishedMetric
     made: float
-    table: Table
+    table: FeatureTable
     gallery: Gallery
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
@@ -59,13 +59,13 @@ class Catalogue:
     @classmethod
     def of(
         cls,
-        published: Published,
+        published: PublishedMetric,
         vote: Vote,
-        table: Table,
+        table: FeatureTable,
         numbers: Sequence[int],
         labels: Sequence[str | None],
         rest: Rest | None = None,
-    ) -> Catalogue:
+    ) -> CatalogueIndex:
         """A catalogue of some items, embedded block by block; ``rest`` as in `Gallery.add`."""
         nothing = np.empty(0, np.int64)
         empty = cls(
@@ -82,7 +82,7 @@ class Catalogue:
 
     def with_items(
         self, numbers: Sequence[int], labels: Sequence[str | None], rest: Rest | None = None
-    ) -> Catalogue:
+    ) -> CatalogueIndex:
         """With more items."""
         gallery = self.gallery.add(_Rows(self.table, numbers), rest)
         begin = len(self.numbers)
@@ -103,7 +103,7 @@ class Catalogue:
             _filtered={},
         )
 
-    def changed(self, change: ItemsChange, table: Table) -> Catalogue:
+    def changed(self, change: CatalogueChange, table: FeatureTable) -> CatalogueIndex:
         """After a change of the items, with the table of then: it may lack what a later change removes again."""
         made = replace(self, table=table)
         added = [(number, label) for number, _, label, _ in change.added if number in table]

@@ -19,26 +19,26 @@ from numpy.typing import NDArray
 
 import oahu.learners
 from oahu.constraints import ConstraintGraph, Pair, Triplet
-from oahu.exceptions import InvalidInputError, ModelFileError, OverflowedItemError, RefusedConstraintError
+from oahu.exceptions import InvalidInputError, ModelFileError, OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
-from oahu.service.errors import InvalidError, LearnerStoppedError, ServiceError
+from oahu.service.errors import InvalidRequestError, LearnerFailedError, ServiceError
+from oahu.service.feature_store import FeatureStore
 from oahu.service.intake import counting, graph_of
 from oahu.service.records import (
-    Config,
-    Entry,
-    Moment,
-    Piece,
-    Published,
-    Replaced,
+    CollectionConfig,
+    FeedbackRecord,
+    HistoryPoint,
+    LoggedChange,
+    ModelReplacement,
+    PublishedMetric,
     Undo,
+    active_undo_ranges,
     constraints_of,
     is_undone,
-    standing,
 )
 from oahu.service.store import Store
-from oahu.service.vectors import Vectors
 
 __all__ = ["LearnerLoop", "Lesson", "lessons_of", "new_learner"]
 
@@ -56,17 +56,17 @@ log = logging.getLogger("oahu.service")
 # -- what a log teaches --------------------------------------------------------------------------------------
 
 
-def new_learner(config: Config, max_size: float = np.inf) -> Learner[Any]:
-    """A learner that has learned nothing, as a collection asks for it; `InvalidError` if it cannot be."""
+def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[Any]:
+    """A learner that has learned nothing, as a collection asks for it; `InvalidRequestError` if it cannot be."""
     if config.learner not in oahu.learners.LEARNERS:
-        raise InvalidError(
+        raise InvalidRequestError(
             f"There is no learner {config.learner!r}: there are {', '.join(oahu.learners.LEARNERS)}."
         )
     kind = getattr(oahu.learners, config.learner)
     known = set(kind().get_params()) - {"preprocessor"}
     unknown = sorted(config.parameters.keys() - known)
     if unknown:
-        raise InvalidError(
+        raise InvalidRequestError(
             f"{config.learner} has no parameter {unknown[0]!r}: it has {', '.join(sorted(known))}.",
         )
     try:
@@ -82,7 +82,7 @@ def new_learner(config: Config, max_size: float = np.inf) -> Learner[Any]:
             )
         return made.initialize(config.dimension)
     except (InvalidInputError, TypeError) as error:
-        raise InvalidError(str(error)) from error
+        raise InvalidRequestError(str(error)) from error
 
 
 def _numbers_of(learner: Learner[Any], d: int) -> int:
@@ -98,7 +98,9 @@ def _numbers_of(learner: Learner[Any], d: int) -> int:
 Lesson = Pair | Triplet
 
 
-def lessons_of(graph: ConstraintGraph, piece: Piece, seq: int, closure: int, of_pairs: bool) -> list[Lesson]:
+def lessons_of(
+    graph: ConstraintGraph, piece: FeedbackRecord, seq: int, closure: int, of_pairs: bool
+) -> list[Lesson]:
     """What a learner is taught by a piece of feedback: its constraints, and what follows from them.
 
     Behind each constraint, at most ``closure`` more are taught that follow from it because items are alike. A
@@ -122,14 +124,14 @@ def lessons_of(graph: ConstraintGraph, piece: Piece, seq: int, closure: int, of_
 class _Student:
     """A learner at a place in the log."""
 
-    def __init__(self, config: Config, vectors: Vectors, learner: Learner[Any], seq: int) -> None:
+    def __init__(self, config: CollectionConfig, vectors: FeatureStore, learner: Learner[Any], seq: int) -> None:
         self.config, self.vectors, self.learner, self.seq = config, vectors, learner, seq
         self.graph: ConstraintGraph | None = None  # what follows from the log so far; made when it is needed
         self.of_pairs = isinstance(learner, PairLearner)
         self.n_refused = 0
         self.loss: float | None = None
 
-    def learn(self, pieces: Sequence[tuple[int, Piece]], metric: Any = None) -> None:
+    def learn(self, pieces: Sequence[tuple[int, FeedbackRecord]], metric: Any = None) -> None:
         """Learn pieces of feedback, in order; how wrong ``metric`` is about some of them goes into the loss."""
         assert self.graph is not None
         lessons: list[Lesson] = []
@@ -157,7 +159,7 @@ class _Student:
             try:
                 self.learner.partial_fit(values, same)
                 return
-            except (RefusedConstraintError, OverflowedItemError) as error:
+            except (RejectedConstraintError, OverflowedItemError) as error:
                 at = error.row
                 self.n_refused += 1
                 if at:
@@ -181,9 +183,9 @@ class LearnerLoop:
         self,
         store: Store,
         collection: int,
-        config: Config,
-        vectors: Vectors,
-        changed: Callable[[Published], None],
+        config: CollectionConfig,
+        vectors: FeatureStore,
+        changed: Callable[[PublishedMetric], None],
         snapshot_every: int = 5_000,
         keep_snapshots: int = 12,
     ) -> None:
@@ -192,7 +194,7 @@ class LearnerLoop:
         self._news, self._stop, self._learning = Condition(), Event(), Lock()
         self._wanted = 0  # somebody waits for what is in the log up to here
         self._undos = store.undos(collection)
-        self._undone = standing(self._undos)
+        self._undone = active_undo_ranges(self._undos)
         last = store.last_seq(collection)
         beyond = [seq for seq in store.snapshots(collection) if seq > last]  # of another log that was here
         store.drop_snapshots(collection, beyond)
@@ -227,7 +229,7 @@ class LearnerLoop:
                 self._wanted = max(self._wanted, seq)
                 self._news.notify_all()
 
-    def wait_for(self, seq: int, timeout: float) -> Published:
+    def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
         """The metric that has learned up to ``seq``, or the newest there is when time runs out."""
         if self.published.version < seq and timeout > 0:
             self.want(seq)
@@ -255,7 +257,7 @@ class LearnerLoop:
     def check(self) -> None:
         """Raise an error if the loop has failed."""
         if self.error is not None:
-            raise LearnerStoppedError(
+            raise LearnerFailedError(
                 f"The learner of {self._config.name!r} has stopped ({self.error!r}). Restart the service; "
                 "what was accepted is in the log."
             )
@@ -321,7 +323,7 @@ class LearnerLoop:
         self._publish()
         self._keep_if_due()
 
-    def _learn(self, entries: Sequence[Entry], metric: Any = None) -> None:
+    def _learn(self, entries: Sequence[LoggedChange], metric: Any = None) -> None:
         if entries:
             self._know()
             self._student.learn(counting(entries, self._undone), metric)
@@ -337,8 +339,8 @@ class LearnerLoop:
     def _last_undo(self) -> int:
         return self._undos[-1][0] if self._undos else 0
 
-    def _takes_over(self, entry: Entry) -> bool:
-        return isinstance(entry.change, Replaced) and not is_undone(entry.seq, self._undone)
+    def _takes_over(self, entry: LoggedChange) -> bool:
+        return isinstance(entry.change, ModelReplacement) and not is_undone(entry.seq, self._undone)
 
     def _take_over(self, seq: int) -> None:
         """Let the model of a file take over; what follows from feedback stays."""
@@ -353,7 +355,7 @@ class LearnerLoop:
         for other, begin, _ in reversed(self._undos):
             first = min(first, begin) if other >= first else first
         self._undos = [*self._undos, (seq, undo.first, undo.last)]
-        self._undone = standing(self._undos)
+        self._undone = active_undo_ranges(self._undos)
         of_before = [at for at in self._store.snapshots(self._collection) if at >= first]
         self._store.drop_snapshots(self._collection, of_before)
         self._student = student = self._from_snapshot(first - 1)
@@ -366,7 +368,7 @@ class LearnerLoop:
         with suppress(ServiceError):
             self._store.commit(lambda t: t.forget_history(self._collection, first), weight=0)
 
-    def _replay(self, entries: Sequence[Entry]) -> None:
+    def _replay(self, entries: Sequence[LoggedChange]) -> None:
         begin = 0
         for at, entry in enumerate(entries):
             if self._takes_over(entry):
@@ -381,9 +383,9 @@ class LearnerLoop:
     def _n_seen(self) -> int:
         return self._student.learner.n_seen_
 
-    def _metric(self) -> Published:
+    def _metric(self) -> PublishedMetric:
         student = self._student
-        return Published(student.learner.metric(), student.seq, self._n_seen, student.loss, time.time())
+        return PublishedMetric(student.learner.metric(), student.seq, self._n_seen, student.loss, time.time())
 
     def _publish(self) -> None:
         published = self._metric()
@@ -393,7 +395,7 @@ class LearnerLoop:
         self._remember(published.moment)
         self._changed(published)
 
-    def _remember(self, moment: Moment) -> None:
+    def _remember(self, moment: HistoryPoint) -> None:
         """Keep how the weights are, at first every time, then further and further apart."""
         if moment.constraints - self._last_moment >= max(1, self._last_moment / _DENSE):
             self._last_moment = moment.constraints

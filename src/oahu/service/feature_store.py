@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "Vectors"]
+__all__ = ["FeatureStore", "FeatureTable"]
 
 _FEW: Final = 1024  # rows: not worth making room
 
 
-class Table:
+class FeatureTable:
     """Features and keys by number. What was ever in it stays in it: whoever holds it can rely on that."""
 
     def __init__(self, dimension: int, dtype: np.dtype[Any], room: int = 0) -> None:
@@ -58,16 +58,16 @@ class Table:
         self._names.update(zip(numbers, keys, strict=True))
         self._n = end
 
-    def _without(self, gone: set[int]) -> Table:
+    def _without(self, gone: set[int]) -> FeatureTable:
         """A table without some numbers, in memory of its own."""
         left = {number: key for number, key in self._names.items() if number not in gone}
-        made = Table(self._rows.shape[1], self._rows.dtype, len(left))
+        made = FeatureTable(self._rows.shape[1], self._rows.dtype, len(left))
         if left:
             made._add(list(left), left.values(), self.take(list(left)))
         return made
 
 
-class Vectors:
+class FeatureStore:
     """The table of a collection, in which nothing stays that nobody needs. Safe with threads.
 
     Parameters
@@ -78,7 +78,7 @@ class Vectors:
 
     def __init__(self, dimension: int, dtype: np.dtype[Any], room: int = 0) -> None:
         self.dimension, self.dtype = dimension, dtype
-        self.table = Table(dimension, dtype, room)
+        self.table = FeatureTable(dimension, dtype, room)
         self._changing = Lock()
         self._gone: set[int] = set()
 

@@ -20,15 +20,23 @@ from numpy.typing import NDArray
 
 from oahu.index.threads import at_most
 from oahu.metrics import Metric
-from oahu.service.catalogue import Catalogue
-from oahu.service.records import Calibration, ItemsChange, Published
-from oahu.service.vectors import Vectors
+from oahu.service.catalogue_index import CatalogueIndex
+from oahu.service.feature_store import FeatureStore
+from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 from oahu.tasks import Classifier, Comparator, Match, Retriever
 from oahu.tasks.encoded_items import Gallery, Rest, Vote
 
-__all__ = ["Answer", "Classified", "Compared", "Found", "Known", "Said", "Searcher"]
+__all__ = [
+    "ClassificationResult",
+    "ComparisonResult",
+    "Known",
+    "QueryEngine",
+    "QueryResult",
+    "Relation",
+    "SearchResult",
+]
 
-Said = Literal["alike", "unlike"]
+Relation = Literal["alike", "unlike"]
 
 _NONE: Final = np.empty(0, np.int64)
 _FEW: Final = 1024  # items: not worth making anew
@@ -48,22 +56,22 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """What every answer tells of the metric that gave it."""
 
-    published: Published
-    candidates: Published  # the metric that the catalogue was last embedded with
+    published: PublishedMetric
+    candidates: PublishedMetric  # the metric that the catalogue was last embedded with
 
 
 @dataclass(frozen=True)
-class Found(Answer):
+class SearchResult(QueryResult):
     """What a search found, best first: each item's key, its match (by number), and what was said of it."""
 
-    matches: tuple[tuple[str, Match, Said | None], ...]
+    matches: tuple[tuple[str, Match, Relation | None], ...]
 
 
 @dataclass(frozen=True)
-class Classified(Answer):
+class ClassificationResult(QueryResult):
     """How likely each label is, best first; how familiar the item is."""
 
     labels: tuple[tuple[str, float], ...]
@@ -71,7 +79,7 @@ class Classified(Answer):
 
 
 @dataclass(frozen=True)
-class Compared(Answer):
+class ComparisonResult(QueryResult):
     """Whether two items are alike."""
 
     answer: str
@@ -104,7 +112,7 @@ class Asking:
             self._changed.wait_for(lambda: not self._n, timeout)
 
 
-class Searcher:
+class QueryEngine:
     """Answers from a catalogue that changes and a metric that moves. Safe with threads.
 
     Parameters
@@ -117,16 +125,18 @@ class Searcher:
 
     def __init__(
         self,
-        vectors: Vectors,
-        published: Callable[[], Published],
+        vectors: FeatureStore,
+        published: Callable[[], PublishedMetric],
         vote: Vote,
         n_candidates: int = 50,
     ) -> None:
         self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
-        self.catalogue = Catalogue.of(published(), vote, vectors.table, [], [])
-        self._changes: deque[ItemsChange] = deque()
+        self.catalogue = CatalogueIndex.of(published(), vote, vectors.table, [], [])
+        self._changes: deque[CatalogueChange] = deque()
         self._changing, self._refreshing = Lock(), Lock()
-        self._since: list[ItemsChange] | None = None  # what changed since the catalogue began to be embedded anew
+        self._since: list[CatalogueChange] | None = (
+            None  # what changed since the catalogue began to be embedded anew
+        )
         self.asking = Asking()
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
@@ -137,9 +147,9 @@ class Searcher:
 
     def load(self, numbers: list[int], labels: list[str | None]) -> None:
         """Begin with these items."""
-        self.catalogue = Catalogue.of(self._published(), self._vote, self._vectors.table, numbers, labels)
+        self.catalogue = CatalogueIndex.of(self._published(), self._vote, self._vectors.table, numbers, labels)
 
-    def change(self, change: ItemsChange) -> None:
+    def change(self, change: CatalogueChange) -> None:
         """Items have changed; they will be there when `settle` returns."""
         self._changes.append(change)
 
@@ -177,11 +187,11 @@ class Searcher:
             begin = time.monotonic()
             try:
                 self.settle()
-                since: list[ItemsChange] = []
+                since: list[CatalogueChange] = []
                 with self._changing:
                     catalogue, self._since = self.catalogue, since
                 numbers, labels = catalogue.present()
-                fresh = Catalogue.of(self._published(), self._vote, catalogue.table, numbers, labels, rest)
+                fresh = CatalogueIndex.of(self._published(), self._vote, catalogue.table, numbers, labels, rest)
                 with self._changing:
                     for change in since:
                         fresh = fresh.changed(change, self._vectors.table)
@@ -204,12 +214,12 @@ class Searcher:
         self,
         query: NDArray[Any],
         k: int,
-        live: Callable[[], Published],
+        live: Callable[[], PublishedMetric],
         label: str | None = None,
         without: int | None = None,
         known: Known | None = None,
         trust: bool = True,
-    ) -> Found:
+    ) -> SearchResult:
         """The k items most like a query, of a label if one is given.
 
         The ``live`` metric is asked for when there are candidates that it can rank: till then it may go on
@@ -225,17 +235,17 @@ class Searcher:
         numbers = np.union1d(found, self._nearest(catalogue, query, alike, n)) if trust else found
         published = live()
         if not len(numbers):
-            return Found(published, catalogue.published, ())
+            return SearchResult(published, catalogue.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), catalogue.table.take(numbers))
         if known and not trust:
             unlike = known.unlike(numbers.tolist())
-        said: dict[Any, Said] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
+        said: dict[Any, Relation] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
         matches = _ranked(ranking, query, k, said if trust else {})
         named = tuple((catalogue.table.name(int(one.key)), one, said.get(one.key)) for one in matches)
-        return Found(published, catalogue.published, named)
+        return SearchResult(published, catalogue.published, named)
 
     def _nearest(
-        self, catalogue: Catalogue, query: NDArray[Any], numbers: NDArray[np.int64], n: int
+        self, catalogue: CatalogueIndex, query: NDArray[Any], numbers: NDArray[np.int64], n: int
     ) -> NDArray[np.int64]:
         """Some items, or if there are many the nearest of them."""
         if len(numbers) <= n:
@@ -244,7 +254,7 @@ class Searcher:
 
     def _candidates(
         self,
-        catalogue: Catalogue,
+        catalogue: CatalogueIndex,
         gallery: Gallery,
         query: NDArray[Any],
         k: int,
@@ -261,8 +271,8 @@ class Searcher:
             n *= 4
 
     def classify(
-        self, query: NDArray[Any], k: int, live: Callable[[], Published], without: int | None
-    ) -> Classified:
+        self, query: NDArray[Any], k: int, live: Callable[[], PublishedMetric], without: int | None
+    ) -> ClassificationResult:
         """The labels that the nearest labelled items vote for; ``live`` as in `search`."""
         self.settle()
         catalogue = self.catalogue
@@ -270,22 +280,24 @@ class Searcher:
         numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
         published = live()
         if not len(numbers):
-            return Classified(published, catalogue.published, (), 0.0)
+            return ClassificationResult(published, catalogue.published, (), 0.0)
         labels = catalogue.labels[catalogue.places[numbers]].astype(str)
         classifier = Classifier(published.metric, k=min(k, len(numbers)), vote=self._vote)
         classifier.fit(catalogue.table.take(numbers), labels)
         shares = classifier.predict_proba(query[None])[0]
         order = np.argsort(-shares, kind="stable")
         votes = tuple((str(classifier.classes_[at]), float(shares[at])) for at in order if shares[at] > 0)
-        return Classified(published, catalogue.published, votes, float(classifier.familiarity(query[None])[0]))
+        return ClassificationResult(
+            published, catalogue.published, votes, float(classifier.familiarity(query[None])[0])
+        )
 
-    def compare(self, first: NDArray[Any], second: NDArray[Any], published: Published) -> Compared:
+    def compare(self, first: NDArray[Any], second: NDArray[Any], published: PublishedMetric) -> ComparisonResult:
         """Whether two items are alike, by thresholds for this very metric."""
         comparator = self._comparing(published)
         found = comparator.compare(first, second)
         yes_below, no_from = comparator.thresholds
         calibrated = hasattr(comparator, "yes_below_")
-        return Compared(
+        return ComparisonResult(
             published,
             self.catalogue.published,
             found.answer,
@@ -296,7 +308,7 @@ class Searcher:
             calibrated,
         )
 
-    def _comparing(self, published: Published) -> Comparator:
+    def _comparing(self, published: PublishedMetric) -> Comparator:
         """A comparator for a metric, calibrated by the pairs that are kept for that."""
         kept, calibration = self._comparator, self.calibration
         if kept is not None and kept[0] == published.version and kept[1] is calibration:
@@ -312,12 +324,12 @@ class Searcher:
         return comparator
 
 
-def _ranked(ranking: Retriever, query: NDArray[Any], k: int, said: dict[Any, Said]) -> list[Match]:
+def _ranked(ranking: Retriever, query: NDArray[Any], k: int, said: dict[Any, Relation]) -> list[Match]:
     """The k best: those said to be alike first, then the others, then those said to be unlike.
 
     How experts vote depends on who is asked about, so each kind is asked about for itself.
     """
-    kinds: dict[Said | None, list[Any]] = {"alike": [], None: [], "unlike": []}
+    kinds: dict[Relation | None, list[Any]] = {"alike": [], None: [], "unlike": []}
     for key in ranking.keys:
         kinds[said.get(key)].append(key)
     matches: list[Match] = []

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oahu.service.vectors as module
-from oahu.service.vectors import Vectors
+import oahu.service.feature_store as module
+from oahu.service.feature_store import FeatureStore
 
 FLOAT = np.dtype(np.float32)
 
@@ -20,8 +20,8 @@ def row(number: int, dimension: int = 3) -> Any:
     return (number + np.arange(dimension) / 8).astype(np.float32)
 
 
-def table(numbers: list[int]) -> Vectors:
-    made = Vectors(3, FLOAT)
+def table(numbers: list[int]) -> FeatureStore:
+    made = FeatureStore(3, FLOAT)
     if numbers:
         made.add(numbers, [f"k{n}" for n in numbers], np.stack([row(n) for n in numbers]).tobytes())
     return made
@@ -37,7 +37,7 @@ BATCHES = st.lists(st.integers(1, 5000), min_size=1, max_size=60, unique=True).f
 @given(BATCHES)
 def test_all_that_was_added_is_there(case: tuple[list[int], list[int]]) -> None:
     numbers, sizes = case
-    vectors, left = Vectors(3, FLOAT), list(numbers)
+    vectors, left = FeatureStore(3, FLOAT), list(numbers)
     for size in sizes:
         some, left = left[:size], left[size:]
         if some:
@@ -81,7 +81,7 @@ def test_a_number_that_is_given_again_has_the_new_features() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bits_are_kept(dtype: Any) -> None:
-    vectors = Vectors(2, np.dtype(dtype))
+    vectors = FeatureStore(2, np.dtype(dtype))
     values = np.array([[0.1, -0.0], [np.finfo(dtype).tiny / 8, np.finfo(dtype).max]], dtype)
     vectors.add([1, 2], ["a", "b"], values.tobytes())
     assert vectors.take([1, 2]).tobytes() == values.tobytes()
@@ -97,7 +97,7 @@ def test_what_is_needed_stays_and_what_is_not_takes_little_room(steps: list[tupl
     few = 8
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FEW", few)
-        vectors, needed = Vectors(3, FLOAT), dict[int, int]()  # by number: whose features it has
+        vectors, needed = FeatureStore(3, FLOAT), dict[int, int]()  # by number: whose features it has
         for at, (step, n) in enumerate(steps):
             some = rng.sample(list(needed), min(n, len(needed)))
             if step == "drop":

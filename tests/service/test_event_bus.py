@@ -1,4 +1,4 @@
-"""Events reach whoever listens, from any thread, and nobody who does not listen holds anyone up."""
+"""EventBus reach whoever listens, from any thread, and nobody who does not listen holds anyone up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from threading import Thread
 from typing import Any
 
-from oahu.service.events import Events
+from oahu.service.event_bus import EventBus
 
 PATIENCE = 30.0
 
@@ -19,12 +19,12 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(patiently())
 
 
-async def heard(events: Events) -> list[tuple[str, dict[str, Any]]]:
+async def heard(events: EventBus) -> list[tuple[str, dict[str, Any]]]:
     """All events until the end."""
-    return [event async for event in events.listen()]
+    return [event async for event in events.subscribe()]
 
 
-async def listening(events: Events, n: int) -> None:
+async def listening(events: EventBus, n: int) -> None:
     """Wait until n are listening."""
     while len(events._listeners) < n:
         await asyncio.sleep(0)
@@ -32,11 +32,11 @@ async def listening(events: Events, n: int) -> None:
 
 def test_all_that_listen_hear_everything_in_order() -> None:
     async def work() -> None:
-        events = Events()
+        events = EventBus()
         listeners = [asyncio.ensure_future(heard(events)) for _ in range(3)]
         await listening(events, 3)
         for i in range(5):
-            events.tell("metric", version=i)
+            events.publish("metric", version=i)
         events.close()
         for found in await asyncio.gather(*listeners):
             assert found == [("metric", {"version": i}) for i in range(5)]
@@ -46,10 +46,10 @@ def test_all_that_listen_hear_everything_in_order() -> None:
 
 def test_another_thread_can_tell() -> None:
     async def work() -> None:
-        events = Events()
+        events = EventBus()
         listener = asyncio.ensure_future(heard(events))
         await listening(events, 1)
-        teller = Thread(target=lambda: [events.tell("items", added=i) for i in range(100)] and events.close())
+        teller = Thread(target=lambda: [events.publish("items", added=i) for i in range(100)] and events.close())
         teller.start()
         assert [what["added"] for _, what in await listener] == list(range(100))
         teller.join()
@@ -59,8 +59,8 @@ def test_another_thread_can_tell() -> None:
 
 def test_what_was_told_before_is_not_heard() -> None:
     async def work() -> None:
-        events = Events()
-        events.tell("metric", version=1)
+        events = EventBus()
+        events.publish("metric", version=1)
         listener = asyncio.ensure_future(heard(events))
         await listening(events, 1)
         events.close()
@@ -71,11 +71,11 @@ def test_what_was_told_before_is_not_heard() -> None:
 
 def test_a_listener_that_leaves_is_forgotten() -> None:
     async def work() -> None:
-        events = Events()
-        listener = events.listen()
+        events = EventBus()
+        listener = events.subscribe()
         first = asyncio.ensure_future(anext(listener))
         await listening(events, 1)
-        events.tell("metric", version=1)
+        events.publish("metric", version=1)
         await first
         await listener.aclose()  # type: ignore[attr-defined]
         assert not events._listeners
@@ -85,7 +85,7 @@ def test_a_listener_that_leaves_is_forgotten() -> None:
 
 def test_a_listener_that_is_cancelled_is_forgotten() -> None:
     async def work() -> None:
-        events = Events()
+        events = EventBus()
         listener = asyncio.ensure_future(heard(events))
         await listening(events, 1)
         listener.cancel()
@@ -97,12 +97,12 @@ def test_a_listener_that_is_cancelled_is_forgotten() -> None:
 
 def test_one_that_is_slow_loses_the_oldest_only() -> None:
     async def work() -> None:
-        events = Events()
-        listener = events.listen()
+        events = EventBus()
+        listener = events.subscribe()
         first = asyncio.ensure_future(anext(listener))
         await listening(events, 1)
         for i in range(1000):
-            events.tell("metric", version=i)
+            events.publish("metric", version=i)
         events.close()
         found = [await first, *[event async for event in listener]]
         versions = [what["version"] for _, what in found]
@@ -113,8 +113,8 @@ def test_one_that_is_slow_loses_the_oldest_only() -> None:
 
 
 def test_telling_after_the_loop_of_a_listener_is_closed_is_no_error() -> None:
-    events = Events()
-    listener = events.listen()
+    events = EventBus()
+    listener = events.subscribe()
 
     async def begin() -> None:
         waiting = asyncio.ensure_future(anext(listener))
@@ -124,11 +124,11 @@ def test_telling_after_the_loop_of_a_listener_is_closed_is_no_error() -> None:
         await asyncio.wait([waiting])
 
     run(begin())
-    events.tell("metric", version=1)
+    events.publish("metric", version=1)
     assert 99 in events._listeners
 
 
 def test_who_comes_after_the_end_does_not_wait() -> None:
-    events = Events()
+    events = EventBus()
     events.close()
     assert run(heard(events)) == []

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from oahu import Classifier, Comparator, Retriever
-from oahu.service import searching
-from oahu.service.catalogue import Catalogue
-from oahu.service.records import Calibration, ItemsChange, Published
-from oahu.service.searching import Searcher
-from oahu.service.vectors import Vectors
+from oahu.service import query_engine
+from oahu.service.catalogue_index import CatalogueIndex
+from oahu.service.feature_store import FeatureStore
+from oahu.service.query_engine import QueryEngine
+from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 
 PATIENCE = 120.0
 D = 5
@@ -31,11 +31,13 @@ QUERIES = np.random.default_rng(1).normal(size=(6, D)).astype(np.float32)
 class World:
     """Items, a metric that can be moved, and a searcher."""
 
-    def __init__(self, published: Published, vote: Any = "experts", n: int = N, n_candidates: int = 12) -> None:
+    def __init__(
+        self, published: PublishedMetric, vote: Any = "experts", n: int = N, n_candidates: int = 12
+    ) -> None:
         self.published, self.vote = published, vote
-        self.vectors = Vectors(D, np.dtype(np.float32))
+        self.vectors = FeatureStore(D, np.dtype(np.float32))
         self.vectors.add(list(range(1, N + 1)), [f"k{n}" for n in range(1, N + 1)], ROWS[1:].tobytes())
-        self.searcher = Searcher(self.vectors, lambda: self.published, vote, n_candidates)
+        self.searcher = QueryEngine(self.vectors, lambda: self.published, vote, n_candidates)
         self.there = list(range(1, n + 1))
         self.searcher.load(self.there, LABELS[1 : n + 1])
 
@@ -66,7 +68,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def world(trained: Callable[..., Published]) -> Callable[..., World]:
+def world(trained: Callable[..., PublishedMetric]) -> Callable[..., World]:
     def make(learner: str = "Euclidean", n_learned: int = 60, **options: Any) -> World:
         return World(trained(learner, n_learned), **options)
 
@@ -283,7 +285,7 @@ def test_before_a_refresh_old_candidates_are_ranked_by_the_live_metric(
     old = one.published
     one.published = live = trained(learner, 400)
     for query in QUERIES:
-        candidates = Catalogue.of(old, "experts", one.vectors.table, one.there, LABELS[1:])
+        candidates = CatalogueIndex.of(old, "experts", one.vectors.table, one.there, LABELS[1:])
         numbers = sorted(candidates.candidates(query[None], 12, candidates.gallery, None).tolist())
         found = one.search(query, 5)
         assert (found.published, found.candidates) == (live, old)
@@ -295,7 +297,7 @@ def test_candidates_are_there_before_the_live_metric_is_waited_for(
     world: Any, ask: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, order = world("OASIS", 5), []
-    find = Catalogue.candidates
+    find = CatalogueIndex.candidates
 
     def candidates(*given: Any) -> Any:
         order.append("candidates")
@@ -305,7 +307,7 @@ def test_candidates_are_there_before_the_live_metric_is_waited_for(
         order.append("live")
         return one.published
 
-    monkeypatch.setattr(Catalogue, "candidates", candidates)
+    monkeypatch.setattr(CatalogueIndex, "candidates", candidates)
     if ask == "search":
         one.searcher.search(QUERIES[0], 5, live)
     else:
@@ -340,7 +342,7 @@ def test_an_answer_takes_one_thread_unless_there_is_much_to_read(
     searcher, before = world("OASIS", 5).searcher, numba.get_num_threads()
     with searcher.answering():
         assert numba.get_num_threads() == 1
-    monkeypatch.setattr(searching, "_BY_ONE", 1)
+    monkeypatch.setattr(query_engine, "_BY_ONE", 1)
     with searcher.answering():
         assert numba.get_num_threads() == before
     assert numba.get_num_threads() == before
@@ -400,8 +402,8 @@ def test_no_ranking_is_ever_of_two_metrics(world: Any, trained: Any, learner: st
 # -- items that change -----------------------------------------------------------------------------------------
 
 
-def added(*numbers: int) -> ItemsChange:
-    return ItemsChange(added=[(n, f"k{n}", LABELS[n], b"") for n in numbers])
+def added(*numbers: int) -> CatalogueChange:
+    return CatalogueChange(added=[(n, f"k{n}", LABELS[n], b"") for n in numbers])
 
 
 def test_an_item_that_was_added_is_found_at_once(world: Any) -> None:
@@ -413,7 +415,7 @@ def test_an_item_that_was_added_is_found_at_once(world: Any) -> None:
 
 def test_an_item_that_was_removed_is_never_found(world: Any) -> None:
     one = world(n=30)
-    one.searcher.change(ItemsChange(removed=[7]))
+    one.searcher.change(CatalogueChange(removed=[7]))
     assert 7 not in one.keys(ROWS[7], 100)
     assert 7 not in one.keys(ROWS[7], 100, label=LABELS[7])
     assert 7 not in one.keys(ROWS[1], 100, known=Told([7], []))
@@ -422,7 +424,7 @@ def test_an_item_that_was_removed_is_never_found(world: Any) -> None:
 def test_a_label_that_was_changed_counts_at_once(world: Any) -> None:
     one = world(n=30)
     assert LABELS[5] == "a"
-    one.searcher.change(ItemsChange(labelled=[(5, "b"), (6, None)]))
+    one.searcher.change(CatalogueChange(labelled=[(5, "b"), (6, None)]))
     assert 5 in one.keys(QUERIES[0], 100, label="b")
     assert 5 not in one.keys(QUERIES[0], 100, label="a")
     assert 6 not in one.keys(QUERIES[0], 100, label="b")
@@ -430,7 +432,7 @@ def test_a_label_that_was_changed_counts_at_once(world: Any) -> None:
 
 def test_changes_count_in_their_order(world: Any) -> None:
     one = world(n=10)
-    for change in (added(40), ItemsChange(removed=[40]), added(41), ItemsChange(labelled=[(41, "x")])):
+    for change in (added(40), CatalogueChange(removed=[40]), added(41), CatalogueChange(labelled=[(41, "x")])):
         one.searcher.change(change)
     assert one.keys(QUERIES[0], 100, label="x") == [41]
     assert 40 not in one.keys(QUERIES[0], 100)
@@ -441,16 +443,16 @@ def test_what_changes_during_a_refresh_is_not_lost(
 ) -> None:
     one = world("OASIS", 5, n=30)
     one.published = trained("OASIS", 50)
-    embed = Catalogue.of
+    embed = CatalogueIndex.of
 
-    def slowly(*given: Any) -> Catalogue:
+    def slowly(*given: Any) -> CatalogueIndex:
         made = embed(*given)
-        one.searcher.change(ItemsChange([(70, "k70", "new", b"")], [(2, "other")], [3]))
+        one.searcher.change(CatalogueChange([(70, "k70", "new", b"")], [(2, "other")], [3]))
         assert 70 in one.keys(QUERIES[0], 100)  # takes it in, into the old one
         one.searcher.change(added(71))  # which nobody has taken in yet
         return made
 
-    monkeypatch.setattr(searching.Catalogue, "of", slowly)
+    monkeypatch.setattr(query_engine.CatalogueIndex, "of", slowly)
     one.searcher.refresh()
     numbers = one.keys(QUERIES[0], 100)
     assert set(numbers) == (set(range(1, 31)) - {3}) | {70, 71}
@@ -464,10 +466,10 @@ def test_a_refresh_that_fails_leaves_the_catalogue_and_changes_go_on(
 ) -> None:
     one = world("OASIS", 5, n=10)
 
-    def broken(*_: Any) -> Catalogue:
+    def broken(*_: Any) -> CatalogueIndex:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(searching.Catalogue, "of", broken)
+    monkeypatch.setattr(query_engine.CatalogueIndex, "of", broken)
     with pytest.raises(ZeroDivisionError):
         one.searcher.refresh()
     monkeypatch.undo()
@@ -495,7 +497,7 @@ def test_items_that_come_and_go_while_all_is_going_on_are_all_right_in_the_end(w
     with going_on(refresh, search):
         for turn in range(150):
             number = 41 + turn % 40
-            one.searcher.change(ItemsChange(removed=[number]) if number in there else added(number))
+            one.searcher.change(CatalogueChange(removed=[number]) if number in there else added(number))
             there ^= {number}
             assert (number in one.keys(ROWS[number], 100)) == (number in there)
     assert not wrong
@@ -521,7 +523,7 @@ def test_classify_is_that_of_a_classifier_over_all_that_are_labelled(world: Any,
 
 def test_an_item_has_no_vote_about_itself(world: Any) -> None:
     one = world()
-    one.searcher.change(ItemsChange(labelled=[(9, "alone")]))
+    one.searcher.change(CatalogueChange(labelled=[(9, "alone")]))
     with_itself = one.searcher.classify(ROWS[9], 1, lambda: one.published, None)
     without = one.searcher.classify(ROWS[9], 1, lambda: one.published, 9)
     assert with_itself.labels == (("alone", 1.0),)
@@ -530,7 +532,7 @@ def test_an_item_has_no_vote_about_itself(world: Any) -> None:
 
 def test_where_nothing_is_labelled_nothing_is_answered(world: Any) -> None:
     one = world(n=10)
-    one.searcher.change(ItemsChange(labelled=[(n, None) for n in range(1, 11)]))
+    one.searcher.change(CatalogueChange(labelled=[(n, None) for n in range(1, 11)]))
     found = one.searcher.classify(QUERIES[0], 5, lambda: one.published, None)
     assert found.labels == ()
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-__all__ = ["Events"]
+__all__ = ["EventBus"]
 
 _MOST = 256  # events that wait for a slow listener; then the oldest are lost
 
 
-class Events:
+class EventBus:
     """Events of a collection, told from any thread to any number of listeners."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Events:
         ] = {}
         self._next, self._closed = 0, False
 
-    def tell(self, kind: str, **what: Any) -> None:
+    def publish(self, kind: str, **what: Any) -> None:
         self._send((kind, what))
 
     def close(self) -> None:
@@ -28,7 +28,7 @@ class Events:
         self._closed = True
         self._send(None)
 
-    async def listen(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def subscribe(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Events from now on, until the listener leaves or the collection closes."""
         queue: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue(_MOST)
         self._next += 1
