@@ -170,7 +170,7 @@ def test_a_collection_may_believe_the_newest(live: Any) -> None:
     live.say(path, {"first": "i0", "second": "i1", "same": True})
     live.say(path, {"first": "i0", "second": "i1", "same": False})
     said = {one["key"]: one["feedback"] for one in search(live, path, k=11)["matches"]}
-    assert said["i1"] == "unlike"
+    assert said["i1"] == "dissimilar"
 
 
 # -- undone --------------------------------------------------------------------------------------------------

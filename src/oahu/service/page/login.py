@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
 from oahu.service.api.access import SESSION_COOKIE
-from oahu.service.page.frame import plain
-from oahu.service.page.visit import Visit
+from oahu.service.page.layout import plain
+from oahu.service.page.visitor import Visit
 
 __all__ = ["add_login", "to_login"]
 

@@ -9,10 +9,10 @@ from fastapi import Request
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.page.frame import Part, bar, head
-from oahu.service.page.visit import Visit
-from oahu.service.page.weights import parts_of
-from oahu.service.page.words import address, tile
+from oahu.service.page.browser_data import address, tile
+from oahu.service.page.layout import Part, bar, head
+from oahu.service.page.metric_view import parts_of
+from oahu.service.page.visitor import Visit
 
 __all__ = ["show_home"]
 
@@ -25,7 +25,7 @@ teas.create(dimension=64)
 teas.put(keys, vectors, labels=labels)"""
 
 
-class _Cards(Part, component="parts/oahu_cards.js"):
+class _Cards(Part, component="components/oahu_collections.js"):
     """A card for every collection."""
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from nicegui import ui
 
-from oahu.service.page.frame import Part
+from oahu.service.page.layout import Part
 
 __all__ = ["Keys"]
 
@@ -23,7 +23,7 @@ _KEYS: Final = (
 )
 
 
-class _KeysPart(Part, component="parts/oahu_keys.js"):
+class _KeysPart(Part, component="components/oahu_shortcuts.js"):
     """Listens to keys, and to the browser's way back."""
 
 

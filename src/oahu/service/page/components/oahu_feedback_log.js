@@ -1,8 +1,8 @@
 // What was said, newest first, and undoing it.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 export default {
-  components: { Thumb },
+  components: { Thumbnail },
   props: { data: String },
   emits: ["undo", "older", "newer", "search"],
   computed: {
@@ -23,7 +23,7 @@ export default {
               <b v-if="sign && items.length" :class="sign === '=' ? 'alike' : 'unlike'">{{ sign }}</b>
               <button v-for="item in items" :key="sign + item.key" type="button" class="small" :disabled="item.gone"
                       :title="item.gone ? item.key + ' (deleted)' : item.key"
-                      :aria-label="'Search for what is like ' + item.key" @click="$emit('search', item.key)"><Thumb :item="item"/></button>
+                      :aria-label="'Search for what is like ' + item.key" @click="$emit('search', item.key)"><Thumbnail :item="item"/></button>
             </template>
           </span>
           <time :datetime="new Date(1000 * one.time).toISOString()" :title="new Date(1000 * one.time).toLocaleString()">{{ when(one.time) }}</time>

@@ -11,14 +11,14 @@ from fastapi.responses import HTMLResponse
 from nicegui import ui
 from nicegui.element import Element
 
-from oahu.service.page.visit import Visit
+from oahu.service.page.visitor import Visit
 
 __all__ = ["ICON", "Part", "bar", "head", "missing", "plain"]
 
 _HERE: Final = files("oahu.service.page")
 _HEAD: Final = (
     f"<style>{_HERE.joinpath('style.css').read_text('utf-8')}</style>\n"
-    f"<script>{_HERE.joinpath('parts/theme.js').read_text('utf-8')}</script>"
+    f"<script>{_HERE.joinpath('components/theme.js').read_text('utf-8')}</script>"
 )
 
 #: Two that are alike, and one that is not.
@@ -30,14 +30,14 @@ ICON: Final = (
 )
 
 
-class Part(Element, dependencies=["parts/oahu_thumb.js"]):
+class Part(Element, dependencies=["components/oahu_thumbnail.js"]):
     """A component of ours. All that it shows comes as JSON in one property, and it shows all of it as text."""
 
     def show(self, **data: Any) -> None:
         self._props["data"] = orjson.dumps(data).decode()
 
 
-class Theme(Part, component="parts/oahu_theme.js"):
+class Theme(Part, component="components/oahu_theme.js"):
     """The button for light and dark."""
 
 

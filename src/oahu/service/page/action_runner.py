@@ -11,7 +11,7 @@ from nicegui import ui
 
 from oahu.service.errors import ContradictoryFeedbackError, ServiceError, UnauthorizedError
 from oahu.service.keys import Role
-from oahu.service.page.visit import Visit
+from oahu.service.page.visitor import Visit
 
 __all__ = ["Telling"]
 

@@ -1,8 +1,8 @@
 // The collections of a service, or how to start if there are none.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 export default {
-  components: { Thumb },
+  components: { Thumbnail },
   props: { data: String },
   computed: {
     d() {
@@ -12,7 +12,7 @@ export default {
   template: `
     <div v-if="d.collections.length" class="cards" :class="{ single: d.collections.length === 1 }">
       <a v-for="one in d.collections" :key="one.name" class="card" :href="one.href" :data-collection="one.name">
-        <div class="strip" aria-hidden="true"><i v-for="item in one.items" :key="item.key"><Thumb :item="item"/></i>
+        <div class="strip" aria-hidden="true"><i v-for="item in one.items" :key="item.key"><Thumbnail :item="item"/></i>
           <span v-if="!one.items.length" class="empty">No items yet</span></div>
         <h2>{{ one.name }}</h2>
         <p v-if="one.error" class="banner">{{ one.error }}</p>

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from oahu.metrics.metric import DistanceMetric, Metric
 from oahu.service.collection import Collection
-from oahu.service.page.frame import Part
-from oahu.service.page.map import aligned, plane, sample, shown
-from oahu.service.page.thumbnails import natural
+from oahu.service.page.catalogue_view import natural
+from oahu.service.page.layout import Part
+from oahu.service.page.map_layout import aligned, plane, sample, shown
 
 __all__ = ["Atlas"]
 
@@ -86,7 +86,7 @@ def _ordered(counts: Counter[str]) -> list[str]:
 _maps: Final = _Maps()
 
 
-class _AtlasPart(Part, component="parts/oahu_atlas.js"):
+class _AtlasPart(Part, component="components/oahu_map.js"):
     """Points, before and after."""
 
 

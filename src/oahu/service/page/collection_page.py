@@ -13,18 +13,18 @@ from nicegui import ui
 
 from oahu.service.collection import Collection
 from oahu.service.errors import NotFoundError
-from oahu.service.page.atlas import Atlas
-from oahu.service.page.compare import Compare
-from oahu.service.page.frame import bar, head, missing
-from oahu.service.page.help import Keys
-from oahu.service.page.log import Log
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.browser_data import address
+from oahu.service.page.catalogue_view import Facets, Gallery
+from oahu.service.page.comparison_view import Compare
+from oahu.service.page.feedback_actions import Saying
+from oahu.service.page.feedback_log_view import Log
+from oahu.service.page.layout import bar, head, missing
+from oahu.service.page.map_view import Atlas
+from oahu.service.page.metric_view import Weights
 from oahu.service.page.ranking_view import Results
-from oahu.service.page.saying import Saying
-from oahu.service.page.telling import Telling
-from oahu.service.page.thumbnails import Facets, Gallery
-from oahu.service.page.visit import Visit
-from oahu.service.page.weights import Weights
-from oahu.service.page.words import address
+from oahu.service.page.shortcuts import Keys
+from oahu.service.page.visitor import Visit
 
 __all__ = ["Bench", "show_collection"]
 

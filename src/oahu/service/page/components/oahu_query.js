@@ -1,8 +1,8 @@
 // What is searched for, large, with all that is known of it.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 export default {
-  components: { Thumb },
+  components: { Thumbnail },
   props: { data: String },
   emits: ["back", "compare"],
   computed: {
@@ -12,7 +12,7 @@ export default {
   },
   template: `
     <aside v-if="d.item" class="plate" :aria-label="'What was searched for: ' + d.item.key">
-      <div class="large"><Thumb :item="d.item"/></div>
+      <div class="large"><Thumbnail :item="d.item"/></div>
       <div class="facts">
         <p class="over">More like</p>
         <h2>{{ d.item.key }}</h2>

@@ -9,9 +9,9 @@ from typing import Any, Final
 from anyio import to_thread
 
 from oahu.service.collection import Collection
-from oahu.service.page.frame import Part
-from oahu.service.page.telling import Telling
-from oahu.service.page.words import tile
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.browser_data import tile
+from oahu.service.page.layout import Part
 
 __all__ = ["Facets", "Gallery", "Tiles", "natural"]
 
@@ -20,11 +20,11 @@ _LABELS: Final = 500  # labels that one can choose from
 _EMPTY: Final = "There are no items yet. Put some in with oahu.Client or PUT /v1/collections/{name}/items."
 
 
-class Tiles(Part, component="parts/oahu_tiles.js"):
+class Tiles(Part, component="components/oahu_tiles.js"):
     """Items as tiles."""
 
 
-class _FacetsPart(Part, component="parts/oahu_facets.js"):
+class _FacetsPart(Part, component="components/oahu_filters.js"):
     """Labels to choose from, and a field for keys."""
 
 

@@ -1,5 +1,5 @@
 // The catalogue as a map: where items were before anything was learned, and where they are now.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 // Ten colours that people with any colour vision tell apart (Petroff 2021); the rest is grey.
 const COLOURS = ["#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd", "#94a4a2"];
@@ -15,7 +15,7 @@ const Dots = {
 };
 
 export default {
-  components: { Thumb, Dots },
+  components: { Thumbnail, Dots },
   props: { data: String, after: String },
   emits: ["search"],
   data: () => ({ at: null, wide: true, now: true, bright: null }),
@@ -65,7 +65,7 @@ export default {
               <circle v-if="at !== null && points[at]" class="ring" r="0.028" :cx="points[at][0]" :cy="-points[at][1]"/>
             </svg>
           </figure>
-          <div v-if="at !== null" class="hover" aria-hidden="true"><i><Thumb :item="item"/></i>
+          <div v-if="at !== null" class="hover" aria-hidden="true"><i><Thumbnail :item="item"/></i>
             <span class="key">{{ item.key }}</span><span v-if="item.label" class="label">{{ item.label }}</span></div>
         </div>
         <ul v-if="names.length" class="legend" aria-label="Labels">

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.page.chain import Chain
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.contradiction_dialog import Chain
 from oahu.service.page.ranking_view import Results
-from oahu.service.page.telling import Telling
 from oahu.service.records import Click
 
 __all__ = ["Saying"]

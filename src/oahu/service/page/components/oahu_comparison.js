@@ -1,8 +1,8 @@
 // Whether two items are alike, and how sure that is.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 export default {
-  components: { Thumb },
+  components: { Thumbnail },
   props: { data: String },
   emits: ["pick", "swap"],
   data: () => ({ typed: ["", ""] }),
@@ -24,7 +24,7 @@ export default {
     <section class="verdict" aria-label="Compare two items">
       <div class="pair">
         <div v-for="(item, at) in [d.first, d.second]" :key="at" class="slot" :class="{ none: !item }">
-          <div class="large"><Thumb v-if="item" :item="item"/><span v-else class="name">{{ at ? 'second' : 'first' }} item</span></div>
+          <div class="large"><Thumbnail v-if="item" :item="item"/><span v-else class="name">{{ at ? 'second' : 'first' }} item</span></div>
           <form @submit.prevent="typed[at] && $emit('pick', at, typed[at])">
             <input v-model="typed[at]" type="search" :placeholder="item ? item.key : 'Key of an item'" autocomplete="off"
                    spellcheck="false" :aria-label="at ? 'Key of the second item' : 'Key of the first item'">

@@ -8,7 +8,7 @@ from anyio import to_thread
 from nicegui.element import Element
 
 from oahu.service.collection import Collection
-from oahu.service.page.frame import Part
+from oahu.service.page.layout import Part
 from oahu.service.records import HistoryPoint, PublishedMetric
 
 __all__ = ["Weights", "parts_of"]
@@ -20,11 +20,11 @@ _STOPPED: Final = (
 )
 
 
-class _WeightsPart(Part, component="parts/oahu_weights.js"):
+class _WeightsPart(Part, component="components/oahu_metric.js"):
     """Dials, bars, and bands."""
 
 
-class _Pulse(Part, component="parts/oahu_pulse.js"):
+class _Pulse(Part, component="components/oahu_summary.js"):
     """The same in a line, for where there is little space."""
 
 

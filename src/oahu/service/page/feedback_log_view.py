@@ -9,10 +9,10 @@ from anyio import to_thread
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
-from oahu.service.page.frame import Part
-from oahu.service.page.telling import Telling
-from oahu.service.page.visit import WHY
-from oahu.service.page.words import entry_of, keys_of, tiles
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.browser_data import entry_of, keys_of, tiles
+from oahu.service.page.layout import Part
+from oahu.service.page.visitor import WHY
 from oahu.service.records import Change, ModelReplacement, Undo, constraints_of
 
 __all__ = ["Log", "Spoken", "spoken_of"]
@@ -21,7 +21,7 @@ _AT_ONCE: Final = 15
 _BACK: Final = 1_000  # entries that are looked through for what was said of an item
 
 
-class _LogPart(Part, component="parts/oahu_log.js"):
+class _LogPart(Part, component="components/oahu_feedback_log.js"):
     """Entries of the log."""
 
 

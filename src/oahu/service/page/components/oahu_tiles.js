@@ -1,10 +1,10 @@
 // Items as tiles: to look at, to search for, and to mark; with the pointer or with keys.
-import Thumb from "oahu_thumb";
+import Thumbnail from "oahu_thumbnail";
 
 const SAID = { alike: "= alike", unlike: "≠ not alike" };
 
 export default {
-  components: { Thumb },
+  components: { Thumbnail },
   props: { data: String },
   emits: ["search", "mark", "compare", "more"],
   data: () => ({ at: null, faces: {}, SAID }),
@@ -23,7 +23,7 @@ export default {
         <li v-for="item in d.items" :key="item.key" class="tile" :class="item.said" :data-key="item.key">
           <button type="button" class="face" :ref="(el) => keep(item.key, el)" :aria-label="spoken(item)"
                   :tabindex="item.key === here ? 0 : -1" @focus="at = item.key" @click="$emit('search', item.key)">
-            <Thumb :item="item"/>
+            <Thumbnail :item="item"/>
             <span v-if="item.rank" class="rank">{{ item.rank }}</span>
             <span v-if="item.moved" :key="d.turn + ':' + item.moved" class="moved" :class="item.moved > 0 ? 'up' : 'down'">
               {{ item.moved > 0 ? '▲' : '▼' }}{{ Math.abs(item.moved) }}</span>

@@ -9,13 +9,13 @@ from nicegui import ui
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ContradictoryFeedbackError
-from oahu.service.page.frame import Part
-from oahu.service.page.words import tiles
+from oahu.service.page.browser_data import tiles
+from oahu.service.page.layout import Part
 
 __all__ = ["Chain"]
 
 
-class _ChainPart(Part, component="parts/oahu_chain.js"):
+class _ChainPart(Part, component="components/oahu_contradiction.js"):
     """A claim, and the chain that proves the opposite."""
 
 

@@ -10,14 +10,14 @@ from anyio import to_thread
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
-from oahu.service.page.frame import Part
-from oahu.service.page.telling import Telling
-from oahu.service.page.words import tiles
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.browser_data import tiles
+from oahu.service.page.layout import Part
 
 __all__ = ["Compare"]
 
 
-class _Verdict(Part, component="parts/oahu_verdict.js"):
+class _Verdict(Part, component="components/oahu_comparison.js"):
     """Two items and whether they are alike."""
 
 
