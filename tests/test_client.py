@@ -135,7 +135,7 @@ def test_feedback_in_every_form_is_learned(teas: Client) -> None:
 def test_feedback_is_undone(teas: Client) -> None:
     seq = teas.feedback(query="tea-0", positive=["tea-2"])["last_seq"]
     assert teas.undo(seq) == seq + 1
-    assert [one["counts"] for one in teas.log()] == [False, True]
+    assert [one["active"] for one in teas.log()] == [False, True]
 
 
 def test_a_contradiction_comes_with_its_chain(teas: Client) -> None:
@@ -157,7 +157,7 @@ def test_a_search_is_as_asked_for(teas: Client) -> None:
     assert len(found) == 4
     assert all(one["payload"]["at"] % 2 == 1 for one in found)
     assert teas.search(ROWS[0].tolist(), k=1)["matches"][0]["key"] == "tea-0"
-    assert teas.search("tea-0", trust=False)["matches"]
+    assert teas.search("tea-0", use_feedback=False)["matches"]
 
 
 def test_items_are_compared_by_calibrated_thresholds(teas: Client) -> None:
@@ -180,7 +180,7 @@ def test_a_model_goes_down_and_up(teas: Client, tmp_path: Path) -> None:
     teas.feedback([Triplet("tea-6", "tea-8", "tea-7")])
     assert teas.upload(path) == 3
     assert teas.search("tea-0")["constraints"] == 1
-    assert teas.history()["parts"]
+    assert teas.history()["spaces"]
 
 
 def test_one_goes_back(teas: Client) -> None:
@@ -408,7 +408,7 @@ def test_refused_events_are_told() -> None:
 
 def test_events_that_break_off_are_told() -> None:
     def broken() -> Iterator[bytes]:
-        yield b'event: metric\ndata: {"a": 1}\n\n: still here\n\n'
+        yield b'event: metric\ndata: {"a": 1}\n\n: heartbeat\n\n'
         raise httpx.ReadError("cut")
 
     events = Failing(then=httpx.Response(200, content=broken())).client().events()

@@ -206,7 +206,7 @@ class Client:
 
     def log(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Everything that was said, in order."""
-        return self._pages("/feedback", "entries", {}, after)
+        return self._pages("/feedback", "records", {}, after)
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -217,13 +217,13 @@ class Client:
         label: str | None = None,
         *,
         payload: bool = False,
-        trust: bool = True,
+        use_feedback: bool = True,
     ) -> dict[str, Any]:
         """The k items most like one that is there, or like features, best first, under ``matches``.
 
-        If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
+        If ``use_feedback``, items that are known to be like it come first, and those known to be unlike it last.
         """
-        asked = {**_item(query), "k": k, "label": label, "payload": payload, "trust": trust}
+        asked = {**_item(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
         found: dict[str, Any] = self._ask("POST", self._path("/search"), asked, twice=True)
         return found
 
