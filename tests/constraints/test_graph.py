@@ -737,7 +737,9 @@ def test_adding_to_a_hub_never_walks_its_neighbours() -> None:
         graph.add(Triplet(f"like {i}", f"more {i}", i))
         graph.add(Pair(i, i + 1, True))
     assert CountingDict.walks == 0
-    assert isinstance(graph._state.components.edges[graph._state.components.find(graph._state.numbers["hub"])], CountingDict)
+    assert isinstance(
+        graph._state.components.edges[graph._state.components.find(graph._state.numbers["hub"])], CountingDict
+    )
     assert len(graph.add(Pair("hub", "last", True)).new_pairs) == 2000 + 100_000 + 1000
 
 
