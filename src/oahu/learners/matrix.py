@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import helper
 
 __all__ = [
     "add_outer",
@@ -35,7 +35,7 @@ Floats = NDArray[np.floating]
 Scalar = Any  # a float of the kind that the arrays hold
 
 
-@kernel
+@helper
 def dot(a: Floats, b: Floats) -> Scalar:
     """a^T b."""
     total = a.dtype.type(0)
@@ -44,7 +44,7 @@ def dot(a: Floats, b: Floats) -> Scalar:
     return total
 
 
-@kernel
+@helper
 def largest(a: Floats) -> float:
     """The largest absolute value; NaN if there is one."""
     most, total = 0.0, 0.0
@@ -55,13 +55,13 @@ def largest(a: Floats) -> float:
     return most if total == total else total  # NaN is lost in comparisons, not in sums
 
 
-@kernel
+@helper
 def limit(matrix: Floats) -> float:
     """How far one constraint may move a number: whatever comes before and after, no sum of such steps overflows."""
     return math.sqrt(np.finfo(matrix.dtype).max)
 
 
-@kernel
+@helper
 def project(matrix: Floats, vector: Floats, out: Floats) -> None:
     """out = matrix @ vector, two rows at a time."""
     rows, columns = matrix.shape
@@ -77,7 +77,7 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[rows - 1] = dot(matrix[rows - 1], vector)
 
 
-@kernel
+@helper
 def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
     """out = vectors @ matrix^T for a few vectors: each row of the matrix is read once."""
     for i in range(matrix.shape[0]):
@@ -86,7 +86,7 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
             out[k, i] = dot(row, vectors[k])
 
 
-@kernel
+@helper
 def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Floats) -> float:
     """1 - x^T W (p - n), the loss of a triplet where it is positive; ``difference`` becomes p - n."""
     for j in range(difference.shape[0]):
@@ -95,7 +95,7 @@ def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Fl
     return 1.0 - float(dot(triplet[0], along))
 
 
-@kernel
+@helper
 def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
     """along_a = matrix @ a and along_b = matrix @ b, in one pass, two rows at a time."""
     rows, columns = matrix.shape
@@ -114,7 +114,7 @@ def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: 
         along_b[rows - 1] = dot(matrix[rows - 1], b)
 
 
-@kernel
+@helper
 def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
     """matrix += left right^T. With left = +-right a symmetric matrix stays symmetric to the last bit."""
     for i in range(matrix.shape[0]):
@@ -124,7 +124,7 @@ def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
             row[j] += scale * right[j]
 
 
-@kernel
+@helper
 def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Floats, out: Floats) -> None:
     """matrix += left right^T, then out = matrix @ vector, in one pass, two rows at a time."""
     rows, columns = matrix.shape
@@ -146,7 +146,7 @@ def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Flo
         out[rows - 1] = dot(last, vector)
 
 
-@kernel
+@helper
 def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
     """out = matrix^T @ weights, two rows at a time."""
     rows, columns = matrix.shape
@@ -160,7 +160,7 @@ def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
             out[j] += weights[rows - 1] * matrix[rows - 1, j]
 
 
-@kernel
+@helper
 def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
     """matrix += weight z z^T, symmetric to the last bit; ``left`` and ``right`` are room to work in."""
     size = matrix.dtype.type(math.sqrt(abs(weight)))
@@ -170,7 +170,7 @@ def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Fl
     add_outer(matrix, left, right)
 
 
-@kernel
+@helper
 def _tridiagonal(
     matrix: Floats, basis: Floats, diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, w: Floats
 ) -> None:
@@ -191,7 +191,7 @@ def _tridiagonal(
             basis[k + 1, j] = w[j] / beside[k]
 
 
-@kernel
+@helper
 def _first_column(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
@@ -210,7 +210,7 @@ def _first_column(
     return True
 
 
-@kernel
+@helper
 def _negative_eigenvalue(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, weight: float, column: NDArray[np.float64]
 ) -> float:
@@ -245,7 +245,7 @@ def _negative_eigenvalue(
     return mu
 
 
-@kernel
+@helper
 def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -> float:
     """About the norm of the matrix, as the tridiagonal one shows it."""
     most = 0.0
@@ -254,14 +254,14 @@ def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -
     return most
 
 
-@kernel
+@helper
 def _grown(basis: Floats, rows: int) -> Floats:
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
     larger[: basis.shape[0]] = basis
     return larger
 
 
-@kernel
+@helper
 def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
     """The negative eigenvalue of ``matrix - step z z^T`` and its eigenvector, for a positive semi-definite matrix.
 
@@ -307,7 +307,7 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
             return eigenvalue
 
 
-@kernel
+@helper
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
@@ -342,7 +342,7 @@ def subtract_square(
         add_square(matrix, -weight, z, left, right)
 
 
-@kernel
+@helper
 def solve_along(matrix: Floats, z: Floats) -> float:
     """z^T A^-1 z for a positive semi-definite A; if z is not in its range, infinity or what rounding makes it."""
     d = z.shape[0]
