@@ -33,7 +33,7 @@ from oahu.exceptions import (
     InvalidTypeError,
     NotFittedError,
     OverflowedItemError,
-    RefusedConstraintError,
+    RejectedConstraintError,
 )
 from oahu.io import model_files
 from oahu.io.model_files import Content
@@ -45,8 +45,8 @@ from oahu.randomness import (
     as_generator,
     generator_from_state,
     generator_state,
-    own_generator,
-    rewinder,
+    private_generator,
+    state_restorer,
 )
 
 if TYPE_CHECKING:
@@ -275,18 +275,18 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Restore the learner, and a random generator passed as random_state, if anything is raised inside."""
-        before, rewind = self.__dict__.copy(), rewinder(self.random_state)
+        before, restore = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
         except BaseException:  # an interrupt too
             self.__dict__.update(before)
             for name in self.__dict__.keys() - before.keys():
                 del self.__dict__[name]
-            rewind()
+            restore()
             raise
 
     def _initial_state(self, n_features: int) -> LearnerState:
-        rng, dtype = own_generator(self.random_state), np.dtype(self.dtype)
+        rng, dtype = private_generator(self.random_state), np.dtype(self.dtype)
         return LearnerState(self.initial_arrays(n_features, dtype, rng), dtype, n_features, rng)
 
     def _commit(self, state: LearnerState) -> None:
@@ -340,9 +340,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @staticmethod
     def _reject(constraints: Tuples, position: int, why: str) -> NoReturn:
-        """Raise `RefusedConstraintError` for the constraint at ``position``."""
+        """Raise `RejectedConstraintError` for the constraint at ``position``."""
         noun, row = constraints.told(position)
-        raise RefusedConstraintError(
+        raise RejectedConstraintError(
             f"{noun.capitalize()} {row} was rejected: {why} Nothing of this call was learned.", row
         )
 
