@@ -14,8 +14,8 @@ from rich.text import Text
 
 from oahu.cli import options
 from oahu.exceptions import ModelFileError, OAHUError
-from oahu.learners import load
 from oahu.learners.base import Learner
+from oahu.loading import load
 from oahu.metrics import AnchoredMetric, EnsembleMetric, Metric
 from oahu.version import __version__
 

@@ -100,7 +100,7 @@ def _methods(order: Order) -> list[Method]:
         name, value = parameter(setting)
         try:
             found[0].learner.set_params(**{name: value})
-            found[0].learner._check_parameters()
+            found[0].learner.check_parameters()
         except ValueError as error:
             raise InvalidInputError(f"{text}: {error}") from error
         grid = {one: values for one, values in found[0].grid.items() if one != name}  # what is set is not tuned

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, OAHUError
 from oahu.io.features import FeatureTable, read_features, read_labels
-from oahu.learners import load
 from oahu.learners.base import Learner
+from oahu.loading import load
 from oahu.metrics import Metric
 from oahu.tasks.matches import Key
 
@@ -32,7 +32,7 @@ class Model:
     @classmethod
     def read(cls, path: Path) -> Model:
         """A learner, a metric, or a task that was saved with its metric."""
-        loaded = load(path)
+        loaded: Any = load(path)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
         return cls(path, loaded, metric)
 
