@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import sys
 import time
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oahu.exceptions import DatasetError, InvalidInputError
+from oahu.io.atomic_files import replace_atomically
 
 __all__ = ["Order", "add_key", "back_up", "list_keys", "remove_key", "run"]
 
@@ -146,7 +146,7 @@ def back_up(errors: Console, data: Path, out: Path) -> None:
     beside = out.with_name(f".{out.name}.tmp")
     try:
         _copy(source, beside)
-        beside.replace(out)
+        replace_atomically(beside, out)
     except sqlite3.Error as error:
         raise InvalidInputError(f"{source} cannot be copied to {out}: {error}.") from error
     finally:
@@ -161,7 +161,7 @@ def back_up(errors: Console, data: Path, out: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A copy of a database, in one file and on disk when this returns."""
+    """Copy a database into one file."""
     target.unlink(missing_ok=True)
     read = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     write = sqlite3.connect(target)
@@ -171,5 +171,3 @@ def _copy(source: Path, target: Path) -> None:
     finally:
         write.close()
         read.close()
-    with target.open("rb") as file:
-        os.fsync(file.fileno())
