@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oahu.io.atomic_files import replace_atomically, write_atomically
-
-posix = pytest.mark.skipif(sys.platform == "win32", reason="folders and permissions are POSIX's")
 
 
 @pytest.fixture
@@ -36,7 +33,6 @@ def test_bytes_and_text_are_written_as_they_are(tmp_path: Path, data: Any, expec
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@posix
 def test_write_flushes_the_temporary_file_then_renames_then_flushes_the_folder(
     tmp_path: Path, synced: list[dict[str, bytes]]
 ) -> None:
@@ -49,7 +45,6 @@ def test_write_flushes_the_temporary_file_then_renames_then_flushes_the_folder(
     assert after == {"file": b"new"}
 
 
-@posix
 def test_replace_flushes_the_temporary_file_then_renames_then_flushes_the_folder(
     tmp_path: Path, synced: list[dict[str, bytes]]
 ) -> None:
@@ -73,7 +68,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-@posix
 def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_atomically(tmp_path / "link", b"new")
@@ -81,7 +75,6 @@ def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
-@posix
 def test_the_mode_sets_the_permissions(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"secret", mode=0o600)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
