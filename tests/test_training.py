@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 import oahu
 from oahu import Pair, StreamError, Triplet
 from oahu.cli import app
-from oahu.constraints import Features, Line, read_stream
+from oahu.io.features import Features
+from oahu.io.streams import Line, read_stream
 from oahu.training import Position, Trainer, arriving, in_batches
 
 runner = CliRunner()
