@@ -50,8 +50,8 @@ def backup(options: BackupOptions) -> None:
         partial.unlink(missing_ok=True)
     error_console.print(
         Text(
-            f"{out} contains all data except the API keys. To restore it, put it into an empty folder as {DATABASE} "
-            "and serve that folder."
+            f"{out} contains all data except the API keys. To restore it, put it into an empty folder as "
+            f"{DATABASE} and serve that folder."
         ),
         soft_wrap=True,
     )

@@ -90,7 +90,9 @@ def _methods(order: BenchOptions) -> list[Method]:
 
 
 def _plans(errors: Console, order: BenchOptions) -> list[Plan]:
-    wanted = {order.protocol.value: order.datasets or ()} if order.protocol != "paper" else dict(PAPER)
+    wanted: dict[str, Sequence[str]] = dict(PAPER)
+    if order.protocol != "paper":
+        wanted = {order.protocol.value: order.datasets or ()}
     if order.protocol == "paper" and order.datasets and not order.quick:
         every = dict.fromkeys(name for sets in PAPER.values() for name in sets)
         for name in order.datasets:
@@ -100,7 +102,7 @@ def _plans(errors: Console, order: BenchOptions) -> list[Plan]:
     if order.quick:
         wanted = dict.fromkeys(wanted, order.datasets or ("digits",))
     if order.protocol != "paper" and not order.datasets and not order.quick:
-        wanted = {order.protocol: PAPER[order.protocol]}
+        wanted = {order.protocol.value: PAPER[order.protocol.value]}
     loaded: dict[str, Dataset] = {}
     for name in dict.fromkeys(name for names in wanted.values() for name in names):
         data = _load(errors, name, order)

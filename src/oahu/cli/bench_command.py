@@ -44,12 +44,10 @@ class BenchOptions:
         typer.Option(min=1, help="Independent runs (or folds).", show_default="10, for retrieval 1"),
     ] = None
     jobs: Annotated[int, typer.Option(min=0, help="Parallel processes; 0 uses one per core.")] = 0
-    out: Annotated[
-        Path, typer.Option(help="Folder for results and report. Finished cells are not repeated.")
-    ] = Path("bench-output")
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation.")
-    ] = False
+    out: Annotated[Path, typer.Option(help="Folder for results and report. Finished cells are not repeated.")] = (
+        Path("bench-output")
+    )
+    tune: Annotated[bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation.")] = False
     quick: Annotated[
         bool, typer.Option("--quick", help="Run a small version on the bundled digits in about a minute.")
     ] = False

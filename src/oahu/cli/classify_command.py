@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -26,6 +26,9 @@ from oahu.cli.output import (
     progress,
     table,
 )
+
+if TYPE_CHECKING:
+    from oahu.metrics import Metric
 
 __all__ = ["ClassifyOptions", "classify"]
 
@@ -87,11 +90,11 @@ def classify(options: ClassifyOptions) -> None:
     queries = LoadedItems.read(options.queries, model, options.query_labels)
     labels = items.require_labels("--labels")
     check_label_types(items, queries)
-    settings = {} if options.vote is None else {"vote": options.vote.value}
+    settings: dict[str, Any] = {} if options.vote is None else {"vote": options.vote.value}
     classifier = oahu.Classifier(model.metric, options.k, unknown_below=options.unknown_below, **settings)
     with naming_file(items.path):
         classifier.fit(items.table, labels)
-    predictions = _predict(classifier, queries)
+    predictions = _predict(classifier, model.metric, queries)
     quality = None if queries.labels is None else _quality(queries.labels, predictions)
     if options.json:
         print_json(
@@ -113,9 +116,9 @@ def classify(options: ClassifyOptions) -> None:
         print_facts(console, _quality_facts(quality))
 
 
-def _predict(classifier: oahu.Classifier, queries: LoadedItems) -> _Predictions:
+def _predict(classifier: oahu.Classifier, metric: Metric, queries: LoadedItems) -> _Predictions:
     """Classify the queries, one search for each block of them."""
-    weights = [space.weight for space in classifier.metric.spaces] if classifier.vote == "experts" else [1.0]
+    weights = [space.weight for space in metric.spaces] if classifier.vote == "experts" else [1.0]
     largest = int(np.argmax(weights))
     shares, nearest, familiarity = [], [], []
     with progress(error_console, len(queries), "queries") as advance, naming_file(queries.path):

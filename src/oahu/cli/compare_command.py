@@ -44,7 +44,9 @@ class CompareOptions:
     ] = None
     calibrate: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Labelled pairs to calibrate the threshold on, in the format of --pairs."),
+        typer.Option(
+            metavar="FILE", help="Labelled pairs to calibrate the threshold on, in the format of --pairs."
+        ),
     ] = None
     target: Annotated[
         Target | None,
@@ -190,7 +192,7 @@ def _comparator(options: CompareOptions, model: LoadedModel) -> oahu.Comparator:
     if has_threshold and not new_threshold and options.rule not in (None, saved.rule):
         raise oahu.InvalidInputError(
             f"The threshold in {model.path} is for the rule {saved.rule!r}. Give a threshold for the rule "
-            f"{options.rule.value!r} with --threshold, or find one with --calibrate FILE."  # type: ignore[union-attr]
+            f"{options.rule.value!r} with --threshold, or find one with --calibrate FILE."
         )
     if new_threshold:  # a new object, because a calibrated threshold takes precedence over a given one
         return oahu.Comparator(model.metric, **{"rule": saved.rule, "band": saved.band, **settings})

@@ -69,9 +69,9 @@ class SearchOptions:
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Use approximate search: faster, but can miss matches.")
     ] = False
-    sheet: Annotated[
-        Path | None, typer.Option(help="Draw queries and matches as images (.png, .pdf or .svg).")
-    ] = None
+    sheet: Annotated[Path | None, typer.Option(help="Draw queries and matches as images (.png, .pdf or .svg).")] = (
+        None
+    )
     shape: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="Shape of an image, such as 8x8 or 32x32x3.", show_default="square"),
@@ -191,8 +191,8 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
     labels = None if options.labels is None else oahu.read_labels(options.labels)
     if labels is not None and len(labels) != len(keys):
         raise oahu.InvalidInputError(
-            f"{options.labels} has {len(labels)} labels, but {model.path} has {len(keys)} items. Give one label per "
-            "item, in the order in which the items were added."
+            f"{options.labels} has {len(labels)} labels, but {model.path} has {len(keys)} items. Give one label "
+            "per item, in the order in which the items were added."
         )
     rows = {key: row for row, key in enumerate(keys)}
     return _IndexedItems(retriever, LoadedItems(model.path, Features(values, rows), labels))

@@ -56,7 +56,7 @@ def serve(options: ServeOptions) -> None:
         if options.demo:
             _add_examples(announce, app.state.service)
         url = f"{address}/" if settings.page else f"{address}/v1/openapi.json"
-        announce(f"Serving {url} with the data in {settings.data}. Press Ctrl+C to stop.")
+        announce(f"oahu listens at {url}, data folder: {settings.data}. Press Ctrl+C to stop.")
 
     log_to()
     try:

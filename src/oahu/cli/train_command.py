@@ -42,9 +42,9 @@ class TrainOptions:
     features: Annotated[
         Path | None, typer.Option(help=f"Feature table ({FORMATS}) for constraints that name items by id.")
     ] = None
-    learner: Annotated[
-        str | None, typer.Option(help="Learner of a new model.", show_default=DEFAULT_LEARNER)
-    ] = None
+    learner: Annotated[str | None, typer.Option(help="Learner of a new model.", show_default=DEFAULT_LEARNER)] = (
+        None
+    )
     parameters: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the learner. Can be repeated."),
@@ -166,7 +166,8 @@ def _new_learner(name: str, parameters: dict[str, Any]) -> Learner[Any]:
         raise oahu.InvalidInputError(f"Unknown learner {name!r}. Choose one of {', '.join(oahu.LEARNERS)}.")
     learner: Learner[Any] = getattr(oahu, name)(random_state=0)
     check_parameter_names(learner, parameters)
-    return learner.set_params(**parameters)
+    learner.set_params(**parameters)
+    return learner
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
