@@ -30,7 +30,7 @@ import oahu.cli.serve_command
 from oahu import DatasetError, Pair, Triplet
 from oahu.cli import app
 from oahu.service.keys import KeyFile
-from oahu.service.records import Config, NewItem
+from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
@@ -85,7 +85,7 @@ def test_serve_help_lists_the_options() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.7.7", "127.evil.example", "example.com"])
 def test_a_public_address_without_a_key_is_rejected(tmp_path: Path, host: str) -> None:
     line = failed("serve", "--host", host, "--data", str(tmp_path / "data"))
-    assert f"Listening at {host} would let in everyone" in line
+    assert f"With host {host}, other machines can reach the service" in line
     assert "oahu keys add --role admin" in line
     assert not (tmp_path / "data").exists()
 
@@ -93,7 +93,7 @@ def test_a_public_address_without_a_key_is_rejected(tmp_path: Path, host: str) -
 def test_a_revoked_key_does_not_permit_a_public_address(tmp_path: Path) -> None:
     file = KeyFile(tmp_path)
     file.remove(file.add("gone", "admin").split("_")[1])
-    assert "would let in everyone" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
+    assert "other machines can reach the service" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
 
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_proxy_without_a_key_is_rejected(
 ) -> None:
     monkeypatch.setenv(f"OAHU_{name}", value)
     line = failed("serve", "--data", str(tmp_path))
-    assert f"(OAHU_{name}) would let in everyone" in line
+    assert f"With OAHU_{name}={value}, other machines can reach the service" in line
 
 
 # -- the command in a process ------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ FEEDBACK = [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6
 
 
 def filled(service: Service) -> Any:
-    collection = service.create(Config("c", 4, parameters=SMALL))
+    collection = service.create(CollectionConfig("c", 4, parameters=SMALL))
     items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
     collection.put_items(items).result()
     collection.settle()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import oahu
 
 if TYPE_CHECKING:
-    from oahu.io.features import Features
+    from oahu.io.features import FeatureTable
     from oahu.metrics import Metric
     from oahu.tasks.matches import Key
 
@@ -66,7 +66,7 @@ class LoadedItems:
     """Items of a file, with labels if there are any."""
 
     path: Path
-    features: Features
+    features: FeatureTable
     labels: NDArray[Any] | None
 
     @classmethod
@@ -91,7 +91,7 @@ class LoadedItems:
 
     @property
     def table(self) -> NDArray[Any]:
-        """Features, of shape (n_items, n_features)."""
+        """FeatureTable, of shape (n_items, n_features)."""
         return self.features.table
 
     @cached_property

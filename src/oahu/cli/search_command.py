@@ -174,7 +174,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
 
 def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Retriever) -> _IndexedItems:
     """Return a saved index. Its items and settings cannot be changed here."""
-    from oahu.io.features import Features
+    from oahu.io.features import FeatureTable
 
     fixed = {
         "--features": options.features,
@@ -195,7 +195,7 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
             "per item, in the order in which the items were added."
         )
     rows = {key: row for row, key in enumerate(keys)}
-    return _IndexedItems(retriever, LoadedItems(model.path, Features(values, rows), labels))
+    return _IndexedItems(retriever, LoadedItems(model.path, FeatureTable(values, rows), labels))
 
 
 def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]:

@@ -45,7 +45,7 @@ def serve(options: ServeOptions) -> None:
     Environment variables named OAHU_... set all other settings.
     """
     try:
-        from oahu.service.api.logs import log_to
+        from oahu.service.api.logs import configure_logging
         from oahu.service.serve import serve as run
     except ImportError as error:
         raise ImportError(f"{error}. Install the service: pip install 'oahu[service]'") from error
@@ -58,7 +58,7 @@ def serve(options: ServeOptions) -> None:
         url = f"{address}/" if settings.page else f"{address}/v1/openapi.json"
         announce(f"oahu listens at {url}, data folder: {settings.data}. Press Ctrl+C to stop.")
 
-    log_to()
+    configure_logging()
     try:
         run(settings, started)
     except sqlite3.Error as error:

@@ -22,9 +22,9 @@ from oahu.cli.options import FORMATS
 from oahu.cli.output import article, error_console, progress_bar
 
 if TYPE_CHECKING:
-    from oahu.io.streams import Line
+    from oahu.io.streams import StreamLine
     from oahu.learners.base import Learner
-    from oahu.training import Position, Trainer
+    from oahu.training import StreamPosition, Trainer
 
 __all__ = ["DEFAULT_LEARNER", "TrainOptions", "check_parameter_names", "parse_parameter", "train"]
 
@@ -72,7 +72,7 @@ def train(options: TrainOptions) -> None:
     Run the same command again to continue after an interruption, or after lines were added: the model file records
     which lines it has learned. The result is the same, bit for bit, as that of one uninterrupted run.
     """
-    from oahu.training import Trainer, arriving, in_batches
+    from oahu.training import Trainer, file_batches, live_batches
 
     check_folder(options.model)
     learner, position = _open_learner(options)
@@ -80,12 +80,12 @@ def train(options: TrainOptions) -> None:
     features = None if options.features is None else oahu.read_features(options.features)
     trainer = Trainer(learner, options.model, options.source, features, position, options.save_every)
     reader = _Reader(options)
-    lines: Iterator[Line] = iter(reader)
+    lines: Iterator[StreamLine] = iter(reader)
     if not options.new_lines:
         lines = position.behind(lines, options.source)
     with _catch_interrupts() as interrupted, _show_progress(trainer, reader) as show:
         try:
-            for batch in arriving(lines, interrupted) if options.live else in_batches(lines):
+            for batch in live_batches(lines, interrupted) if options.live else file_batches(lines):
                 trainer.learn(batch)
                 show()
                 if interrupted():
@@ -106,7 +106,7 @@ class _Reader:
         self.size = None if options.live else Path(options.constraints).stat().st_size
         self._lines = oahu.read_stream(_standard_input() if options.constraints == "-" else options.constraints)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[StreamLine]:
         for line in self._lines:
             self.n_bytes += len(line.text) + 1
             yield line
@@ -127,14 +127,14 @@ def _standard_input() -> Any:
         return "-"
 
 
-def _open_learner(options: TrainOptions) -> tuple[Learner[Any], Position]:
+def _open_learner(options: TrainOptions) -> tuple[Learner[Any], StreamPosition]:
     """Return a new learner, or the saved one with its position in the stream."""
     from oahu.learners.base import Learner
-    from oahu.training import Position
+    from oahu.training import StreamPosition
 
     parameters = dict(map(parse_parameter, options.parameters or ()))
     if not options.model.exists():
-        return _new_learner(options.learner or DEFAULT_LEARNER, parameters), Position()
+        return _new_learner(options.learner or DEFAULT_LEARNER, parameters), StreamPosition()
     learner = oahu.load(options.model)
     if not isinstance(learner, Learner):
         raise oahu.InvalidInputError(
@@ -152,13 +152,13 @@ def _open_learner(options: TrainOptions) -> tuple[Learner[Any], Position]:
             raise oahu.InvalidInputError(
                 f"{options.model} was trained with {name}={saved!r}. Got {name}={value!r} instead."
             )
-    position = Position.of(options.model)
+    position = StreamPosition.of(options.model)
     if position is None and not options.new_lines:
         raise oahu.InvalidInputError(
             f"{options.model} does not record which lines it has learned. Use --new-lines to learn every line of "
             f"{options.source}."
         )
-    return learner, Position() if options.new_lines or position is None else position
+    return learner, StreamPosition() if options.new_lines or position is None else position
 
 
 def _new_learner(name: str, parameters: dict[str, Any]) -> Learner[Any]:
