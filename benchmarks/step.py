@@ -282,7 +282,7 @@ def growth(repeats: int) -> Table:
         triplets = np.random.default_rng(0).standard_normal((256, 3, shape.n_features)).astype(np.float32)
         learner = OAHU(shape.n_layers, shape.hidden_size, shape.embedding_size, random_state=0)
         learner.partial_fit(triplets[:8])
-        stored = learner._state.network.flat.nbytes
+        stored = learner._network.flat.nbytes
         runs.append((shape, stored, _learning(learner, triplets), _bound(triplets, _one_pass_by_two, shape), []))
     for _ in range(repeats):
         for _, _, learn, bound, times in runs:

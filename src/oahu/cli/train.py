@@ -22,6 +22,7 @@ from oahu.exceptions import InvalidInputError
 from oahu.io.features import read_features
 from oahu.io.streams import StreamLine, read_stream
 from oahu.learners.base import Learner
+from oahu.loading import load
 from oahu.training import StreamPosition, Trainer, file_batches, live_batches
 
 __all__ = ["Order", "parameter", "run"]
@@ -54,7 +55,7 @@ def run(console: Console, order: Order) -> bool:
     if not order.model.resolve().parent.is_dir():
         raise InvalidInputError(f"There is no folder {order.model.resolve().parent} for the model.")
     learner, position = _begin(order)
-    learner._check_parameters()
+    learner.check_parameters()
     features = None if order.features is None else read_features(order.features)
     trainer = Trainer(learner, order.model, order.source, features, position, order.save_every)
     reading = _Reading(order)
@@ -110,9 +111,10 @@ def _begin(order: Order) -> tuple[Learner[Any], StreamPosition]:
         learner: Learner[Any] = getattr(learners, name)(random_state=0)
         _check_names(learner, given)
         return learner.set_params(**given), StreamPosition()
-    learner = learners.load(order.model)
-    if not isinstance(learner, Learner):
-        raise InvalidInputError(f"{order.model} holds a {type(learner).__name__}, which is not a learner.")
+    loaded = load(order.model)
+    if not isinstance(loaded, Learner):
+        raise InvalidInputError(f"{order.model} holds a {type(loaded).__name__}, which is not a learner.")
+    learner = loaded
     if order.learner not in (None, type(learner).__name__):
         raise InvalidInputError(
             f"{order.model} holds a learner of the kind {type(learner).__name__}, not {order.learner}. Take "

@@ -2,8 +2,8 @@
 
 A learner is a scikit-learn estimator whose main method is `partial_fit`. A call is learned completely or not at
 all. `partial_fit` learns on a copy of the state, which replaces the state when the last constraint of the call was
-learned. `learn_one` changes the state in place where the learner can reject a constraint before it changes anything.
-A metric that another thread requests in the meantime is the metric before the call.
+learned. `learn_one` changes the state in place where the learner can reject a constraint before it changes
+anything. A metric that another thread requests in the meantime is the metric before the call.
 
 kinds.py has the learners of triplets and of pairs, which concrete learners derive from.
 """
@@ -36,6 +36,7 @@ from oahu.exceptions import (
     RejectedConstraintError,
 )
 from oahu.io import model_files
+from oahu.io.class_registry import storable
 from oahu.io.model_files import Content
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.metrics import Metric
@@ -73,6 +74,7 @@ __all__ = ["Learner", "M", "fraction", "missing_methods", "shape_of"]
 M = TypeVar("M", bound=Metric)
 T = TypeVar("T", bound=Tuples)
 
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _NO_LABELS: Final = np.empty(0, np.bool_)  # in place of the labels of pairs, for triplets
 _UNWRITTEN: Final = 255  # a byte that no bool has: the step has not finished
 
@@ -103,12 +105,14 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     #: Whether items may be rows of a sparse matrix.
     accepts_sparse: ClassVar[bool] = False
 
-    #: Whether a step rejects every constraint that would overflow the arrays. Otherwise they are checked afterwards.
+    #: Whether a step rejects every constraint that would overflow the arrays. Otherwise they are checked
+    #: afterwards.
     rejects_overflow: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        model_files.register_outside_class(cls)
+        if cls.__module__.partition(".")[0] != "oahu":
+            storable(cls)  # a class of oahu is registered by its decorator
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         missing = sorted(cls.__abstractmethods__)
@@ -299,9 +303,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         """Change ``state`` by every constraint in order; raise for the first that is invalid or rejected."""
         for start, block in constraints.blocks(state.dtype):
             constraints.check_finite(start, block)
-            similar = (
-                constraints.same[start : start + len(block)] if isinstance(constraints, Pairs) else _NO_LABELS
-            )
+            similar = constraints.same[start : start + len(block)] if isinstance(constraints, Pairs) else _NO_LABELS
             used = np.zeros(len(block), np.bool_)
             rejected = self._learn_block(state.arrays, block, similar, used)
             self._finish_block(state, constraints, start, similar, used, rejected)
@@ -328,7 +330,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _check_finite_arrays(self, state: LearnerState, constraints: Tuples, start: int, n: int) -> None:
         for name, array in state.arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                last = constraints.told(start + n - 1)[1]
+                last = constraints.origin(start + n - 1)[1]
                 why = f"this or a later one, up to {last}, makes the array {name!r} overflow."
                 self._reject(constraints, start, why)
 
@@ -341,7 +343,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     @staticmethod
     def _reject(constraints: Tuples, position: int, why: str) -> NoReturn:
         """Raise `RejectedConstraintError` for the constraint at ``position``."""
-        noun, row = constraints.told(position)
+        noun, row = constraints.origin(position)
         raise RejectedConstraintError(
             f"{noun.capitalize()} {row} was rejected: {why} Nothing of this call was learned.", row
         )
@@ -384,7 +386,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             finally:  # also when an interrupt is raised as soon as the step returns
                 learned = bool(written[0] != _UNWRITTEN)
                 if learned:
-                    state.count(similar, used)
+                    state.count_one(similar, used)
         return learned
 
     def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
@@ -398,16 +400,19 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             if not all(0 <= i < len(table) for i in items):
                 return None
             items = tuple(table[i] for i in items)
-        block = np.empty((1, len(items), state.n_features), state.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for place, item in zip(block[0], items, strict=True):
-                if type(item) not in (np.ndarray, np.memmap) or item.shape != place.shape:
-                    return None
-                if item.dtype.kind != "f" or item.itemsize > 8:
-                    return None
-                place[...] = item
-            finite = math.isfinite(block.sum())
-        return block if finite else None
+        shape, block = (state.n_features,), np.empty((len(items), state.n_features), state.dtype)
+        for place, item in enumerate(items):
+            if type(item) not in (np.ndarray, np.memmap) or item.shape != shape:
+                return None
+            if item.dtype == state.dtype:
+                block[place] = item
+            elif item.dtype in _FLOATS:
+                with np.errstate(over="ignore"):
+                    block[place] = item
+            else:
+                return None
+        flat = block.reshape(-1)
+        return block[None] if math.isfinite(np.dot(flat, flat)) else None
 
     def _parameter_values(self) -> tuple[Any, ...] | None:
         """Return the values of the parameters in a fixed order; None if one of them may change in place."""
@@ -440,7 +445,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         ----------
         pairs : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         """
-        return -self.pair_score(pairs)
+        return np.asarray(-self.pair_score(pairs))
 
     def pair_score(self, pairs: Any) -> NDArray[np.float64]:
         """Return the similarity of each pair, higher is more similar.
@@ -450,7 +455,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         pairs : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         """
         state = self._fitted_state()
-        return self._scores(state, self._unlabelled_pairs(pairs))[0]
+        scores: NDArray[np.float64] = self._scores(state, self._unlabelled_pairs(pairs))[0]
+        return scores
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the triplet accuracy, or the area under the ROC curve for pairs.
@@ -496,7 +502,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             try:
                 part = metric.scores_to_first(items, tuples.size)
             except OverflowedItemError as error:
-                item = tuples.place(int(tuples.indices[start:].flat[error.row]))
+                item = tuples.describe_item(int(tuples.indices[start:].flat[error.row]))
                 raise OverflowedItemError(error.about(item), tuples.size * start + error.row) from error
             scores[:, start : start + part.shape[1]] = part
         return scores

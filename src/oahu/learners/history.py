@@ -20,8 +20,8 @@ CAPACITY: Final = 1024
 class History:
     """The experts' cumulative losses and weights, at evenly spaced rounds.
 
-    Every ``stride``-th round is stored. When more than the capacity would be stored, every second one is dropped and
-    the stride is doubled. The result depends on the number of rounds, not on how they were split into calls.
+    Every ``stride``-th round is stored. When more than the capacity would be stored, every second one is dropped
+    and the stride is doubled. The result depends on the number of rounds, not on how they were split into calls.
 
     Attributes
     ----------

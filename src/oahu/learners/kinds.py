@@ -23,9 +23,7 @@ class TripletLearner(Learner[M]):
     """Base of the learners of triplets. See docs/guides/own-learner.md for an example."""
 
     @abstractmethod
-    def learn_triplets(
-        self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]
-    ) -> int | None:
+    def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int | None:
         """Learn a block of triplets in order by changing ``arrays`` in place.
 
         The result must not depend on how a stream is split into blocks.

@@ -1,4 +1,4 @@
-"""Base classes of the learners of one matrix: Mahalanobis metrics from pairs, bilinear similarities from triplets."""
+"""Base classes of the learners of one matrix: Mahalanobis metrics, and bilinear similarities."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MahalanobisLearner(PairLearner[MahalanobisMetric]):
         return True
 
 
-class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):  # type: ignore[misc]
+class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
     """Learns a ``matrix`` W, or its diagonal, from triplets: ``S(x, q) = x^T W q``."""
 
     normalize: bool

@@ -44,8 +44,8 @@ class OASIS(BilinearLearner):
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied. With a sparse
-        table, the time of a triplet depends on its non-zeros.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied. With a
+        sparse table, the time of a triplet depends on its non-zeros.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None

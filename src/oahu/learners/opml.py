@@ -42,9 +42,9 @@ class OPML(TripletLearner[MahalanobisMetric]):
     """One-Pass Metric Learning (OPML) learns a Mahalanobis metric from a labelled stream, or from triplets.
 
     ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and
-    b = x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X, y)``
-    accepts labelled items in order of arrival. It stores one item of every class, and makes one triplet of each new
-    item and the stored ones.
+    b = x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X,
+    y)`` accepts labelled items in order of arrival. It stores one item of every class, and makes one triplet of
+    each new item and the stored ones.
 
     A triplet takes O(d^2) time; the model takes O(d^2 + n_classes * d) memory.
 
@@ -205,7 +205,9 @@ class OPML(TripletLearner[MahalanobisMetric]):
         plain = super()._state_from_content(content)
         named, recency = content.state["classes"], content.state["recency"]
         classes = {label: slot for slot, (_, label) in enumerate(named)}
-        if [type(label).__name__ for _, label in named] != [name for name, _ in named] or len(classes) != len(named):
+        if [type(label).__name__ for _, label in named] != [name for name, _ in named] or len(classes) != len(
+            named
+        ):
             raise ValueError(f"{named!r} are not classes")
         if sorted(recency) != list(range(len(classes))):
             raise ValueError(f"{recency!r} is not a permutation of {len(classes)} classes")

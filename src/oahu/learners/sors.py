@@ -117,8 +117,9 @@ class SORS(BilinearLearner):
 class AdaSORS(SORS):
     """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step size for each entry.
 
-    An entry's step size, for its gradient and for its shrinking, is ``eta / (delta + H_ij)``, where H_ij is the root
-    of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the memory of SORS.
+    An entry's step size, for its gradient and for its shrinking, is ``eta / (delta + H_ij)``, where H_ij is the
+    root of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the memory
+    of SORS.
 
     Parameters
     ----------
@@ -180,7 +181,9 @@ class AdaSORS(SORS):
         super().check_parameters()
 
     def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
-        return super().initial_arrays(n_features, dtype, rng) | {"squares": np.zeros((n_features, n_features), dtype)}
+        return super().initial_arrays(n_features, dtype, rng) | {
+            "squares": np.zeros((n_features, n_features), dtype)
+        }
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
         items = self._scaled(triplets)

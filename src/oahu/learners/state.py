@@ -78,6 +78,14 @@ class LearnerState:
             self.n_similar += int(np.count_nonzero(similar))
             self.n_similar_used += int(np.count_nonzero(used & similar))
 
+    def count_one(self, similar: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
+        """Count a block of one constraint; faster than `count`."""
+        is_used, is_similar = bool(used[0]), len(similar) and bool(similar[0])
+        self.n_seen += 1
+        self.n_used += is_used
+        self.n_similar += is_similar
+        self.n_similar_used += is_similar and is_used
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "metric": None, "validated": None, "frozen": False, "lock": None}
 

@@ -71,7 +71,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         )
     try:
         made: Learner[Any] = kind(**{"random_state": 0, **config.parameters})
-        made._check_parameters()
+        made.check_parameters()
         if type(made.random_state) is not int:
             raise InvalidInputError("The 'random_state' of a collection must be an int, so that its log tells all.")
         size = _numbers_of(made, config.dimension) * np.dtype(made.dtype).itemsize

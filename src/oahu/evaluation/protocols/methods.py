@@ -20,6 +20,7 @@ from oahu import learners
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
+from oahu.loading import load
 from oahu.metrics import Metric
 
 __all__ = ["GRIDS", "PAPER_METHODS", "Feed", "Method", "as_method", "as_methods"]
@@ -160,7 +161,7 @@ def _named(name: str) -> Method:
         made = getattr(learners, learner)(**_SET.get(learner, {}))
         return Method(learner, learner=made, grid=GRIDS.get(learner, {}))
     if Path(name).is_file():
-        loaded = learners.load(name)
+        loaded: Any = load(name)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
         return as_method((Path(name).stem, metric))
     module, _, attribute = name.partition(":")

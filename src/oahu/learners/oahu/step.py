@@ -2,8 +2,8 @@
 
 The d-wide matrix is updated one round late, while the next round's dot products are computed (passes.py). The
 update of the last round is pending until the next call, or until the parameters are read. Every pass runs the same
-machine code over the same row lengths, so a model does not depend on how its stream was split into calls. No layer is
-updated before every other has used it.
+machine code over the same row lengths, so a model does not depend on how its stream was split into calls. No layer
+is updated before every other has used it.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import compilable, kernel
 from oahu.learners.history import record_round
-from oahu.learners.matrix import largest
+from oahu.learners.matrix import dot, largest
 from oahu.learners.network.passes import (
     backpropagate_then_update,
     length_of,
@@ -86,8 +86,8 @@ def learn(
     an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
 
     Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays, unless
-    ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is that
-    it is also rejected if it might overflow the parameters, but would not.
+    ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is
+    that it is also rejected if it might overflow the parameters, but would not.
     """
     n, _, d = triplets.shape
     n_layers, H, E = sizes
@@ -161,7 +161,10 @@ def learn(
             return t
         owe(first_gradient, first_bias, rate, rate_of_bias, owed)
         before = current
-        bound[0] += moved
+        if in_place:
+            for i in range(n_layers):
+                above = last_gradient if i == n_layers - 1 else gradients[i]
+                bound[0] += 1.01 * learning_rate * _largest_step(above, hidden[i])  # 1.01 covers rounding
 
         alpha[:] = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
         record_round(counters, running, totals, weights, loss, alpha)
@@ -188,7 +191,11 @@ def _furthest(
         for level in range(n_layers, -1, -1):
             below = g * n_units * bound
             gradient = (
-                first_gradient[k] if level == 0 else gradients[level - 1, k] if level < n_layers else last_gradient[k]
+                first_gradient[k]
+                if level == 0
+                else gradients[level - 1, k]
+                if level < n_layers
+                else last_gradient[k]
             )
             x = inputs[k] if level == 0 else hidden[level - 1, k]
             g, h = below if level < n_layers else 0.0, 0.0
@@ -197,6 +204,15 @@ def _furthest(
             for j in range(x.shape[0]):
                 h += abs(float(x[j]))
             total += 2.0 * (2.0 * rate * g * h + bias_rate * g + g + h)
+    return total
+
+
+@kernel
+def _largest_step(gradient: Floats, hidden: Floats) -> float:
+    """An upper bound of the absolute entries of ``hidden.T @ gradient``."""
+    total = 0.0
+    for k in range(3):
+        total += math.sqrt(float(dot(gradient[k], gradient[k])) * float(dot(hidden[k], hidden[k])))
     return total
 
 
