@@ -51,6 +51,9 @@ def kernel(title: str) -> Callable[[F], F]:
         What the first compilation announces: "OAHU's update step".
     """
 
+    if callable(title):  # used without a title
+        return kernel(f"{title.__module__}")(title)
+
     def compile_on_first_call(function: F) -> F:
         function.__qualname__ += f"_{_fingerprint(Path(function.__code__.co_filename))}"
         dispatcher = numba.njit(cache=True, **ARITHMETIC)(function)
@@ -61,12 +64,11 @@ def kernel(title: str) -> Callable[[F], F]:
 
 
 def helper(function: F) -> F:
-    """Let kernels call a function, compiled with their options. Called from Python it stays a Python function.
+    """Let kernels call a function, compiled with their options. For Python callers it stays a Python function.
 
     A helper has no Python wrapper and no file in the cache, which saves a tenth of the compile time.
     """
-    register_jitable(**ARITHMETIC)(function)
-    return function
+    return cast("F", register_jitable(**ARITHMETIC)(function))
 
 
 def inlined(function: F) -> F:
@@ -79,7 +81,7 @@ def inlined(function: F) -> F:
 
 
 def compilable(*functions: Callable[..., Any]) -> None:
-    """Let kernels call Python functions, compiled with IEEE arithmetic: sums keep their order."""
+    """Let kernels call functions from modules that must not import numba; they inherit the caller's options."""
     for function in functions:
         register_jitable(function)
 

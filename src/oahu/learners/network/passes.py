@@ -21,12 +21,13 @@ __all__ = [
     "apply_layer",
     "backpropagate_normalize",
     "backpropagate_then_update",
-    "delay_update",
     "normalize",
     "relu",
     "step_bound",
+    "store_pending_update",
     "update_then_project",
     "vector_length",
+    "write_columns",
 ]
 
 Floats = NDArray[np.floating]
@@ -35,11 +36,11 @@ Scalar = Any  # a float of the arrays' type
 
 @helper
 def update_then_project(
-    matrix: Floats, bias: Floats, delayed: Floats, previous: Floats, current: Floats, out: Floats
+    matrix: Floats, bias: Floats, pending: Floats, previous: Floats, current: Floats, out: Floats
 ) -> None:
-    """Apply the delayed rank-three update of (out, in) weights, then project this round's items.
+    """Apply the pending rank-three update of (out, in) weights, then project this round's items.
 
-    ``matrix += delayed.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
+    ``matrix += pending.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
     """
     rows, d = matrix.shape
     x0, x1, x2 = previous[0], previous[1], previous[2]
@@ -47,8 +48,8 @@ def update_then_project(
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
         u, v = matrix[i], matrix[i + 1]
-        a0, a1, a2 = delayed[0, i], delayed[1, i], delayed[2, i]
-        b0, b1, b2 = delayed[0, i + 1], delayed[1, i + 1], delayed[2, i + 1]
+        a0, a1, a2 = pending[0, i], pending[1, i], pending[2, i]
+        b0, b1, b2 = pending[0, i + 1], pending[1, i + 1], pending[2, i + 1]
         p0 = p1 = p2 = q0 = q1 = q2 = zero
         for j in range(d):
             p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
@@ -66,7 +67,7 @@ def update_then_project(
     if rows % 2:
         i = rows - 1
         u = matrix[i]
-        a0, a1, a2 = delayed[0, i], delayed[1, i], delayed[2, i]
+        a0, a1, a2 = pending[0, i], pending[1, i], pending[2, i]
         p0 = p1 = p2 = zero
         for j in range(d):
             p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
@@ -142,13 +143,15 @@ def backpropagate_then_update(
 
 
 @helper
-def owe(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, delayed: Floats) -> None:
-    """Note what the d-wide matrix is delayed, and update its bias."""
+def store_pending_update(
+    gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats
+) -> None:
+    """Store the d-wide matrix's step for `update_then_project`, and update its bias."""
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
     for k in range(3):
         for i in range(bias.size):
-            delayed[k, i] = -rate * gradient[k, i]
+            pending[k, i] = -rate * gradient[k, i]
 
 
 @helper
@@ -210,3 +213,11 @@ def backpropagate_normalize(gradient: Floats, unit: Floats, along: Scalar, lengt
             gradient[r] = (gradient[r] - along * unit[r]) / length
         else:
             gradient[r] = 0
+
+
+@helper
+def write_columns(values: Floats, out: Floats, start: int) -> None:
+    """Write an array to the columns of ``out`` from ``start`` on; a slice assignment would compile for seconds."""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            out[i, start + j] = values[i, j]

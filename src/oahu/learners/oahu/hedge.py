@@ -69,10 +69,11 @@ def hedge_update(
         least_loss = min(least_loss, losses[expert])
     floor = smoothing / weights.size
     updated: NDArray[np.float64] = np.zeros(weights.size)
-    total = 0.0
     for expert in range(weights.size):
         factor = hedge_factor(losses[expert], least_loss, beta, rule)
         updated[expert] = max(weights[expert] * factor, floor)
+    total = 0.0
+    for expert in range(weights.size):
         total += updated[expert]
     for expert in range(weights.size):
         updated[expert] /= total
