@@ -108,9 +108,9 @@ event.register("numba:compile", _Announcer())
 
 
 def _fingerprint(file: Path) -> str:
-    """Return a hash of the code of a module and of the modules that it imports from its own sub-package."""
+    """Return a hash of the code of this module, of a kernel's, and of those that it imports from its sub-package."""
     digest = hashlib.sha256()
-    for module in sorted(_modules_used(file)):
+    for module in [Path(__file__), *sorted(_modules_used(file))]:
         digest.update(_code_hash(module))
     return digest.hexdigest()[:12]
 

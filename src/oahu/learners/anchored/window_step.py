@@ -136,12 +136,14 @@ def _add_to_window(
             first_outputs[k, q] += network.first_bias[q]
     if n_layers:
         relu(first_outputs, E, hidden)
-    for i in range(n_layers - 1):
-        outputs = window.middle_outputs[i, rows]
-        apply_layer(network.middle[i], network.middle_bias[i], hidden, outputs)
-        relu(outputs, E, hidden)
-    if n_layers:
-        apply_layer(network.last, network.last_bias, hidden, window.last_outputs[rows])
+    for i in range(n_layers):
+        deepest = i == n_layers - 1
+        matrix = network.last if deepest else network.middle[i]
+        bias = network.last_bias if deepest else network.middle_bias[i]
+        outputs = window.last_outputs[rows] if deepest else window.middle_outputs[i, rows]
+        apply_layer(matrix, bias, hidden, outputs)
+        if not deepest:
+            relu(outputs, E, hidden)
 
     half = dtype.type(math.sqrt(0.5))
     difference = np.zeros(d, dtype)
@@ -213,28 +215,30 @@ def _close_window(
 
     units = np.zeros((m, E), dtype)
     first_gradient = np.zeros((m, len(network.first)), dtype)
-    gradient = np.zeros((m, network.middle.shape[2]), dtype)
+    middle_gradient = np.zeros((m, network.middle.shape[2]), dtype)
     last_gradient = np.zeros((m, network.last.shape[1]), dtype)
     hidden = np.zeros((m, H), dtype)
     below = np.zeros((m, H), dtype)
     rate = dtype.type(step_size(learning_rate, n_seen))
     moved = 0.0
-    if n_layers:
-        info_nce_gradient(window.last_outputs, E, eligible, temperature, units, last_gradient)
-        measure_candidates(units, distances[n_layers + 2])
-        hidden_inputs(window.first_outputs, window.middle_outputs, n_layers - 1, E, hidden)
-        width = network.last.shape[1]
-        moved += update_layer(network.last, network.last_bias, hidden, last_gradient, width, rate, below)
-    for i in range(n_layers - 2, -1, -1):
-        info_nce_gradient(window.middle_outputs[i], E, eligible, temperature, units, gradient)
-        measure_candidates(units, distances[i + 3])
-        write_columns(below, gradient, E)
-        hidden_inputs(window.first_outputs, window.middle_outputs, i, E, hidden)
-        moved += update_layer(network.middle[i], network.middle_bias[i], hidden, gradient, E, rate, below)
-    info_nce_gradient(window.first_outputs, E, eligible, temperature, units, first_gradient)
-    measure_candidates(units, distances[2])
-    if n_layers:
-        write_columns(below, first_gradient, E)
+    for level in range(n_layers, -1, -1):
+        deepest = level == n_layers
+        if level == 0:
+            outputs, gradient = window.first_outputs, first_gradient
+        elif deepest:
+            outputs, gradient = window.last_outputs, last_gradient
+        else:
+            outputs, gradient = window.middle_outputs[level - 1], middle_gradient
+        info_nce_gradient(outputs, E, eligible, temperature, units, gradient)
+        measure_candidates(units, distances[level + 2])
+        if not deepest:
+            write_columns(below, gradient, E)
+        if level:
+            hidden_inputs(window.first_outputs, window.middle_outputs, level - 1, E, hidden)
+            matrix = network.last if deepest else network.middle[level - 1]
+            bias = network.last_bias if deepest else network.middle_bias[level - 1]
+            n_unbiased = gradient.shape[1] if deepest else E
+            moved += update_layer(matrix, bias, hidden, gradient, n_unbiased, rate, below)
     soften(centred, mean_squares[CENTRED], math.sqrt(d))
     moved += update_first_layer(network.first, network.first_bias, centred, first_gradient, E, rate)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import helper
+from oahu.jit import helper, inlined
 
 __all__ = [
     "apply_layer",
@@ -34,7 +34,7 @@ Floats = NDArray[np.floating]
 Scalar = Any  # a float of the arrays' type
 
 
-@helper
+@inlined
 def update_then_project(
     matrix: Floats, bias: Floats, pending: Floats, previous: Floats, current: Floats, out: Floats
 ) -> None:
@@ -142,7 +142,7 @@ def backpropagate_then_update(
         bias[r] -= bias_rate * (g0[r] + g1[r] + g2[r])
 
 
-@helper
+@inlined
 def store_pending_update(
     gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats
 ) -> None:

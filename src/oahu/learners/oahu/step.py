@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import compilable, helper, kernel
+from oahu.jit import compilable, helper, inlined, kernel
 from oahu.learners.history import record_round
 from oahu.learners.matrix import dot, largest, limit
 from oahu.learners.network.passes import (
@@ -122,16 +122,17 @@ def learn(
             break
 
         # Embeddings and local losses, from the shallowest expert to the deepest.
-        loss[0] = _expert(projected, E, alpha[0], tau, through_thresholds, unit, first_gradient)
-        if n_layers:
-            relu(projected, E, hidden[0])
-        for i in range(n_layers - 1):
-            apply_layer(middle[i], middle_bias[i], hidden[i], outputs[i])
-            loss[i + 1] = _expert(outputs[i], E, alpha[i + 1], tau, through_thresholds, unit, gradients[i])
-            relu(outputs[i], E, hidden[i + 1])
-        if n_layers:
-            apply_layer(last, last_bias, hidden[n_layers - 1], last_output)
-            loss[n_layers] = _expert(last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient)
+        for level in range(n_layers + 1):
+            deepest = level == n_layers
+            output = projected if level == 0 else last_output if deepest else outputs[level - 1]
+            gradient = first_gradient if level == 0 else last_gradient if deepest else gradients[level - 1]
+            if level:
+                matrix = last if deepest else middle[level - 1]
+                bias = last_bias if deepest else middle_bias[level - 1]
+                apply_layer(matrix, bias, hidden[level - 1], output)
+            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, gradient)
+            if level < n_layers:
+                relu(output, E, hidden[level])
 
         if in_place:
             for attempt in range(2):
@@ -141,21 +142,21 @@ def learn(
                     break
                 if attempt:
                     return t
-                bound[0] = max(largest(middle.ravel()), largest(last.ravel()))
+                bound[0] = _largest_weight(middle, last)
 
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
         moved = 0.0
-        if n_layers:
-            deepest = hidden[n_layers - 1]
-            moved += step_bound(last_gradient, deepest, rate, bias_rate)
-            backpropagate_then_update(last, last_bias, deepest, last_gradient, rate, bias_rate, delta)
-        for i in range(n_layers - 2, -1, -1):
-            write_columns(delta, gradients[i], E)
-            moved += step_bound(gradients[i], hidden[i], rate, bias_rate)
-            backpropagate_then_update(middle[i], middle_bias[i], hidden[i], gradients[i], rate, bias_rate, delta)
-        if n_layers:
-            write_columns(delta, first_gradient, E)
-        moved += step_bound(first_gradient, current, rate, bias_rate)
+        for level in range(n_layers, -1, -1):
+            deepest = level == n_layers
+            gradient = first_gradient if level == 0 else last_gradient if deepest else gradients[level - 1]
+            inputs = current if level == 0 else hidden[level - 1]
+            if not deepest:
+                write_columns(delta, gradient, E)
+            moved += step_bound(gradient, inputs, rate, bias_rate)
+            if level:
+                matrix = last if deepest else middle[level - 1]
+                bias = last_bias if deepest else middle_bias[level - 1]
+                backpropagate_then_update(matrix, bias, inputs, gradient, rate, bias_rate, delta)
         if not moved < largest_step:  # true for NaN too
             return t
         store_pending_update(first_gradient, first_bias, rate, bias_rate, pending)
@@ -175,7 +176,7 @@ def learn(
     return LEARNED
 
 
-@helper
+@inlined
 def _furthest(
     first_gradient: Floats, gradients: Floats, last_gradient: Floats, hidden: Floats, inputs: Floats, size: int,
     bound: float, rate: float, bias_rate: float,
@@ -206,6 +207,17 @@ def _furthest(
                 h += abs(float(x[j]))
             total += 2.0 * (2.0 * rate * g * h + bias_rate * g + g + h)
     return total
+
+
+@helper
+def _largest_weight(middle: Floats, last: Floats) -> float:
+    """Return the largest absolute weight above the first layer."""
+    result = 0.0
+    for j in range(last.shape[0]):
+        for i in range(middle.shape[0]):
+            result = max(result, largest(middle[i, j]))
+        result = max(result, largest(last[j]))
+    return result
 
 
 @helper
