@@ -6,13 +6,6 @@ from typing import Annotated
 
 import typer
 
-<<<<<<< HEAD
-from oahu.cli import options
-from oahu.exceptions import ModelFileError, OAHUError
-from oahu.learners.base import Learner
-from oahu.loading import load
-from oahu.metrics import AnchoredMetric, EnsembleMetric, Metric
-=======
 from oahu.cli import datasets_command, keys_command
 from oahu.cli.backup_command import backup
 from oahu.cli.bench_command import bench
@@ -25,7 +18,6 @@ from oahu.cli.info_command import info
 from oahu.cli.search_command import search
 from oahu.cli.serve_command import serve
 from oahu.cli.train_command import train
->>>>>>> main
 from oahu.version import __version__
 
 __all__ = ["app"]

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
-from oahu.exceptions import InvalidInputError, OAHUError
-from oahu.io.features import FeatureTable, read_features, read_labels
-from oahu.learners.base import Learner
-from oahu.loading import load
-from oahu.metrics import Metric
-from oahu.tasks.matches import Key
-=======
 import oahu
->>>>>>> main
 
 if TYPE_CHECKING:
     from oahu.io.features import FeatureTable
@@ -47,21 +38,13 @@ class LoadedModel:
     metric: Metric
 
     @classmethod
-<<<<<<< HEAD
-    def read(cls, path: Path) -> Model:
-        """A learner, a metric, or a task that was saved with its metric."""
-        loaded: Any = load(path)
-        metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
-        return cls(path, loaded, metric)
-=======
     def read(cls, path: Path) -> LoadedModel:
         """Load a learner, a metric, or a task with its metric."""
         from oahu.learners.base import Learner
 
-        content = oahu.load(path)
+        content: Any = oahu.load(path)
         metric = content.metric() if isinstance(content, Learner) else getattr(content, "metric", content)
         return cls(path, content, metric)
->>>>>>> main
 
     @property
     def class_name(self) -> str:
