@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 MINUTES ?= 10
+PLACES ?= 300
 
-.PHONY: help demo test test-fast fuzz lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
+.PHONY: help demo test test-fast fuzz mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,10 +36,15 @@ lint: $(VENV)/.dev ## format, lint, types and the import contract
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/package_map.py --check
 
 format: $(VENV)/.dev ## put the code into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tools/package_map.py
+
+mutate: $(VENV)/.dev ## mutation test: change one place of the source at a time and run its tests
+	@$(BIN)/python tools/mutate.py --places $(PLACES)
 
 bench-step: $(VENV)/.bench ## speed and memory of the online step
 	@$(BIN)/python benchmarks/step.py
