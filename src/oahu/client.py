@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, ServiceRequestError
+from oahu.io.atomic_files import write_atomically
 
 try:
     import httpx
@@ -253,7 +254,7 @@ class Client:
 
     def download(self, path: str | Path) -> Path:
         """Write the model to a file that `oahu.load` reads."""
-        Path(path).write_bytes(self._send("GET", self._path("/model")).content)
+        write_atomically(path, self._send("GET", self._path("/model")).content)
         return Path(path)
 
     def upload(self, path: str | Path) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import safetensors.numpy
 from numpy.typing import DTypeLike, NDArray
 
 from oahu.exceptions import InvalidTypeError, ModelFileError
+from oahu.io.atomic_files import write_atomically
 from oahu.version import __version__
 
 __all__ = [
@@ -111,7 +111,7 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
 
     A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
     """
-    _replace(Path(path), to_bytes(thing, notes))
+    write_atomically(path, to_bytes(thing, notes))
 
 
 def to_bytes(thing: Storable, notes: dict[str, Any] | None = None) -> bytes:
@@ -275,31 +275,3 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> st
         digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")
     return digest.hexdigest()
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    """Write beside ``path``, flush to disk, rename over it, flush the folder."""
-    path = path.resolve()  # a link to a model stays a link
-    temporary = path.with_name(f".oahu-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _flush_folder(path.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable where the system lets a folder be flushed."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
