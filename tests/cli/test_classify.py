@@ -102,16 +102,16 @@ def test_votes_and_the_nearest_are_what_distances_say(folder: Path) -> None:
 
 
 def test_the_nearest_item_is_that_of_the_expert_with_most_weight(folder: Path) -> None:
-    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz")["answers"]
+    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "experts")["answers"]
     metric = oahu.load(folder / "oahu.oahu").metric()
     most = max(metric.spaces, key=lambda space: space.weight)
     nearest = cdist(most.encode(QUERIES), most.encode(ITEMS)).argmin(axis=1)
     assert [one["nearest"] for one in found] == [f"g{row}" for row in nearest]
 
 
-def test_a_joint_vote_is_the_librarys(folder: Path) -> None:
-    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "joint")["answers"]
-    classifier = oahu.Classifier(oahu.load(folder / "oahu.oahu").metric(), vote="joint").fit(ITEMS, CLASSES)
+def test_a_vote_of_the_experts_is_the_librarys(folder: Path) -> None:
+    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "experts")["answers"]
+    classifier = oahu.Classifier(oahu.load(folder / "oahu.oahu").metric(), vote="experts").fit(ITEMS, CLASSES)
     assert [one["label"] for one in found] == classifier.predict(QUERIES).tolist()
 
 

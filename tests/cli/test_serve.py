@@ -490,7 +490,7 @@ def told(collection: Any) -> dict[str, Any]:
         "image": collection.thumbnail("i0"),
         "log": collection.log(0, 100),
         "model": collection.model(),
-        "found": [(key, match.score, said) for key, match, said in collection.search("i0", 20).matches],
+        "found": [(key, match.similarity, said) for key, match, said in collection.search("i0", 20).matches],
         "config": collection.config,
     }
 

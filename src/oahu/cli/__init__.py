@@ -91,7 +91,7 @@ def classify(
     labels: options.Labels = None,
     query_labels: options.QueryLabels = None,
     k: Annotated[int, typer.Option(min=1, help="Neighbours that vote, in each space.")] = 5,
-    vote: options.Voting = options.Vote.experts,
+    vote: options.Voting = options.Vote.joint,
     unknown_below: Annotated[
         float | None, typer.Option(metavar="S", help="Answer unknown where familiarity is below S.")
     ] = None,
@@ -191,7 +191,7 @@ def search(
     k: Annotated[int, typer.Option(min=1, help="Items to find.")] = 10,
     vote: Annotated[
         options.Vote | None,
-        typer.Option(help="Ask every expert, or their joint vectors in one search.", show_default="experts"),
+        typer.Option(help="Ask every expert, or their joint vectors in one search.", show_default="joint"),
     ] = None,
     combine: Annotated[
         options.Combine | None,
@@ -246,7 +246,7 @@ def evaluate(
     labels: options.Labels = None,
     query_labels: options.QueryLabels = None,
     k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a label, in each space.")] = 5,
-    vote: options.Voting = options.Vote.experts,
+    vote: options.Voting = options.Vote.joint,
     pairs: Annotated[
         str | None, typer.Option(help="Pairs of queries with their answers (JSON Lines or CSV).")
     ] = None,

@@ -32,7 +32,7 @@ class Order:
     labels: Path | None = None
     query_labels: Path | None = None
     k: int = 5
-    vote: Literal["experts", "joint"] = "experts"
+    vote: Literal["experts", "joint"] = "joint"
     unknown_below: float | None = None
     limit: int = 20
     json: bool = False

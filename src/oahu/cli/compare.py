@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -44,11 +45,12 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """Pairs, and what was found out about them: three arrays of shape (n_pairs,)."""
+    """Pairs and their comparisons: arrays of shape (n_pairs,). There are no probabilities without calibration."""
 
     asked: Asked
     answers: NDArray[np.str_]
-    probabilities: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
+    vote_shares: NDArray[np.float64]
     scores: NDArray[np.float64]
 
     @classmethod
@@ -150,9 +152,11 @@ def _calibrated(comparator: Comparator, order: Order, items: Items | None, model
     asked = read_pairs(order.calibrate, items, model).answered(order.calibrate)
     target = order.target or ("accuracy" if order.target_far is None else None)
     targets: dict[str, Any] = {"target": target, "target_far": order.target_far, "target_frr": order.target_frr}
-    with about(order.calibrate):
+    with about(order.calibrate), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         comparator.calibrate(asked.pairs, **targets)
-    return targets | (_Compared.by(comparator, asked).quality() or {})
+    found = [str(warning.message) for warning in caught]
+    return targets | (_Compared.by(comparator, asked).quality() or {}) | {"warnings": found}
 
 
 def _check_threshold(comparator: Comparator, model: Model) -> None:
@@ -196,10 +200,12 @@ def _settings(comparator: Comparator) -> dict[str, Any]:
 def _as_json(compared: _Compared) -> list[dict[str, Any]]:
     asked = compared.asked
     truth = [same if known else None for same, known in zip(asked.pairs.same, asked.known, strict=True)]
-    found = zip(asked.names, compared.answers, compared.probabilities, compared.scores, truth, strict=True)
+    chances = [None] * len(asked) if compared.probabilities is None else compared.probabilities
+    fields = ("answer", "probability", "vote_share", "score", "same")
+    found = zip(compared.answers, chances, compared.vote_shares, compared.scores, truth, strict=True)
     return [
-        {"first": first, "second": second, "answer": answer, "probability": chance, "score": score, "same": same}
-        for (first, second), answer, chance, score, same in found
+        {"first": first, "second": second, **dict(zip(fields, values, strict=True))}
+        for (first, second), values in zip(asked.names, found, strict=True)
     ]
 
 
@@ -207,7 +213,8 @@ def _print(console: Console, order: Order, compared: _Compared) -> None:
     """A line for each pair, up to the limit."""
     asked = compared.asked
     with_truth = bool(asked.known.any())
-    shown = table("first", "second", "answer", ">P", ">score", *(["truth"] if with_truth else []))
+    chances = [">probability"] if compared.probabilities is not None else []
+    shown = table("first", "second", "answer", *chances, ">score", *(["truth"] if with_truth else []))
     n = min(order.limit or len(asked), len(asked))
     for row in range(n):
         answer, same = str(compared.answers[row]), "yes" if asked.pairs.same[row] else "no"
@@ -216,7 +223,7 @@ def _print(console: Console, order: Order, compared: _Compared) -> None:
         cells = [
             *map(cell, asked.names[row]),
             cell(answer, style),
-            cell(number(compared.probabilities[row])),
+            *([] if compared.probabilities is None else [cell(number(compared.probabilities[row]))]),
             cell(number(compared.scores[row], 4)),
         ]
         shown.add_row(*cells, *([cell(same if asked.known[row] else None, style)] if with_truth else []))
@@ -233,6 +240,7 @@ def _facts(
         accuracy, error, unknown = (calibration[name] for name in ("accuracy", "eer", "unknown"))
         words = f"{calibration['n_pairs']:,} pairs: accuracy {number(accuracy, 4)}, EER {number(error, 4)}"
         facts["calibrated on"] = f"{words}, {unknown:.1%} unknown" if unknown else words
+        facts["warning"] = " ".join(calibration["warnings"]) or None
     if quality is not None:
         similar = quality["n_similar"]
         facts["known"] = f"{similar:,} similar and {quality['n_pairs'] - similar:,} dissimilar pairs"
@@ -265,6 +273,7 @@ def _draw(order: Order, model: Model, compared: _Compared) -> None:
     with about("standard input" if order.pairs == "-" else order.pairs):
         roc = Roc.of(compared.scores[known], same)
     accepted = compared.answers[known] == "yes"
-    drawn, (ax,) = figure(size=(4.8, 4.6))
-    roc_curve(ax, roc.far, roc.tar, model.name, (float(accepted[~same].mean()), float(accepted[same].mean())))
+    drawn, (ax,) = figure(size=(7.2, 4.6))
+    point = (float(accepted[~same].mean()), float(accepted[same].mean()))
+    roc_curve(ax, roc.far, roc.tar, model.name, point, log=True)
     drawn.savefig(order.roc)

@@ -38,7 +38,7 @@ class Order:
     labels: Path | None = None
     query_labels: Path | None = None
     k: int = 5
-    vote: Literal["experts", "joint"] = "experts"
+    vote: Literal["experts", "joint"] = "joint"
     pairs: str | None = None
     n_pairs: int = 10_000
     n_triplets: int = 10_000
@@ -272,7 +272,8 @@ def _draw(path: Path, model: Model, task: _Task, measured: dict[str, _Measured])
     if with_roc:
         for name, one in measured.items():
             assert one.roc is not None
-            roc_curve(axes[0], one.roc.far, one.roc.tar, model.name if name == "model" else _NAMES[name])
+            label = model.name if name == "model" else _NAMES[name]
+            roc_curve(axes[0], one.roc.far, one.roc.tar, label, log=True)
     chosen = np.random.default_rng(0).permutation(len(task.queries))[:2000]
     vectors = model.metric.encode(task.queries.table[np.sort(chosen)])
     names, weights = [space.name for space in spaces], [space.weight for space in spaces]

@@ -19,7 +19,7 @@ from oahu.cli.output import cell, number, print_facts, print_json, print_rest, p
 from oahu.exceptions import InvalidInputError
 from oahu.io.features import FeatureTable, read_labels
 from oahu.io.streams import as_id
-from oahu.tasks import Match, Result, Retriever
+from oahu.tasks import Match, Retriever, SearchResult
 from oahu.tasks.matches import Key
 
 __all__ = ["Order", "run"]
@@ -171,9 +171,9 @@ def _foreign(queries: Items | None) -> Iterator[_Query]:
         yield _Query(key, values, label, own=False)
 
 
-def _searched(errors: Console, order: Order, catalogue: _Catalogue, queries: list[_Query]) -> list[Result]:
+def _searched(errors: Console, order: Order, catalogue: _Catalogue, queries: list[_Query]) -> list[SearchResult]:
     """Some at a time."""
-    results: list[Result] = []
+    results: list[SearchResult] = []
     with progress(errors, len(queries), "queries") as advance:
         for rows in blocks(len(queries), _BLOCK):
             part = queries[rows]
@@ -182,7 +182,6 @@ def _searched(errors: Console, order: Order, catalogue: _Catalogue, queries: lis
                 found = catalogue.retriever.search_batch(
                     values, order.k, exclude=[query.key if query.own else None for query in part]
                 )
-            found.similarities  # noqa: B018  # of all at once: it is kept
             results.extend(found)
             advance(len(part))
     return results
@@ -191,7 +190,7 @@ def _searched(errors: Console, order: Order, catalogue: _Catalogue, queries: lis
 # -- saying it -------------------------------------------------------------------------------------------
 
 
-def _as_json(query: _Query, result: Result, items: Items) -> dict[str, Any]:
+def _as_json(query: _Query, result: SearchResult, items: Items) -> dict[str, Any]:
     label = {} if query.label is None else {"label": query.label}
     return {"query": query.key, **label, "version": result.version, "matches": [_found(m, items) for m in result]}
 
@@ -201,20 +200,19 @@ def _found(match: Match, items: Items) -> dict[str, Any]:
     return {
         "key": match.key,
         **label,
-        "score": match.score,
         "distance": match.distance,
         "similarity": match.similarity,
-        "evidence": match.evidence,
+        "votes": match.votes,
     }
 
 
-def _table(queries: list[_Query], results: list[Result], items: Items) -> Table:
+def _table(queries: list[_Query], results: list[SearchResult], items: Items) -> Table:
     """A section for each query."""
     by_distance = all(match.distance is not None for result in results for match in result)
     labels = [] if items.labels is None else ["label"]
     many = len(queries) > 1
     last = ">distance" if by_distance else ">similarity"
-    shown = table(*(["query"] if many else []), ">rank", "item", *labels, ">score", last, "found by")
+    shown = table(*(["query"] if many else []), ">rank", "item", *labels, last, "found by")
     for query, result in zip(queries, results, strict=True):
         name = str(query.key) if query.label is None else f"{query.key} ({query.label})"
         for rank, match in enumerate(result, 1):
@@ -224,8 +222,8 @@ def _table(queries: list[_Query], results: list[Result], items: Items) -> Table:
                 label = items.labels[items.features.row(match.key)].item()
                 cells.append(cell(label, "" if query.label in (None, label) else "red"))
             apart = match.distance if by_distance else match.similarity
-            experts = " ".join(one.space for one in match.evidence)
-            shown.add_row(*cells, cell(number(match.score)), cell(number(apart, 4)), cell(experts, "dim"))
+            experts = " ".join(one.space for one in match.votes)
+            shown.add_row(*cells, cell(number(apart, 4)), cell(experts, "dim"))
         shown.add_section()
     if not many:
         shown.title, shown.title_justify, shown.title_style = cell(f"most like {name}"), "left", "bold"
@@ -233,7 +231,7 @@ def _table(queries: list[_Query], results: list[Result], items: Items) -> Table:
 
 
 def _draw(
-    order: Order, shape: tuple[int, ...] | None, items: Items, queries: list[_Query], results: list[Result]
+    order: Order, shape: tuple[int, ...] | None, items: Items, queries: list[_Query], results: list[SearchResult]
 ) -> None:
     """What was asked and what was found, as images."""
     from oahu.plots import as_images, contact_sheet

@@ -422,7 +422,6 @@ class MatchOut(BaseModel):
     """An item that was found."""
 
     key: str
-    score: float = Field(description="What the results are sorted by.")
     distance: float | None = Field(description="The metric's own distance; null for a metric that has none.")
     similarity: float
     said: Literal["alike", "unlike"] | None = Field(
@@ -466,7 +465,10 @@ class Comparison(Answer):
     """Whether two items are alike: yes, no or unknown."""
 
     answer: Literal["yes", "no", "unknown"]
-    probability: float = Field(description="The weight of the spaces in which they are alike.")
+    probability: float | None = Field(
+        description="The calibrated probability that they are similar; null before the first calibration."
+    )
+    vote_share: float = Field(description="The weight of the spaces in which they are nearer than the threshold.")
     score: float
     yes_below: float = Field(description="The distance below which the answer is yes.")
     no_from: float = Field(description="The distance from which on it is no; unknown is between.")

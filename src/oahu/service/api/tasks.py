@@ -33,7 +33,6 @@ def _search(collection: Collection, wanted: m.SearchByKey | m.SearchByVector) ->
     answered = [
         m.MatchOut(
             key=key,
-            score=match.score,
             distance=match.distance,
             similarity=match.similarity,
             said=said,
@@ -70,6 +69,7 @@ async def compare(request: Request, name: m.Name, collection: Reader, wanted: m.
         return m.Comparison(
             answer=found.answer,  # type: ignore[arg-type]
             probability=found.probability,
+            vote_share=found.vote_share,
             score=found.score,
             yes_below=_finite(found.yes_below),
             no_from=_finite(found.no_from),

@@ -65,6 +65,7 @@ class Compare:
             **told,
             "answer": found.answer,
             "probability": found.probability,
+            "vote_share": found.vote_share,
             "score": found.score,
             "apart": (0.0 if found.published.metric.diameter is None else 1.0) - found.score,
             "yes_below": _finite(found.yes_below),

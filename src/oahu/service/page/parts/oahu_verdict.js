@@ -37,7 +37,8 @@ export default {
       <p v-if="d.error" class="banner" role="alert">{{ d.error }}</p>
       <div v-else-if="d.answer" class="answer" :class="d.answer" aria-live="polite">
         <h2 data-answer>{{ word }}</h2>
-        <p>Parts of the metric that find them alike carry <b data-probability>{{ (100 * d.probability).toFixed(0) }} %</b> of its weight.</p>
+        <p v-if="d.probability !== null">Probability that they are alike: <b data-probability>{{ (100 * d.probability).toFixed(0) }} %</b>.</p>
+        <p>Parts of the metric that find them alike carry <b data-vote-share>{{ (100 * d.vote_share).toFixed(0) }} %</b> of its weight.</p>
         <div class="gauge" role="img" :aria-label="'Apart by ' + d.apart.toFixed(3)">
           <span class="zone yes" :style="{ width: place(d.yes_below) }"></span>
           <span class="zone no" :style="{ left: place(d.no_from) }"></span>
