@@ -32,6 +32,7 @@ from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, StreamError
 from oahu.io.parquet import read_columns, table_of
 from oahu.io.streams import as_id
+from oahu.messages import shorten
 
 __all__ = ["FeatureTable", "read_features", "read_labels"]
 
@@ -85,7 +86,7 @@ class FeatureTable:
                     return row
             elif not isinstance(key, str) and 0 <= key < len(self.table):
                 return int(key)
-        raise InvalidInputError(f"There is no item {item!r} in the features, which have {self._known()}.")
+        raise InvalidInputError(f"There is no item {shorten(item)} in the features, which have {self._known()}.")
 
     def _known(self) -> str:
         if self.rows is None:
@@ -274,7 +275,7 @@ def _numbers(cells: list[str], names: list[str]) -> list[float]:
             try:
                 float(cell)
             except ValueError:
-                raise InvalidInputError(f"column {name!r} must be a number. Got {cell!r} instead.") from None
+                raise InvalidInputError(f"column {name!r} must be a number. Got {shorten(cell)} instead.") from None
         raise
 
 
@@ -286,7 +287,9 @@ def _index(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
     for row, item in enumerate(ids):
         key = as_id(item) if isinstance(item, str) else item
         if rows.setdefault(key, row) != row:
-            raise InvalidInputError(f"{path} has the id {item!r} twice: for row {rows[key]} and for row {row}.")
+            raise InvalidInputError(
+                f"{path} has the id {shorten(item)} twice: for row {rows[key]} and for row {row}."
+            )
         if key == "" or (isinstance(key, str) and key.isspace()):
             raise InvalidInputError(f"{path} has a blank id for row {row}.")
     return rows

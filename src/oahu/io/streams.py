@@ -42,6 +42,7 @@ import numpy as np
 
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, StreamError
+from oahu.messages import shorten
 
 __all__ = ["PathOrFile", "StreamFormat", "StreamLine", "as_id", "read_stream", "write_stream"]
 
@@ -152,11 +153,11 @@ _is_integer = re.compile(r"0|-?[1-9][0-9]{0,4000}").fullmatch  # int() refuses m
 def _format(place: PathOrFile, given: StreamFormat | None, method: str) -> StreamFormat | None:
     """The format that was given or that the suffix says; None if neither does."""
     if not isinstance(place, str | os.PathLike) and not hasattr(place, method):
-        raise InvalidInputError(f"A stream must be a path, '-' or an open file. Got {_shown(place)} instead.")
+        raise InvalidInputError(f"A stream must be a path, '-' or an open file. Got {shorten(place)} instead.")
     if given is None:
         return _SUFFIXES.get(Path(place).suffix.lower()) if isinstance(place, str | os.PathLike) else None
     if given not in get_args(StreamFormat):
-        raise InvalidInputError(f"The format must be 'jsonl', 'csv' or 'tsv'. Got {given!r} instead.")
+        raise InvalidInputError(f"The format must be 'jsonl', 'csv' or 'tsv'. Got {shorten(given)} instead.")
     return given
 
 
@@ -246,12 +247,12 @@ def _from_json(text: str) -> Pair | Triplet:
             return _triplet((value["anchor"], value["positive"], value["negative"]))
         if "first" in value and "second" in value and "same" in value:
             return _pair((value["first"], value["second"]), value["same"])
-        raise InvalidInputError(f"an object needs the keys {_NEEDED}. Got {_shown(list(value))} instead.")
+        raise InvalidInputError(f"an object needs the keys {_NEEDED}. Got {shorten(list(value))} instead.")
     if isinstance(value, list) and len(value) == 3:
         return _pair(value[:2], value[2]) if isinstance(value[2], bool) else _triplet(value)
     raise InvalidInputError(
         "a constraint must be an object, or a list [anchor, positive, negative] or [first, second, true or false]. "
-        f"Got {_shown(value)} instead."
+        f"Got {shorten(value)} instead."
     )
 
 
@@ -298,7 +299,7 @@ class _CsvReader:
         try:
             return float(cells[column])
         except ValueError:
-            problem = f"{self._header[column]!r} must be a number. Got {_shown(cells[column])} instead."
+            problem = f"{self._header[column]!r} must be a number. Got {shorten(cells[column])} instead."
             raise InvalidInputError(problem) from None
 
 
@@ -314,7 +315,7 @@ def _layout(header: list[str]) -> tuple[list[list[str]], list[str]]:
             return [[f"{name}.{place}" for place in range(width)] for name in names], others
     raise InvalidInputError(
         f"the first line must be a header with the columns {_NEEDED}; by value, 'anchor.0', 'anchor.1' and so on. "
-        f"Got {_shown(header)} instead."
+        f"Got {shorten(header)} instead."
     )
 
 
@@ -331,7 +332,7 @@ def _pair(items: Sequence[Any], same: Any) -> Pair:
         number = same if type(same) in _NUMBERS else None
         if number not in (1, -1):
             why = " 0 is ambiguous: write -1 or false." if number == 0 else ""
-            raise InvalidInputError(f"'same' must be true or false, or 1 or -1. Got {_shown(same)} instead.{why}")
+            raise InvalidInputError(f"'same' must be true or false, or 1 or -1. Got {shorten(same)} instead.{why}")
         same = number == 1
     return Pair(first, second, same)
 
@@ -345,14 +346,14 @@ def _checked(items: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
         if kind is not int and (kind is not str or not item or item.isspace()):
             raise InvalidInputError(
                 f"{names[position]!r} must be an id (an integer, or a string that is not blank)"
-                f"{' as the first item is' if position else ' or a list of numbers'}. Got {_shown(item)} instead."
+                f"{' as the first item is' if position else ' or a list of numbers'}. Got {shorten(item)} instead."
             )
     return items
 
 
 def _features(item: Any, name: str, width: int) -> list[float]:
     if type(item) is not list:
-        problem = f"{name!r} must be a list of numbers as the first item is. Got {_shown(item)} instead."
+        problem = f"{name!r} must be a list of numbers as the first item is. Got {shorten(item)} instead."
         raise InvalidInputError(problem)
     if len(item) != width or not item:
         expected = f"{width} features as the first item has" if width else "at least 1 feature"
@@ -363,12 +364,7 @@ def _features(item: Any, name: str, width: int) -> list[float]:
         place = next(i for i, value in enumerate(item) if type(value) not in _NUMBERS or not isfinite(value))
     except OverflowError:  # an integer beyond the largest float
         place = next(i for i, value in enumerate(item) if type(value) is int and abs(value) > sys.float_info.max)
-    raise InvalidInputError(f"{name!r} has {_shown(item[place])} at feature {place}: it must be a finite number.")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    raise InvalidInputError(f"{name!r} has {shorten(item[place])} at feature {place}: it must be a finite number.")
 
 
 # -- writing ---------------------------------------------------------------------------------------------
@@ -377,7 +373,7 @@ def _shown(value: Any) -> str:
 def _plain(constraint: Pair | Triplet) -> Pair | Triplet:
     """The constraint in Python's own types, checked as if it had been read."""
     if not isinstance(constraint, Pair | Triplet):
-        raise InvalidInputError(f"must be a Pair or a Triplet. Got {_shown(constraint)} instead.")
+        raise InvalidInputError(f"must be a Pair or a Triplet. Got {shorten(constraint)} instead.")
     first, second, third = map(_plain_value, constraint)
     return _triplet((first, second, third)) if isinstance(constraint, Triplet) else _pair((first, second), third)
 
@@ -409,13 +405,13 @@ class _CsvWriter:
             header += [f"{name}.{place}" for place in range(len(value))] if by_value else [name]
             cells += value if by_value else [str(value).lower() if isinstance(value, bool) else value]
             if isinstance(value, str) and ("\n" in value or "\r" in value):
-                raise InvalidInputError(f"CSV has no line breaks in an id. Got {_shown(value)}: use JSON Lines.")
+                raise InvalidInputError(f"CSV has no line breaks in an id. Got {shorten(value)}: use JSON Lines.")
         if not self._header:
             self._header = header
             return f"{self._line(header)}{self._line(cells)}"
         if header != self._header:
             raise InvalidInputError(
-                f"CSV has the columns of its first constraint, {_shown(self._header)}. "
-                f"Got {_shown(header)} instead: use JSON Lines."
+                f"CSV has the columns of its first constraint, {shorten(self._header)}. "
+                f"Got {shorten(header)} instead: use JSON Lines."
             )
         return str(self._line(cells))
