@@ -158,7 +158,7 @@ def test_columns_that_changed_places_are_another_stream(folder: Path) -> None:
     assert (result.exit_code, "are not those" in result.output) == (1, True)
 
 
-def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
+def test_another_stream_is_rejected_and_the_model_stays(folder: Path) -> None:
     cut(1000)
     trained("model", "--features", "items.npy", "--constraints", "begun.jsonl")
     before = Path("model").read_bytes()
@@ -170,7 +170,7 @@ def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
     assert Path("model").read_bytes() == before
 
 
-def test_a_shorter_stream_is_refused(folder: Path) -> None:
+def test_a_shorter_stream_is_rejected(folder: Path) -> None:
     trained("model", *ALL)
     cut(1000)
     result = train("--model", "model", "--features", "items.npy", "--constraints", "begun.jsonl")

@@ -284,7 +284,7 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 
 
 @pytest.mark.parametrize("kind", [io.BytesIO, lambda data: io.StringIO(data.decode())], ids=["bytes", "text"])
-def test_a_line_that_is_too_long_is_refused_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
+def test_a_line_that_is_too_long_is_rejected_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(streams, "_LONGEST", 100)
     file = kind(b'["a", "b", "c"]'.ljust(99) + b'\n["' + b"a" * 1000 + b'", 2, 3]\n')
     lines = read_stream(file)
@@ -408,20 +408,20 @@ REFUSED_CSV = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED_JSON, ids=range(len(REFUSED_JSON)))
-def test_json_that_is_no_constraint_is_refused(text: str | bytes, message: str) -> None:
+def test_json_that_is_no_constraint_is_rejected(text: str | bytes, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text, format="jsonl")
     assert str(caught.value).startswith(f"the stream, line 1: {message}")
 
 
 @pytest.mark.parametrize(("text", "line", "message"), REFUSED_CSV, ids=range(len(REFUSED_CSV)))
-def test_csv_that_is_no_constraint_is_refused(text: str | bytes, line: int, message: str) -> None:
+def test_csv_that_is_no_constraint_is_rejected(text: str | bytes, line: int, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text)
     assert str(caught.value).startswith(f"the stream, line {line}: {message}")
 
 
-def test_a_text_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_text_file_of_another_encoding_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "feedback.txt"
     path.write_bytes(b'["\xff", 2, 3]\n')
     with path.open(encoding="utf-8") as file, pytest.raises(StreamError, match=r"feedback\.txt, line 1: not UTF-8"):
@@ -439,7 +439,7 @@ def test_an_error_names_its_file_and_line_and_survives_pickling(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("call", [read_stream, lambda target, **options: write_stream(target, [], **options)])
-def test_what_is_no_format_and_no_file_is_refused_at_once(call: Any) -> None:
+def test_what_is_no_format_and_no_file_is_rejected_at_once(call: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"The format must be 'jsonl', 'csv' or 'tsv'. Got 'xml' instead"):
         call("feedback.jsonl", format="xml")
     with pytest.raises(InvalidInputError, match=r"A stream must be a path, '-' or an open file. Got 7 instead"):
