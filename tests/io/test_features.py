@@ -497,7 +497,7 @@ def test_an_id_that_is_not_there_is_rejected_with_what_is(rows: Any, item: Any, 
     assert str(caught.value) == f"The feature table has no item {item!r}. {known}"
 
 
-# -- what is refused -------------------------------------------------------------------------------------
+# -- invalid files ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet"])
