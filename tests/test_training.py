@@ -158,7 +158,7 @@ def test_columns_that_changed_places_are_another_stream(folder: Path) -> None:
     assert (result.exit_code, "are not those" in result.output) == (1, True)
 
 
-def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
+def test_another_stream_is_rejected_and_the_model_stays(folder: Path) -> None:
     cut(1000)
     trained("model", "--features", "items.npy", "--constraints", "begun.jsonl")
     before = Path("model").read_bytes()
@@ -170,7 +170,7 @@ def test_another_stream_is_refused_and_the_model_stays(folder: Path) -> None:
     assert Path("model").read_bytes() == before
 
 
-def test_a_shorter_stream_is_refused(folder: Path) -> None:
+def test_a_shorter_stream_is_rejected(folder: Path) -> None:
     trained("model", *ALL)
     cut(1000)
     result = train("--model", "model", "--features", "items.npy", "--constraints", "begun.jsonl")
@@ -258,7 +258,7 @@ def test_lines_of_a_pipe_are_learned_as_they_arrive(folder: Path) -> None:
 # -- what cannot be learned ------------------------------------------------------------------------------
 
 BAD_LINES: dict[str, tuple[str, str]] = {
-    "no JSON": ("maybe", "line 1500: not valid JSON"),
+    "no JSON": ("maybe", "line 1500: invalid JSON"),
     "an unknown item": ("[1, 2, 40]", "line 1500: There is no item 40"),
     "a pair for a learner of triplets": ("[1, 2, true]", "line 1500: AnchoredOAHU learns from triplets. Got pairs"),
     "other features": ("[[1.0], [2.0], [3.0]]", "line 1500: X has 1 features"),
@@ -289,7 +289,7 @@ def test_a_mended_line_lets_training_go_on(folder: Path) -> None:
 def test_a_first_line_that_cannot_be_read_is_named(folder: Path) -> None:
     Path("bad.jsonl").write_text("nonsense\n")
     result = train("--model", "model", "--features", "items.npy", "--constraints", "bad.jsonl")
-    assert (result.exit_code, "bad.jsonl, line 1: not valid JSON" in result.output) == (1, True)
+    assert (result.exit_code, "bad.jsonl, line 1: invalid JSON" in result.output) == (1, True)
 
 
 BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
