@@ -62,7 +62,9 @@ def test_the_guide_runs_from_top_to_bottom(
             outputs.append(done.stdout)
     names["digits"].close()
     assert len(blocks) == 11
-    first, again = (re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2])
+    first, again = (
+        re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
+    )
     assert first != again  # the click changed the next ranking
     assert again[0] == "gyokuro"
     printed = capsys.readouterr().out.splitlines()
