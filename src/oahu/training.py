@@ -25,6 +25,7 @@ from oahu.io import model_files
 from oahu.io.features import FeatureTable
 from oahu.io.streams import StreamLine
 from oahu.learners.base import Learner
+from oahu.messages import shorten
 
 __all__ = ["StreamPosition", "Trainer", "file_batches", "live_batches"]
 
@@ -143,7 +144,7 @@ class Trainer:
         if not isinstance(items[0][0], list):
             if self.features is None:
                 raise InvalidInputError(
-                    f"The item {items[0][0]!r} is an id, and there are no features for ids. Give them "
+                    f"The item {shorten(items[0][0])} is an id, and there are no features for ids. Give them "
                     "(--features), or give items by value."
                 )
             find, table = self.features.row, self.features.table

@@ -211,7 +211,7 @@ def test_a_metric_is_a_metric(metric: Metric) -> None:
 
 @pytest.mark.parametrize("learner", [OAHU(), OAHU().initialize(3)], ids=["new", "with features"])
 def test_a_learner_is_no_metric_but_has_one(learner: OAHU) -> None:
-    with pytest.raises(InvalidTypeError, match=r"Got an object of type OAHU instead\. Pass its metric\(\)\.$"):
+    with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Pass its metric\(\)\.$"):
         as_metric(learner, object())
 
 
@@ -219,7 +219,7 @@ def test_a_learner_is_no_metric_but_has_one(learner: OAHU) -> None:
 def test_anything_else_is_no_metric(other: Any) -> None:
     with pytest.raises(
         InvalidTypeError,
-        match=r"such as learner\.metric\(\)\. Got an object of type \w+ instead\.$",
+        match=r"such as learner\.metric\(\)\. Got \w+ instead\.$",
     ):
         as_metric(other, object())
 

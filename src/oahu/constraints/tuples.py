@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from oahu.arrays import as_array, as_table, describe_non_finite
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["Pairs", "Triplets", "Tuples"]
 
@@ -406,6 +407,6 @@ def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
         row = int(np.flatnonzero(wrong)[0])
         raise InvalidInputError(
             f"y must be +1 for a pair that is alike and -1 for one that is not (or True and False). "
-            f"Got {np.asarray(y).tolist()[row]!r} for pair {row} instead."
+            f"Got {shorten(np.asarray(y).tolist()[row])} for pair {row} instead."
         )
     return same

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 from oahu.index.exact import Floats, Hits, Measure, Rows, check_count, check_positions, check_vectors
+from oahu.messages import shorten
 
 __all__ = ["ApproximateIndex"]
 
@@ -78,7 +79,7 @@ class ApproximateIndex:
             as long as there are no more items than ``expansion_search``.
         """
         if measure not in _METRICS:
-            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
+            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
         try:
             from usearch.index import Index as Graph
         except ImportError as error:

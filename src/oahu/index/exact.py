@@ -27,6 +27,7 @@ from oahu.index.exact_search import Hits, QuantizedSearch, Search, lengths_of, r
 from oahu.index.projection import Projection
 from oahu.index.scan_kernels import STRIP, measure_each, squared_lengths
 from oahu.index.threads import run_row_slices
+from oahu.messages import shorten
 
 __all__ = ["ExactIndex", "Hits", "Index", "IndexWriter", "Measure", "search_all"]
 
@@ -83,7 +84,7 @@ class ExactIndex:
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
         """Return an empty index. The measure is "l2", the Euclidean distance, or "ip", the inner product."""
         if measure not in ("l2", "ip"):
-            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
+            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
         items = ItemBlocks(dimensions, 0, None, measure == "l2")
         return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
 

@@ -15,6 +15,7 @@ from oahu.constraints import Pairs
 from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
 from oahu.io import model_files
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_real, warn_caller
 from oahu.tasks.indexed_items import as_metric
@@ -214,7 +215,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if len(given) != 1 or (target_frr is not None and target_far is None):
             raise InvalidInputError(
                 "calibrate needs one of target='accuracy', 'f1', 'eer' and target_far=..., the latter with or "
-                f"without target_frr. Got target={target!r}, target_far={target_far!r}, target_frr={target_frr!r}."
+                f"without target_frr. Got target={shorten(target)}, target_far={shorten(target_far)}, "
+                f"target_frr={shorten(target_frr)}."
             )
         labelled, truth = self._labelled(pairs, same)
         distances = self._combined(self._space_distances(labelled))
@@ -293,10 +295,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if "calibrated" in content.state:
             comparator.yes_below_, comparator.no_from_ = map(float, content.state["calibrated"])
             if not comparator.yes_below_ <= comparator.no_from_:
-                raise ValueError(f"its thresholds cannot be {content.state['calibrated']!r}")
+                raise ValueError(f"its thresholds cannot be {shorten(content.state['calibrated'])}")
             comparator.slope_, comparator.intercept_ = map(float, content.state["probability"])
             if not np.isfinite([comparator.slope_, comparator.intercept_]).all():
-                raise ValueError(f"its probability parameters cannot be {content.state['probability']!r}")
+                raise ValueError(f"its probability parameters cannot be {shorten(content.state['probability'])}")
         return comparator
 
     # -- internals ---------------------------------------------------------------------------------------

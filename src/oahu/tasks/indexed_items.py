@@ -311,5 +311,5 @@ def as_metric(metric: Any, owner: object) -> Metric:
     hint = " Pass its metric()." if hasattr(metric, "metric") else ""
     raise InvalidTypeError(
         f"The 'metric' parameter of {type(owner).__name__} must be a metric, such as learner.metric(). "
-        f"Got an object of type {type(metric).__name__} instead.{hint}"
+        f"Got {type(metric).__name__} instead.{hint}"
     )

@@ -17,6 +17,7 @@ from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.io import model_files
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer
 from oahu.tasks.indexed_items import (
@@ -67,7 +68,9 @@ class _RetrieverState:
         positions = [self.position(key) for key in keys]
         if None in positions:
             missing = keys[positions.index(None)]
-            raise InvalidInputError(f"There is no item {missing!r} in the retriever, which has {self.n_present}.")
+            raise InvalidInputError(
+                f"There is no item {shorten(missing)} in the retriever, which has {self.n_present}."
+            )
         return np.array(positions, np.int64)
 
     def present(self) -> tuple[list[Key], NDArray[Any]]:
@@ -197,7 +200,7 @@ class Retriever:
             names, items = self._validate(keys, X)
             existing = next((key for key in names if self._state.position(key) is not None), None)
             if existing is not None:
-                raise InvalidInputError(f"There is an item {existing!r} already: update replaces it.")
+                raise InvalidInputError(f"There is an item {shorten(existing)} already: update replaces it.")
             self._state = _extended(self._state, names, items)
         return self
 
@@ -278,7 +281,7 @@ class Retriever:
         if exclude is not None:
             if isinstance(exclude, str | bytes | Set) or not isinstance(exclude, Iterable):
                 raise InvalidTypeError(
-                    f"exclude must be a sequence, with an entry for each query. Got {exclude!r}."
+                    f"exclude must be a sequence, with an entry for each query. Got {shorten(exclude)}."
                 )
             excluded = [_excluded_keys(keys) for keys in exclude]
             if len(excluded) != len(queries):
@@ -448,7 +451,7 @@ def _distinct_keys(keys: Any) -> list[Key]:
     names = _python_keys(keys)
     if len(set(names)) < len(names):
         duplicate, _ = Counter(names).most_common(1)[0]
-        raise InvalidInputError(f"Keys must be distinct. Got {duplicate!r} twice.")
+        raise InvalidInputError(f"Keys must be distinct. Got {shorten(duplicate)} twice.")
     return names
 
 
@@ -460,11 +463,13 @@ def _excluded_keys(keys: Any) -> list[Key]:
 def _python_keys(keys: Any) -> list[Key]:
     """Return keys as a list of Python strings and integers."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {keys!r} instead.")
+        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {shorten(keys)} instead.")
     names = list(keys)
     for index, key in enumerate(names):
         if not _is_key(key):
-            raise InvalidTypeError(f"A key must be a string or an integer. Got {key!r} at index {index} instead.")
+            raise InvalidTypeError(
+                f"A key must be a string or an integer. Got {shorten(key)} at index {index} instead."
+            )
     return [
         int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, np.str_) else key for key in names
     ]

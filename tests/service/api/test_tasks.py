@@ -102,10 +102,10 @@ def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any) -> Non
     path = live.new()
     last = keys(ask(live, path, "search", key="i0", k=11))[-1]
     live.say(path, {"first": "i0", "second": last, "same": True})
-    found = ask(live, path, "search", key="i0", k=11, trust=False)["matches"]
+    found = ask(live, path, "search", key="i0", k=11, use_feedback=False)["matches"]
     without_feedback = keys(ask(live, path, "search", vector=rows()[0].tolist(), k=12, trust=False))
     assert [one["key"] for one in found] == [key for key in without_feedback if key != "i0"]
-    assert {one["key"]: one["said"] for one in found}[last] == "alike"
+    assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 
 # -- compare, calibrate --------------------------------------------------------------------------------------

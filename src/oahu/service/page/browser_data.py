@@ -1,0 +1,115 @@
+"""Items and feedback records as JSON data for the browser, which renders all of it as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final, Literal
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from oahu.constraints import Pair, Triplet
+from oahu.service.collection import Collection
+from oahu.service.records import CatalogueItem, Change, Click, LoggedChange, ModelReplacement, Undo
+
+__all__ = [
+    "keys_of",
+    "log_row",
+    "page_path",
+    "relation_name",
+    "thumbnail_path",
+    "tile",
+    "tile_with_payload",
+    "tiles",
+]
+
+_MAX_CHARACTERS: Final = 160  # of a payload value
+_MAX_FIELDS: Final = 12  # of a payload
+
+_RELATIONS: Final[dict[str | None, Literal["similar", "dissimilar"] | None]] = {
+    "alike": "similar",
+    "unlike": "dissimilar",
+    None: None,
+}
+
+
+def relation_name(relation: str | None) -> Literal["similar", "dissimilar"] | None:
+    """Return the feedback on a search result as the browser expects it."""
+    return _RELATIONS[relation]
+
+
+def page_path(name: str, **parameters: str | None) -> str:
+    """Return the path of a collection's page. Empty parameters are left out."""
+    query = urlencode({key: value for key, value in parameters.items() if value})
+    return f"/collections/{quote(name, safe='')}" + (f"?{query}" if query else "")
+
+
+def thumbnail_path(name: str, key: str) -> str | None:
+    """Return the path of an item's thumbnail, or None for a key that a browser would remove from the path.
+
+    >>> thumbnail_path("books", "a/b?c#d")
+    '/v1/collections/books/thumbnails/a%2Fb%3Fc%23d'
+    """
+    if key in (".", ".."):
+        return None
+    return f"/v1/collections/{quote(name, safe='')}/thumbnails/{quote(key, safe='')}"
+
+
+def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
+    """Return the data of an item's tile."""
+    src = thumbnail_path(name, item.key) if item.has_thumbnail else None
+    return {"key": item.key, "label": item.label, "src": src}
+
+
+def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return tiles by key. The tile of a deleted item has only the key."""
+    wanted = list(dict.fromkeys(keys))
+    found = collection.items(wanted)
+    name = collection.config.name
+    deleted = {"label": None, "src": None, "deleted": True}
+    return {key: tile(name, found[key]) if key in found else {"key": key, **deleted} for key in wanted}
+
+
+def tile_with_payload(name: str, item: CatalogueItem) -> dict[str, Any]:
+    """Return the data of an item's tile with the first fields of its payload."""
+    fields = [[key, _text(value)] for key, value in islice((item.payload or {}).items(), _MAX_FIELDS)]
+    return {**tile(name, item), "payload": fields}
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
+
+
+def keys_of(change: Change) -> tuple[str, ...]:
+    """Return the keys of the items that a log record mentions."""
+    if isinstance(change, Click):
+        return (change.query, *change.positive, *change.negative)
+    if isinstance(change, Triplet):
+        return tuple(change)
+    return (change.first, change.second) if isinstance(change, Pair) else ()
+
+
+def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the data of a log row: an item with similar and dissimilar ones, or a note."""
+    row: dict[str, Any] = {"seq": record.seq, "time": record.time, "active": active}
+    change = record.change
+    if isinstance(change, Undo):
+        range_ = f"{change.first}" if change.first == change.last else f"{change.first} to {change.last}"
+        return {**row, "active": True, "note": f"Undo of {range_}"}
+    if isinstance(change, ModelReplacement):
+        return {**row, "active": True, "note": f"Model uploaded, SHA-256 {change.sha256[:12]}…"}
+    if isinstance(change, Click):
+        item, similar, dissimilar = change
+    elif isinstance(change, Triplet):
+        item, similar, dissimilar = change.anchor, (change.positive,), (change.negative,)
+    else:
+        item, other = change.first, (change.second,)
+        similar, dissimilar = (other, ()) if change.same else ((), other)
+    return {
+        **row,
+        "item": shown[item],
+        "similar": [shown[key] for key in similar],
+        "dissimilar": [shown[key] for key in dissimilar],
+    }

@@ -1,0 +1,41 @@
+// Filter by label: buttons for a few labels, a list for many.
+const MAX_BUTTONS = 14;
+
+export default {
+  props: { data: String },
+  emits: ["label", "find"],
+  data: () => ({ typed: "" }),
+  computed: {
+    d() {
+      return JSON.parse(this.data);
+    },
+    areFew() {
+      return this.d.labels.length <= MAX_BUTTONS;
+    },
+  },
+  template: `
+    <div class="filters">
+      <form class="find" role="search" @submit.prevent="find">
+        <input v-model="typed" type="search" placeholder="Find by key" aria-label="Find an item by its key"
+               autocomplete="off" spellcheck="false">
+      </form>
+      <div v-if="d.labels.length && areFew" class="chips" role="group" aria-label="Filter by label">
+        <button type="button" class="chip" :aria-pressed="d.chosen === null" @click="$emit('label', null)">
+          All <i>{{ d.total.toLocaleString('en') }}</i></button>
+        <button v-for="one in d.labels" :key="one[0]" type="button" class="chip" :aria-pressed="d.chosen === one[0]"
+                @click="$emit('label', d.chosen === one[0] ? null : one[0])">
+          <span>{{ one[0] }}</span> <i>{{ one[1].toLocaleString('en') }}</i></button>
+      </div>
+      <select v-else-if="d.labels.length" aria-label="Filter by label"
+              @change="$emit('label', $event.target.selectedIndex ? d.labels[$event.target.selectedIndex - 1][0] : null)">
+        <option :selected="d.chosen === null">All labels ({{ d.total.toLocaleString('en') }})</option>
+        <option v-for="one in d.labels" :key="one[0]" :selected="d.chosen === one[0]">
+          {{ one[0] }} ({{ one[1].toLocaleString('en') }})</option>
+      </select>
+    </div>`,
+  methods: {
+    find() {
+      if (this.typed) this.$emit("find", this.typed);
+    },
+  },
+};
