@@ -26,6 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from oahu.exceptions import InvalidTypeError, ModelFileError
 from oahu.io.atomic_files import write_atomically
+from oahu.messages import shorten
 from oahu.version import __version__
 
 __all__ = [
@@ -79,7 +80,7 @@ class Content:
         """The whole number ``name`` of the state, at least 0."""
         value = self.state[name]
         if type(value) is not int or value < 0:
-            raise ModelFileError(f"its {name!r} cannot be {value!r}")
+            raise ModelFileError(f"its {name!r} cannot be {shorten(value)}")
         return value
 
 
@@ -118,7 +119,7 @@ def to_bytes(thing: Storable, notes: dict[str, Any] | None = None) -> bytes:
     """What `save` writes."""
     name = type(thing).__name__
     if _classes.get(name) is not type(thing):
-        raise InvalidTypeError(f"A {name} cannot be saved: oahu.load would not know it.")
+        raise InvalidTypeError(f"{name} cannot be saved: it is not registered, so oahu.load could not load it.")
     content = thing._to_content()
     arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
     for label, array in arrays.items():
@@ -156,7 +157,7 @@ def from_bytes(data: bytes, name: str | os.PathLike[str]) -> Any:
         except ModelFileError:
             raise
         except Exception as error:  # whatever a made-up content leads to, it is the file's fault
-            raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+            raise ModelFileError(f"its content is not valid for class {header['class']}: {error!r}") from error
 
 
 def with_part(content: Content, name: str, thing: Any) -> Content:
@@ -178,9 +179,8 @@ def _class_of(name: str) -> type[Storable]:
     if name in homes:
         import_module(homes[name])
     if name not in _classes:
-        raise ModelFileError(
-            f"it holds a {name!r}; this oahu knows {', '.join(sorted(_classes.keys() | homes.keys()))}"
-        )
+        known = ", ".join(sorted(_classes.keys() | homes.keys()))
+        raise ModelFileError(f"it contains the unknown class {name!r}; known classes are {known}")
     return _classes[name]
 
 
@@ -190,7 +190,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
         header, _ = _parse(Path(path).read_bytes())
         notes = header.get("notes", {})
         if not isinstance(notes, dict):
-            raise ModelFileError(f"its notes cannot be {notes!r}")
+            raise ModelFileError(f"its notes cannot be {shorten(notes)}")
         return notes
 
 

@@ -112,7 +112,7 @@ def test_who_may_only_look_cannot_mark_by_going_around_the_button(
         "() => { const button = document.querySelector('.mark.similar'); button.disabled = false; button.click(); }"
     )
     expect(look.page.locator(".q-notification")).to_contain_text("feedback role")
-    assert not list(locked_digits.client.log())
+    assert not list(locked_digits.client.feedback_log())
 
 
 def test_who_may_only_look_cannot_undo_by_going_around_the_button(
@@ -122,14 +122,14 @@ def test_who_may_only_look_cannot_undo_by_going_around_the_button(
     look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
     look.entry(1).locator(".undo").evaluate("one => { one.disabled = false; one.click(); }")
     expect(look.page.locator(".q-notification")).to_contain_text("feedback role")
-    assert len(list(locked_digits.client.log())) == 1
+    assert len(list(locked_digits.client.feedback_log())) == 1
 
 
 def test_who_may_give_feedback_can_mark(visit: Any, locked: Any, locked_digits: Any) -> None:
     look = visit(locked.key("feedback"), f"/collections/{locked_digits.name}?like=d-07")
     first = look.results()[0]
     look.mark(first, "similar")
-    assert [one["positive"] for one in locked_digits.client.log()] == [[first]]
+    assert [one["positive"] for one in locked_digits.client.feedback_log()] == [[first]]
 
 
 def test_a_key_that_is_removed_stops_its_visitors(visit: Any, locked: Any, locked_digits: Any) -> None:

@@ -33,7 +33,7 @@ def test_what_is_marked_as_unlike_comes_last_with_a_badge(look: Any, digits: Any
 
 def test_a_mark_is_in_the_services_log(look: Any, digits: Any) -> None:
     alike, unlike = _teach(look, digits)
-    said = [(one["query"], one["positive"], one["negative"]) for one in digits.client.log()]
+    said = [(one["query"], one["positive"], one["negative"]) for one in digits.client.feedback_log()]
     assert said == [("d-07", [alike], []), ("d-07", [], [unlike])]
 
 
@@ -208,14 +208,14 @@ def test_undoing_what_is_in_the_way_says_it_instead(look: Any, digits: Any) -> N
     _, second, _ = _contradict(look, digits)
     look.page.click(".contradiction >> text=Undo 2")
     expect(look.tile(second).locator(".badge")).to_have_text("≠ not alike")
-    assert list(digits.client.log())[-1]["negative"] == [second]
+    assert list(digits.client.feedback_log())[-1]["negative"] == [second]
 
 
 def test_leaving_a_contradiction_changes_nothing(look: Any, digits: Any) -> None:
     _contradict(look, digits)
     look.page.click("text=Keep the earlier feedback")
     expect(look.page.locator(".contradiction")).to_be_hidden()
-    assert len(list(digits.client.log())) == 2
+    assert len(list(digits.client.feedback_log())) == 2
 
 
 # -- others --------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_when_what_was_searched_for_is_deleted_the_gallery_is_shown_and_that_is_
 ) -> None:
     look.at(digits.name, like="d-07")
     look.results()
-    digits.client.remove(["d-07"])
+    digits.client.delete_items(["d-07"])
     expect(look.page.locator(".q-notification")).to_contain_text("There is no item 'd-07'")
     assert "d-07" not in look.gallery()
 
@@ -260,13 +260,13 @@ def test_when_what_was_searched_for_is_deleted_the_gallery_is_shown_and_that_is_
 def test_a_result_that_is_deleted_disappears(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
     first = look.results()[0]
-    digits.client.remove([first])
+    digits.client.delete_items([first])
     expect(look.tile(first)).to_have_count(0)
 
 
 def test_deleted_items_stay_in_the_log_by_their_keys(look: Any, digits: Any) -> None:
     alike, _ = _teach(look, digits)
-    digits.client.remove([alike])
+    digits.client.delete_items([alike])
     expect(look.entry(1).locator(".small >> nth=1")).to_be_disabled()
 
 
