@@ -39,6 +39,7 @@ from oahu.io import model_files
 from oahu.io.class_registry import storable
 from oahu.io.model_files import Content
 from oahu.learners.state import LEARNED, Arrays, LearnerState
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
@@ -701,7 +702,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         names = content.state["feature_names"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
-                raise ValueError(f"{names!r} are not the names of {learner.n_features_in_} features")
+                raise ValueError(f"{shorten(names)} are not the names of {learner.n_features_in_} features")
             learner.feature_names_in_ = np.array(names, dtype=object)
         learner._commit(state)
         return learner
