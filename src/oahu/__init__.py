@@ -64,7 +64,17 @@ if TYPE_CHECKING:
         EuclideanMetric,
         MahalanobisMetric,
     )
-    from oahu.tasks import Classifier, Comparator, Comparison, Evidence, Match, Result, Results, Retriever, Roc
+    from oahu.tasks import (
+        Classifier,
+        Comparator,
+        Match,
+        PairComparison,
+        Retriever,
+        Roc,
+        SearchResult,
+        SearchResults,
+        SpaceVote,
+    )
 
 __all__ = [
     "LEARNERS",
@@ -83,7 +93,6 @@ __all__ = [
     "Classifier",
     "Client",
     "Comparator",
-    "Comparison",
     "ConstraintGraph",
     "ContradictionError",
     "Cosine",
@@ -92,7 +101,6 @@ __all__ = [
     "EnsembleMetric",
     "Euclidean",
     "EuclideanMetric",
-    "Evidence",
     "InvalidInputError",
     "InvalidTypeError",
     "Learner",
@@ -104,14 +112,16 @@ __all__ = [
     "OAHUError",
     "OverflowedItemError",
     "Pair",
+    "PairComparison",
     "PairLearner",
     "Pairs",
     "RejectedConstraintError",
-    "Result",
-    "Results",
     "Retriever",
     "Roc",
+    "SearchResult",
+    "SearchResults",
     "ServiceRequestError",
+    "SpaceVote",
     "StreamError",
     "Triplet",
     "TripletLearner",

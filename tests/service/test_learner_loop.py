@@ -45,7 +45,7 @@ def constraints_in(change: Any) -> list[Any]:
 
 
 def replayed(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int, bytes]) -> tuple[Any, int]:
-    """A log, learned one by one in order, and how much was refused; a place is a sequence number, from 1."""
+    """A log, learned one by one in order, and how much was rejected; a place is a sequence number, from 1."""
     kind = getattr(oahu.learners, config.learner)
     learner = kind(**{"random_state": 0, **config.parameters}).initialize(config.dimension)
     graph = ConstraintGraph("newest" if config.contradictions == "newest" else "raise")

@@ -119,7 +119,7 @@ class ClassRegistry:
                 f"that a file names. If you trust the file, import {name.partition(':')[0]} first, or pass "
                 f"allow=[{name!r}]"
             )
-        return f"it contains a {name!r}; this oahu knows {', '.join(sorted(self._built_in))}"
+        return f"it contains the unknown class {name!r}; known classes are {', '.join(sorted(self._built_in))}"
 
 
 def class_name(cls: type) -> str:

@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 from oahu.exceptions import ModelFileError
 from oahu.io.atomic_files import write_atomically
 from oahu.io.class_registry import REGISTRY, AllowedClass, storable
+from oahu.messages import shorten
 from oahu.version import __version__
 
 __all__ = [
@@ -88,7 +89,7 @@ class Content:
         """Return the integer ``name`` of the state, which must be at least 0."""
         value = self.state[name]
         if type(value) is not int or value < 0:
-            raise ModelFileError(f"its {name!r} must be an integer of at least 0, not {value!r}")
+            raise ModelFileError(f"its {name!r} must be an integer of at least 0, not {shorten(value)}")
         return value
 
 
@@ -148,7 +149,7 @@ def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[Allo
         except ModelFileError:
             raise
         except Exception as error:  # whatever an invalid content causes, the file is at fault
-            raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+            raise ModelFileError(f"its content is not valid for class {header['class']}: {error!r}") from error
 
 
 def with_part(content: Content, name: str, model: Any) -> Content:
@@ -173,7 +174,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
         header, _ = _parse(Path(path).read_bytes())
         notes = header.get("notes", {})
         if not isinstance(notes, dict):
-            raise ModelFileError(f"its notes must be an object, not {notes!r}")
+            raise ModelFileError(f"its notes must be an object, not {shorten(notes)}")
         return notes
 
 

@@ -39,6 +39,7 @@ from oahu.io import model_files
 from oahu.io.class_registry import storable
 from oahu.io.model_files import Content
 from oahu.learners.state import LEARNED, Arrays, LearnerState
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
@@ -401,18 +402,15 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
                 return None
             items = tuple(table[i] for i in items)
         shape, block = (state.n_features,), np.empty((len(items), state.n_features), state.dtype)
-        for place, item in enumerate(items):
-            if type(item) not in (np.ndarray, np.memmap) or item.shape != shape:
+        for item in items:
+            if type(item) not in (np.ndarray, np.memmap) or item.shape != shape or item.dtype not in _FLOATS:
                 return None
-            if item.dtype == state.dtype:
+        with np.errstate(over="ignore", invalid="ignore"):
+            for place, item in enumerate(items):
                 block[place] = item
-            elif item.dtype in _FLOATS:
-                with np.errstate(over="ignore"):
-                    block[place] = item
-            else:
-                return None
-        flat = block.reshape(-1)
-        return block[None] if math.isfinite(np.dot(flat, flat)) else None
+            flat = block.reshape(-1)
+            finite = math.isfinite(np.dot(flat, flat))
+        return block[None] if finite else None
 
     def _parameter_values(self) -> tuple[Any, ...] | None:
         """Return the values of the parameters in a fixed order; None if one of them may change in place."""
@@ -704,7 +702,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         names = content.state["feature_names"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
-                raise ValueError(f"{names!r} are not the names of {learner.n_features_in_} features")
+                raise ValueError(f"{shorten(names)} are not the names of {learner.n_features_in_} features")
             learner.feature_names_in_ = np.array(names, dtype=object)
         learner._commit(state)
         return learner

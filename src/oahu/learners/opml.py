@@ -16,6 +16,7 @@ from oahu.jit import compilable, kernel
 from oahu.learners.kinds import TripletLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
 from oahu.learners.state import LEARNED, Arrays, LearnerState
+from oahu.messages import shorten
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
@@ -208,9 +209,9 @@ class OPML(TripletLearner[MahalanobisMetric]):
         if [type(label).__name__ for _, label in named] != [name for name, _ in named] or len(classes) != len(
             named
         ):
-            raise ValueError(f"{named!r} are not classes")
+            raise ValueError(f"{shorten(named)} are not classes")
         if sorted(recency) != list(range(len(classes))):
-            raise ValueError(f"{recency!r} is not a permutation of {len(classes)} classes")
+            raise ValueError(f"{shorten(recency)} is not a permutation of {len(classes)} classes")
         slots = content.array("slots", (len(classes), self.n_features_in_), plain.dtype).copy()
         stream = OnePass(self.construction, slots, classes, recency)
         return _State(plain.arrays, plain.dtype, plain.n_features, plain.rng, stream=stream)

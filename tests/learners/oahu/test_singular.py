@@ -134,7 +134,7 @@ def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
     triplets[150] = np.finfo(np.float32).max
     learner = OAHU(**SMALL).partial_fit(triplets[:10])
     before, history = flat(learner), learner.weight_history_
-    with pytest.raises(RejectedConstraintError, match="Triplet 150 was refused") as caught:
+    with pytest.raises(RejectedConstraintError, match="Triplet 150 was rejected") as caught:
         learner.partial_fit(triplets)
     assert caught.value.row == 150
     np.testing.assert_array_equal(flat(learner), before)

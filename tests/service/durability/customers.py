@@ -400,7 +400,7 @@ def check_log(entries: list[Json], people: list[Customer]) -> None:
         known.update(request.seqs)
     _check_undone(entries, people)
     others = {entry["kind"] for entry in entries if entry["seq"] not in known}
-    assert others <= {"undo"}, "there is what nobody said, or what was refused"
+    assert others <= {"undo"}, "there is what nobody said, or what was rejected"
 
 
 def _said(entry: Json) -> Json:
