@@ -1,7 +1,7 @@
 """Decorators that compile functions with numba: `kernel` for entry points, `helper` for what kernels call.
 
-All kernels share one set of options, and mypy sees the original function's type. A compilation takes seconds, so its
-start is announced in one line; later processes load the machine code from disk.
+All kernels share one set of options, and mypy sees the original function's type. A compilation takes seconds, so
+its start is announced in one line; later processes load the machine code from disk.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _PACKAGE: Final = Path(__file__).parent
 _LOGGER: Final = logging.getLogger("oahu")
 
 #: numba's options for kernels and helpers. Sums may be reordered and multiply-adds fused, so that dot products
-#: vectorise. Infinities, NaN and signed zeros keep their meaning. A division by 0 gives infinity or NaN: a test for it
-#: would keep loops from vectorising.
+#: vectorise. Infinities, NaN and signed zeros keep their meaning. A division by 0 gives infinity or NaN: a test for
+#: it would keep loops from vectorising.
 ARITHMETIC: Final[dict[str, Any]] = {"error_model": "numpy", "fastmath": {"reassoc", "contract"}, "nogil": True}
 
 _titles: Final[dict[Any, str]] = {}  # the kernels' titles, by numba dispatcher
@@ -39,8 +39,8 @@ _announced: Final[set[str]] = set()
 def kernel(title: str) -> Callable[[F], F]:
     """Compile a function on its first call, cache the machine code on disk, and run it without the GIL.
 
-    The same machine code runs for every batch size. This is why a model does not depend, to the last bit, on how its
-    stream is split into calls.
+    The same machine code runs for every batch size. This is why a model does not depend, to the last bit, on how
+    its stream is split into calls.
 
     numba recompiles a cached function when its own file changes, but not when a helper in another file does. So the
     name in the cache includes a hash of the code of all modules that the kernel may call.
@@ -50,9 +50,6 @@ def kernel(title: str) -> Callable[[F], F]:
     title : str
         What the first compilation announces: "OAHU's update step".
     """
-
-    if callable(title):  # used without a title
-        return kernel(f"{title.__module__}")(title)
 
     def compile_on_first_call(function: F) -> F:
         function.__qualname__ += f"_{_fingerprint(Path(function.__code__.co_filename))}"
@@ -68,14 +65,14 @@ def helper(function: F) -> F:
 
     A helper has no Python wrapper and no file in the cache, which saves a tenth of the compile time.
     """
-    return cast("F", register_jitable(**ARITHMETIC)(function))
+    return register_jitable(**ARITHMETIC)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: F) -> F:
     """Copy a function's body into the kernel that calls it.
 
-    LLVM optimises every function again in each function that calls it. A long function with a single call is compiled
-    in half the time as a part of its caller.
+    LLVM optimises every function again in each function that calls it. A long function with a single call is
+    compiled in half the time as a part of its caller.
     """
     return cast("F", numba.njit(inline="always", **ARITHMETIC)(function))
 
@@ -86,7 +83,7 @@ def compilable(*functions: Callable[..., Any]) -> None:
         register_jitable(function)
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Announces the compilation of kernels. numba sends no event when it loads a kernel from the cache."""
 
     def on_start(self, event: Any) -> None:
@@ -96,7 +93,8 @@ class _Announcer(event.Listener):  # type: ignore[misc]
         _announced.add(title)
         message = f"compiling {title} (once; cached on disk) ..."
         if sys.stderr is not None and sys.stderr.isatty():
-            print(f"oahu: {message}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"oahu: {message}\n")
+            sys.stderr.flush()
         else:
             _LOGGER.info(message)
 
@@ -104,11 +102,11 @@ class _Announcer(event.Listener):  # type: ignore[misc]
         pass
 
 
-event.register("numba:compile", _Announcer())
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def _fingerprint(file: Path) -> str:
-    """Return a hash of the code of this module, of a kernel's, and of those that it imports from its sub-package."""
+    """Return a hash of the bytecode of this module, a kernel's module and its imports from its sub-package."""
     digest = hashlib.sha256()
     for module in [Path(__file__), *sorted(_modules_used(file))]:
         digest.update(_code_hash(module))

@@ -28,7 +28,8 @@ def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
 def write_unit_columns(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
     """Scale ``rows + biases`` to length 1 and write them to the columns from ``first`` on, the layout of an index.
 
-    Returns False if the square of a length over- or underflows or is NaN. The caller must then write all of them again.
+    Returns False if the square of a length over- or underflows or is NaN. The caller must then write all of them
+    again.
     """
     n_units, valid = rows.shape[1], True
     scales = np.empty(_ITEMS_PER_PASS, rows.dtype)

@@ -106,7 +106,7 @@ def test_at_least_half_of_the_directions_share_a_variance(d: int, rank: int) -> 
 
 
 @given(arrays(np.float64, (3, 5), elements=st.floats(-9, 9)), st.floats(0.1, 100), st.floats(0.5, 3))
-def test_soften_adds_the_mean_square_to_squared_lengths(rows: np.ndarray, mean_square: float, length: float) -> None:
+def test_soften_adds_the_mean_square_to_lengths(rows: np.ndarray, mean_square: float, length: float) -> None:
     expected = length * rows / np.sqrt(np.square(rows).sum(axis=1, keepdims=True) + (4 / 4) ** 3 * mean_square)
     soften(rows, mean_square, length)
     assert rows == pytest.approx(expected)

@@ -160,7 +160,7 @@ def pair_scores(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
 
 
 def mean_squared_distance(vectors: Rows) -> float:
-    """Return the mean squared distance of both ends of all pairs to all candidates; the other end is the positive."""
+    """Return the mean squared distance of both ends of all pairs to all candidates."""
     candidates = np.concatenate([vectors[:, 1], vectors[:, 2]])
     total = 0.0
     for end, other in ((0, 1), (1, 0)):
@@ -197,9 +197,7 @@ def expected_evidence(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
 @settings(max_examples=15)
 @example(d=2, window=3, n_items=5, seed=1)  # three items, each pair of them twice
 @given(d=st.integers(2, 12), window=st.integers(2, 8), n_items=st.integers(5, 30), seed=st.integers(0, 10**6))
-def test_evidence_is_measured_before_each_window_is_learned(
-    d: int, window: int, n_items: int, seed: int
-) -> None:
+def test_evidence_is_measured_before_each_window_is_learned(d: int, window: int, n_items: int, seed: int) -> None:
     learner = learner_of(n_layers=2, hidden_size=8, embedding_size=5, window=window).initialize(d)
     stream = constraints(6 * window, d, n_items, seed)
     learner.partial_fit(stream[:window])  # the first window estimates the items' lengths

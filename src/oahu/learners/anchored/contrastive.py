@@ -29,8 +29,8 @@ def info_nce_gradient(
 ) -> None:
     """Write one expert's unit vectors, and its gradient of InfoNCE to the first ``size`` columns of ``gradient``.
 
-    InfoNCE is -log of the positive's share of exp(cosine / temperature) among the eligible candidates, averaged over
-    the window.
+    InfoNCE is -log of the positive's share of exp(cosine / temperature) among the eligible candidates, averaged
+    over the window.
     """
     dtype = outputs.dtype
     m, n = len(outputs), len(eligible)
@@ -67,9 +67,7 @@ def info_nce_gradient(
 
 
 @helper
-def hidden_inputs(
-    first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats
-) -> None:
+def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats) -> None:
     """Write the hidden units that layer ``level`` + 2 reads, from the outputs of the layer below it."""
     outputs = middle_outputs[level - 1] if level else first_outputs
     for i in range(len(hidden)):

@@ -185,14 +185,9 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int:
         from oahu.learners.anchored.window_step import learn  # imported late: importing numba takes time
 
-        return learn(
-            triplets,
-            *(arrays[name] for name in ARRAY_NAMES),
-            float(self.learning_rate),
-            float(self.temperature),
-            float(self.shrinkage),
-            used,
-        )
+        numbers = (float(self.learning_rate), float(self.temperature), float(self.shrinkage))
+        arguments: list[Any] = [triplets, *(arrays[name] for name in ARRAY_NAMES), *numbers, used]
+        return learn(*arguments)
 
     def _weights(self, arrays: Arrays) -> NDArray[np.float64]:
         mean_square = arrays["encoder_mean_squares"][UNLEARNED_DISTANCE]

@@ -1,9 +1,9 @@
 """How well each space ranks the similar pairs of a window among its nearest pairs, compiled.
 
-Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate j is
-the positive of constraint j, and candidate n + j its negative. ``distances[end, i, j]`` is the squared distance of the
-anchor (end 0) or the positive (end 1) of constraint i to candidate j, and for j = i to the pair's other end. A space
-ranks a pair well if distances[:, i, i] is among the smallest of the n * (4 n - 2) others.
+Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
+j is the positive of constraint j, and candidate n + j its negative. ``distances[end, i, j]`` is the squared
+distance of the anchor (end 0) or the positive (end 1) of constraint i to candidate j, and for j = i to the pair's
+other end. A space ranks a pair well if distances[:, i, i] is among the smallest of the n * (4 n - 2) others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ GAINS, SQUARES = 0, 1
 #: A pair that is farther than this share of all distances scores 1/2.
 _LOCAL = 0.01
 
-#: A distance must be smaller than another by this share to count as smaller, because equal items differ by rounding.
+#: A distance must be smaller than another by this share to count as smaller, because equal items differ by
+#: rounding.
 _ROUNDING = 1e-5
 
 
@@ -104,8 +105,8 @@ def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, 
 def add_evidence(distances: Doubles, eligible: Flags, scale: float, n_seen: float, evidence: Doubles) -> None:
     """Add each space's gains over the unlearned space, and their squares, to the sums in ``evidence``.
 
-    Column 0 measures the feedback itself: whether the unlearned space orders its triplets correctly. Evidence from the
-    first half of the stream counts less, and evidence from 10,000 constraints ago hardly counts.
+    Column 0 measures the feedback itself: whether the unlearned space orders its triplets correctly. Evidence from
+    the first half of the stream counts less, and evidence from 10,000 constraints ago hardly counts.
     """
     n = len(eligible)
     unlearned, scores = np.zeros(n), np.zeros(n)

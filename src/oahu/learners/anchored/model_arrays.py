@@ -36,8 +36,8 @@ N_SEEN: Final = 0
 PAIR_VARIANCE: Final = 1
 SQUARED_LENGTH: Final = 2
 
-#: The entries of `EncoderState.mean_squares`: of the lengths of items, of centred items and of whitened items, and of
-#: distances in the unlearned space.
+#: The entries of `EncoderState.mean_squares`: of the lengths of items, of centred items and of whitened items, and
+#: of distances in the unlearned space.
 ITEMS: Final = 0
 CENTRED: Final = 1
 WHITENED: Final = 2

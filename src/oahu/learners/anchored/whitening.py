@@ -1,9 +1,10 @@
 """The whitened space: a low-rank model of the scatter of similar pairs, and softened lengths, compiled.
 
-A similar pair shows which differences do not matter. The scatter of these differences, C_w = mean of (a - p)(a - p)^T / 2,
-is stored as its r leading directions and one variance for all others. Every pair updates this model in O(r d) without
-an eigendecomposition (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal variance may
-rotate among themselves, which does not change the whitened space.
+A similar pair shows which differences do not matter. The scatter of these differences,
+C_w = mean of (a - p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every
+pair updates this model in O(r d) without an eigendecomposition (candid covariance-free incremental PCA: Weng,
+Zhang, Hwang 2003). Directions of equal variance may rotate among themselves, which does not change the whitened
+space.
 
 All lengths are softened: x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2) lies between the unit vector and x.
 """
@@ -84,8 +85,8 @@ def update_scatter(difference: Floats, n: float, directions: Floats, variances: 
 def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
     """Write the gains of the r directions, then the gain of all others: (1 + w_k / floor)^(-1/2).
 
-    The floor is ``shrinkage`` times the mean of the variances, each weighted by itself. Constant features do not change
-    it. ``within`` is the total variance.
+    The floor is ``shrinkage`` times the mean of the variances, each weighted by itself. Constant features do not
+    change it. ``within`` is the total variance.
     """
     r = len(variances)
     explained = 0.0

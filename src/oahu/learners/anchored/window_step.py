@@ -1,15 +1,15 @@
 """AnchoredOAHU's update step, compiled.
 
-When a constraint arrives (`_add_to_window`), the network encodes its items, its similar pair updates the scatter, and
-its items update the mean. Constraints wait in a window. When the window is full (`_close_window`),
+When a constraint arrives (`_add_to_window`), the network encodes its items, its similar pair updates the scatter,
+and its items update the mean. Constraints wait in a window. When the window is full (`_close_window`),
 
-1. every space is evaluated on it: does it rank the similar pairs among the window's nearest pairs? A space's gain over
-   the unlearned one is its evidence (local_ranking.py);
+1. every space is evaluated on it: does it rank the similar pairs among the window's nearest pairs? A space's gain
+   over the unlearned one is its evidence (local_ranking.py);
 2. the experts take one step of gradient descent on InfoNCE, the smooth form of the same question (contrastive.py);
 3. the encoder's parameters, the mean, the directions and their gains, are updated (`_update_encoder`).
 
-So all items of a window are encoded with the same frozen parameters, and each window is evaluated before it is trained
-on. local_ranking.py describes the layout of a window.
+So all items of a window are encoded with the same frozen parameters, and each window is evaluated before it is
+trained on. local_ranking.py describes the layout of a window.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Passes over the network's parameters that OAHU and AnchoredOAHU share, compiled.
 
-A round must read and write every parameter once, and most parameters are in the d-wide matrix ``first``. So the update
-of that matrix is delayed: `update_then_project` updates each row and takes the next round's dot products with it in
-one pass. In the deeper layers the gradient needs the weights before their update, so `backpropagate_then_update` does
-both in one pass, from the deepest layer down.
+A round must read and write every parameter once, and most parameters are in the d-wide matrix ``first``. So the
+update of that matrix is delayed: `update_then_project` updates each row and takes the next round's dot products
+with it in one pass. In the deeper layers the gradient needs the weights before their update, so
+`backpropagate_then_update` does both in one pass, from the deepest layer down.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -143,9 +143,7 @@ def backpropagate_then_update(
 
 
 @inlined
-def store_pending_update(
-    gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats
-) -> None:
+def store_pending_update(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats) -> None:
     """Store the d-wide matrix's step for `update_then_project`, and update its bias."""
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])

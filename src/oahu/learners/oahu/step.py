@@ -82,8 +82,8 @@ def learn(
 ) -> int:
     """Learn triplets of shape (n, 3, d) in order; parameters, ``alpha`` and the history change in place.
 
-    ``pending`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound`` is
-    an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
+    ``pending`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound``
+    is an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
 
     Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays, unless
     ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is
