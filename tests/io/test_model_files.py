@@ -435,7 +435,7 @@ def test_one_value_that_is_not_finite_is_refused_by_its_array(thing: Thing, name
     header, arrays = parsed(saved(thing))
     wrong = arrays[name].copy()
     wrong.flat[-1] = value
-    assert f"{name!r} has values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
+    assert f"{name!r} contains values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
 
 
 @of_every_array
