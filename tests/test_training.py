@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 import oahu
 from oahu import Pair, StreamError, Triplet
 from oahu.cli import app
-from oahu.io.features import Features
-from oahu.io.streams import Line, read_stream
-from oahu.training import Position, Trainer, arriving, in_batches
+from oahu.io.features import FeatureTable
+from oahu.io.streams import StreamLine, read_stream
+from oahu.training import StreamPosition, Trainer, file_batches, live_batches
 
 runner = CliRunner()
 rng = np.random.default_rng(0)
@@ -195,7 +195,7 @@ def started(model: str, constraints: str, *arguments: str, **options: Any) -> su
 
 def lines_in(model: str) -> int:
     """How many lines the model in a file has learned so far."""
-    position = Position.of(model) if Path(model).exists() else None
+    position = StreamPosition.of(model) if Path(model).exists() else None
     return position.lines if position else 0
 
 
@@ -353,40 +353,42 @@ def test_a_metric_is_not_a_learner_to_go_on_with(folder: Path) -> None:
 # -- parts -----------------------------------------------------------------------------------------------
 
 
-def numbered(n: int) -> Iterator[Line]:
-    return (Line(k + 1, Triplet(*INDICES[k].tolist()), str(k).encode()) for k in range(n))
+def numbered(n: int) -> Iterator[StreamLine]:
+    return (StreamLine(k + 1, Triplet(*INDICES[k].tolist()), str(k).encode()) for k in range(n))
 
 
 @pytest.mark.parametrize("n", [0, 1, 1024, 1025, 2600])
 def test_batches_are_the_lines_in_order(n: int) -> None:
-    batches = list(in_batches(numbered(n)))
+    batches = list(file_batches(numbered(n)))
     assert [line.number for batch in batches for line in batch] == list(range(1, n + 1))
     assert all(0 < len(batch) <= 1024 for batch in batches)
 
 
 @pytest.mark.parametrize("n", [0, 1, 1024, 1025, 9000])
 def test_what_arrives_are_the_lines_in_order(n: int) -> None:
-    lines = [line for batch in arriving(iter(list(numbered(min(n, 3000))) * 3), lambda: False) for line in batch]
+    lines = [
+        line for batch in live_batches(iter(list(numbered(min(n, 3000))) * 3), lambda: False) for line in batch
+    ]
     assert [line.number for line in lines] == list(range(1, min(n, 3000) + 1)) * 3
 
 
 def test_waiting_ends_when_it_is_told_to() -> None:
     never = threading.Event()
 
-    def silent() -> Iterator[Line]:
+    def silent() -> Iterator[StreamLine]:
         never.wait()
         yield from ()
 
-    assert list(arriving(silent(), lambda: True)) == []
+    assert list(live_batches(silent(), lambda: True)) == []
     never.set()
 
 
 def test_an_error_comes_after_the_lines_before_it() -> None:
-    def broken() -> Iterator[Line]:
+    def broken() -> Iterator[StreamLine]:
         yield from numbered(3)
         raise StreamError("no", "here", 4)
 
-    for batches in (in_batches(broken()), arriving(broken(), lambda: False)):
+    for batches in (file_batches(broken()), live_batches(broken(), lambda: False)):
         learned = []
         with pytest.raises(StreamError, match="here, line 4"):
             learned.extend(line.number for batch in batches for line in batch)
@@ -396,19 +398,19 @@ def test_an_error_comes_after_the_lines_before_it() -> None:
 def test_a_live_stream_is_not_read_far_ahead() -> None:
     taken = []
 
-    def endless() -> Iterator[Line]:
+    def endless() -> Iterator[StreamLine]:
         for k in range(100_000):
             taken.append(k)
-            yield Line(k, Triplet(0, 1, 2), b"")
+            yield StreamLine(k, Triplet(0, 1, 2), b"")
 
-    batches = arriving(endless(), lambda: False)
+    batches = live_batches(endless(), lambda: False)
     next(batches)
     time.sleep(0.3)
     assert len(taken) < 10_000
 
 
 def test_saving_again_without_news_leaves_the_file_alone(folder: Path) -> None:
-    trainer = Trainer(oahu.LEGO(), Path("model"), "here", Features(TABLE), save_every=0)
+    trainer = Trainer(oahu.LEGO(), Path("model"), "here", FeatureTable(TABLE), save_every=0)
     trainer.learn(list(read_stream("feedback.jsonl"))[:10])
     written = Path("model").stat().st_mtime_ns
     trainer.save()

@@ -138,8 +138,8 @@ def state(intake: Intake, store: SQLiteStore) -> dict[str, Any]:
         "seqs": list(head.seqs),
         "named": head.named,
         "calibrated": head.calibrated,
-        "alike": {item: sorted(head.graph.alike_to(item)) for item in items},
-        "unlike": {item: [other for other in items if head.graph.unlike(item, other)] for item in items},
+        "alike": {item: sorted(head.graph.similar_to(item)) for item in items},
+        "unlike": {item: [other for other in items if head.graph.are_dissimilar(item, other)] for item in items},
     }
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import oahu.learners
 from oahu import LEARNERS
 from oahu.constraints import ConstraintGraph, Pair, Triplet
-from oahu.exceptions import OverflowedItemError, RefusedConstraintError
+from oahu.exceptions import OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.kinds import PairLearner
 from oahu.service import learner_loop
@@ -83,7 +83,7 @@ def taught(learner: Any, lesson: Any, rows: Any) -> bool:
             learner.partial_fit(rows[[lesson[:2]]], [lesson.same])
         else:
             learner.partial_fit(rows[[lesson]])
-    except (RefusedConstraintError, OverflowedItemError):
+    except (RejectedConstraintError, OverflowedItemError):
         return False
     return True
 

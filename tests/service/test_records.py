@@ -51,9 +51,9 @@ def test_a_click_says_of_each_whether_it_is_like_the_query(click: Click) -> None
     graph = ConstraintGraph()
     for constraint in constraints_of(click):
         graph.add(constraint)
-    assert all(graph.alike(click.query, other) for other in click.positive)
-    assert all(graph.unlike(click.query, other) for other in click.negative)
-    assert all(graph.unlike(one, two) for one, two in product(click.positive, click.negative))
+    assert all(graph.are_similar(click.query, other) for other in click.positive)
+    assert all(graph.are_dissimilar(click.query, other) for other in click.negative)
+    assert all(graph.are_dissimilar(one, two) for one, two in product(click.positive, click.negative))
 
 
 @given(clicks())

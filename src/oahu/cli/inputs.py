@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, OAHUError
-from oahu.io.features import Features, read_features, read_labels
+from oahu.io.features import FeatureTable, read_features, read_labels
 from oahu.learners import load
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
@@ -52,7 +52,7 @@ class Items:
     """Items of a file, with their labels if these are known."""
 
     path: Path
-    features: Features
+    features: FeatureTable
     labels: NDArray[Any] | None
 
     @classmethod

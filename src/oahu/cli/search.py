@@ -17,7 +17,7 @@ from rich.table import Table
 from oahu.cli.inputs import Items, Model, about, blocks, check_folder, check_picture, check_same_kind
 from oahu.cli.output import cell, number, print_facts, print_json, print_rest, progress, table
 from oahu.exceptions import InvalidInputError
-from oahu.io.features import Features, read_labels
+from oahu.io.features import FeatureTable, read_labels
 from oahu.io.streams import as_id
 from oahu.tasks import Match, Result, Retriever
 from oahu.tasks.matches import Key
@@ -150,7 +150,7 @@ def _held(order: Order, model: Model, retriever: Retriever) -> _Catalogue:
             "one, in the order in which they were added."
         )
     rows = {key: row for row, key in enumerate(keys)}
-    return _Catalogue(retriever, Items(model.path, Features(table, rows), labels))
+    return _Catalogue(retriever, Items(model.path, FeatureTable(table, rows), labels))
 
 
 def _own(order: Order, items: Items) -> Iterator[_Query]:

@@ -32,7 +32,7 @@ class Order:
 def run(errors: Console, order: Order) -> None:
     """Serve until a signal comes."""
     try:
-        from oahu.service.api.logs import log_to
+        from oahu.service.api.logs import configure_logging
         from oahu.service.serve import serve
     except ImportError as error:
         raise ImportError(f"{error}. The service needs more: pip install 'oahu[service]'") from error
@@ -45,7 +45,7 @@ def run(errors: Console, order: Order) -> None:
         where = f"{address}/" if settings.page else f"{address}/v1/openapi.json"
         tell(f"oahu listens at {where}, its data is in {settings.data}. Stop it with Ctrl+C.")
 
-    log_to()
+    configure_logging()
     try:
         serve(settings, started)
     except sqlite3.Error as error:

@@ -20,9 +20,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from oahu import learners
 from oahu.exceptions import InvalidInputError
 from oahu.io.features import read_features
-from oahu.io.streams import Line, read_stream
+from oahu.io.streams import StreamLine, read_stream
 from oahu.learners.base import Learner
-from oahu.training import Position, Trainer, arriving, in_batches
+from oahu.training import StreamPosition, Trainer, file_batches, live_batches
 
 __all__ = ["Order", "parameter", "run"]
 
@@ -58,12 +58,12 @@ def run(console: Console, order: Order) -> bool:
     features = None if order.features is None else read_features(order.features)
     trainer = Trainer(learner, order.model, order.source, features, position, order.save_every)
     reading = _Reading(order)
-    lines: Iterator[Line] = iter(reading)
+    lines: Iterator[StreamLine] = iter(reading)
     if not order.new_lines:
         lines = position.behind(lines, order.source)
     with _until_interrupted() as interrupted, _progress(console, trainer, reading) as show:
         try:
-            for batch in arriving(lines, interrupted) if order.live else in_batches(lines):
+            for batch in live_batches(lines, interrupted) if order.live else file_batches(lines):
                 trainer.learn(batch)
                 show()
                 if interrupted():
@@ -82,7 +82,7 @@ class _Reading:
         self.size = None if order.live else Path(order.constraints).stat().st_size
         self._lines = read_stream(_standard_input() if order.constraints == "-" else order.constraints)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[StreamLine]:
         for line in self._lines:
             self.n_bytes += len(line.text) + 1
             yield line
@@ -100,7 +100,7 @@ def _standard_input() -> Any:
         return "-"
 
 
-def _begin(order: Order) -> tuple[Learner[Any], Position]:
+def _begin(order: Order) -> tuple[Learner[Any], StreamPosition]:
     """A new learner, or the one in the file and how far it got."""
     given = dict(map(parameter, order.parameters))
     if not order.model.exists():
@@ -109,7 +109,7 @@ def _begin(order: Order) -> tuple[Learner[Any], Position]:
             raise InvalidInputError(f"There is no learner {name!r}. There are {', '.join(learners.LEARNERS)}.")
         learner: Learner[Any] = getattr(learners, name)(random_state=0)
         _check_names(learner, given)
-        return learner.set_params(**given), Position()
+        return learner.set_params(**given), StreamPosition()
     learner = learners.load(order.model)
     if not isinstance(learner, Learner):
         raise InvalidInputError(f"{order.model} holds a {type(learner).__name__}, which is not a learner.")
@@ -123,13 +123,13 @@ def _begin(order: Order) -> tuple[Learner[Any], Position]:
         held = learner.get_params()[name]
         if held != value:
             raise InvalidInputError(f"{order.model} has learned with {name}={held!r}, not {name}={value!r}.")
-    position = Position.of(order.model)
+    position = StreamPosition.of(order.model)
     if position is None and not order.new_lines:
         raise InvalidInputError(
             f"{order.model} does not say which lines it has learned. If all lines of {order.source} are new to it, "
             "say so (--new-lines)."
         )
-    return learner, Position() if order.new_lines or position is None else position
+    return learner, StreamPosition() if order.new_lines or position is None else position
 
 
 def parameter(text: str) -> tuple[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import ContradictionError
 
-__all__ = ["Contradiction", "Given"]
+__all__ = ["Contradiction", "GivenPair"]
 
 _LONGEST: Final = 10  # links of a chain that a message shows
 
 
-class Given(NamedTuple):
+class GivenPair(NamedTuple):
     """A pair that was said: by which constraint, and what. A triplet says two, under one number."""
 
     number: int
@@ -35,14 +35,14 @@ class Contradiction:
     """
 
     def __init__(
-        self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[Given]]
+        self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[GivenPair]]
     ) -> None:
         self.constraint, self.number, self.pair = constraint, number, pair
-        self._prove: Callable[[], list[Given]] | None = prove
-        self._chain: tuple[Given, ...] = ()
+        self._prove: Callable[[], list[GivenPair]] | None = prove
+        self._chain: tuple[GivenPair, ...] = ()
 
     @property
-    def chain(self) -> tuple[Given, ...]:
+    def chain(self) -> tuple[GivenPair, ...]:
         """What proves the opposite of ``pair``, in order from its first to its second item.
 
         At most one link says unlike. An item is like itself without proof: then the chain is empty. A triplet that

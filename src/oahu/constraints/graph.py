@@ -14,13 +14,13 @@ from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 
-from oahu.constraints.contradictions import Contradiction, Given
-from oahu.constraints.implied import Implied, PairBlock, Span, TripletBlock, check_fresh, check_number
+from oahu.constraints.contradictions import Contradiction, GivenPair
+from oahu.constraints.implied import ImpliedConstraints, PairBlock, Span, TripletBlock, check_fresh, check_number
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.randomness import RandomState, as_generator
 
-__all__ = ["Addition", "ConstraintGraph", "Policy"]
+__all__ = ["AddResult", "ConstraintGraph", "Policy"]
 
 Policy = Literal["raise", "ignore", "newest"]
 
@@ -46,7 +46,7 @@ class _Piece(NamedTuple):
 _Changes = dict[int, list[_Piece]]
 
 
-class Addition:
+class AddResult:
     """What came of one constraint.
 
     Attributes
@@ -57,7 +57,7 @@ class Addition:
     accepted : bool
         Whether the graph holds it; if not, the graph is as it was.
     contradiction : Contradiction or None
-    dropped : tuple of Given
+    dropped : tuple of GivenPair
         What the graph holds no longer, with policy "newest"; oldest first. The two pairs of a triplet are dropped
         one by one.
     """
@@ -71,26 +71,26 @@ class Addition:
     ) -> None:
         self.constraint, self.contradiction, self.accepted = constraint, contradiction, accepted
         self.number = graph._version - 1
-        self.dropped: tuple[Given, ...] = ()
+        self.dropped: tuple[GivenPair, ...] = ()
         self._graph, self._version = graph, graph._version
         self._changes: Callable[[], _Changes] = dict
         self._own: tuple[tuple[int, int], ...] = ()  # the pairs it says that were not known before
         self._triplet: tuple[int, int, int] | None = None  # itself, if it was not known before
 
     @property
-    def pairs(self) -> Implied[Pair]:
+    def new_pairs(self) -> ImpliedConstraints[Pair]:
         """The pairs that hold now and did not before, without what the constraint says itself."""
         own = {pair for first, second in self._own for pair in ((first, second), (second, first))}
-        return Implied(
+        return ImpliedConstraints(
             self._graph._now, self._blocks_of_pairs(), self._graph._pair, lambda t: t[:2] in own, len(self._own)
         )
 
     @property
-    def triplets(self) -> Implied[Triplet]:
+    def new_triplets(self) -> ImpliedConstraints[Triplet]:
         """The triplets that hold now and did not before, without the constraint itself."""
         own = self._triplet
         n_own = int(own is not None)
-        return Implied(
+        return ImpliedConstraints(
             self._graph._now, self._blocks_of_triplets(), self._graph._triplet, lambda t: t == own, n_own
         )
 
@@ -147,14 +147,14 @@ class ConstraintGraph:
     Examples
     --------
     >>> graph = ConstraintGraph()
-    >>> graph.add(Triplet("tea", "green tea", "coffee")).pairs.sample(10)
+    >>> graph.add(Triplet("tea", "green tea", "coffee")).new_pairs.sample(10)
     [Pair(first='green tea', second='coffee', same=False)]
-    >>> list(graph.add(Pair("espresso", "coffee", same=True)).pairs)
+    >>> list(graph.add(Pair("espresso", "coffee", same=True)).new_pairs)
     [Pair(first='espresso', second='tea', same=False), Pair(first='espresso', second='green tea', same=False)]
-    >>> graph.why("espresso", "green tea")  # doctest: +NORMALIZE_WHITESPACE
-    (Given(number=1, first='espresso', second='coffee', same=True),
-     Given(number=0, first='coffee', second='tea', same=False),
-     Given(number=0, first='tea', second='green tea', same=True))
+    >>> graph.proof("espresso", "green tea")  # doctest: +NORMALIZE_WHITESPACE
+    (GivenPair(number=1, first='espresso', second='coffee', same=True),
+     GivenPair(number=0, first='coffee', second='tea', same=False),
+     GivenPair(number=0, first='tea', second='green tea', same=True))
     """
 
     def __init__(self, policy: Policy = "raise") -> None:
@@ -178,7 +178,7 @@ class ConstraintGraph:
         self._n_said = 0
         self._triplets_said: set[int] = set()
 
-    def add(self, constraint: Pair | Triplet) -> Addition:
+    def add(self, constraint: Pair | Triplet) -> AddResult:
         """Take in a constraint, or none of it, and say what newly follows."""
         n_known = len(self._items)
         like, unlike = self._entered(constraint)
@@ -189,9 +189,9 @@ class ConstraintGraph:
             if error:
                 raise error
             self._version += 1
-            return Addition(self, constraint, contradiction, accepted=False)
+            return AddResult(self, constraint, contradiction, accepted=False)
         self._version += 1
-        addition = Addition(self, constraint, contradiction, accepted=True)
+        addition = AddResult(self, constraint, contradiction, accepted=True)
         merges = like if like and self._find(like[0]) != self._find(like[1]) else None
         parts = unlike if unlike and not self._are_unlike(*unlike) else None
         addition._own = tuple(pair for pair in (merges, parts) if pair)
@@ -263,29 +263,29 @@ class ConstraintGraph:
         n_known, ahead = known._version, self._version - known._version
         for constraint in given:
             if found := known.add(constraint).contradiction:
-                links: list[Given] = []
+                links: list[GivenPair] = []
                 for link in found.chain:
                     own = link.number >= n_known
-                    links += (link._replace(number=link.number + ahead),) if own else self.why(*link[1:3]) or ()
+                    links += (link._replace(number=link.number + ahead),) if own else self.proof(*link[1:3]) or ()
                 return Contradiction(constraint, found.number + ahead, found.pair, links.copy)
         return None
 
-    def alike(self, a: Hashable, b: Hashable) -> bool:
+    def are_similar(self, a: Hashable, b: Hashable) -> bool:
         """Whether it follows that they are alike; an item always is like itself."""
         i, j = self._number(a), self._number(b)
         return a == b if i is None or j is None else self._find(i) == self._find(j)
 
-    def unlike(self, a: Hashable, b: Hashable) -> bool:
+    def are_dissimilar(self, a: Hashable, b: Hashable) -> bool:
         """Whether it follows that they are unlike."""
         i, j = self._number(a), self._number(b)
         return i is not None and j is not None and self._are_unlike(i, j)
 
-    def holds(self, constraint: Pair | Triplet) -> bool:
+    def implies(self, constraint: Pair | Triplet) -> bool:
         """Whether it follows what a constraint says: for a triplet, both its pairs."""
         like, unlike = _checked(constraint)
-        return (like is None or self.alike(*like)) and (unlike is None or self.unlike(*unlike))
+        return (like is None or self.are_similar(*like)) and (unlike is None or self.are_dissimilar(*unlike))
 
-    def why(self, a: Hashable, b: Hashable) -> tuple[Given, ...] | None:
+    def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
         """The given pairs that prove that two items are alike or unlike, from the one to the other.
 
         There is a link that says unlike, and only one, if that is what they are. An item is like itself without
@@ -299,7 +299,7 @@ class ConstraintGraph:
         edge = self._edges.get(self._find(i), {}).get(self._find(j))
         return None if edge is None else tuple(self._path(i, j, edge))
 
-    def alike_to(self, item: Hashable) -> list[Any]:
+    def similar_to(self, item: Hashable) -> list[Any]:
         """The other items that are known to be like one."""
         return [self._items[other] for other in self._alike(item) if self._items[other] != item]
 
@@ -324,37 +324,37 @@ class ConstraintGraph:
         return self._number(item) is not None
 
     @property
-    def pairs(self) -> Implied[Pair]:
+    def implied_pairs(self) -> ImpliedConstraints[Pair]:
         """All pairs that follow and were not given."""
-        return Implied(
+        return ImpliedConstraints(
             self._now, self._blocks_of_pairs(), self._pair, lambda t: t[1] in self._said[t[0]], self._n_said
         )
 
     @property
-    def triplets(self) -> Implied[Triplet]:
+    def implied_triplets(self) -> ImpliedConstraints[Triplet]:
         """All triplets that follow and were not given (as a triplet, both pairs of which are held)."""
         n_given = len(self._triplets_said)
         if self.policy == "newest":
             n_given = sum(self._holds(*_split(_split(code)[0]), _split(code)[1]) for code in self._triplets_said)
-        return Implied(
+        return ImpliedConstraints(
             self._now, self._blocks_of_triplets(), self._triplet, lambda t: self._is_given_triplet(*t), n_given
         )
 
     @overload
-    def implied(
+    def sample_implied(
         self, limit: int, random_state: RandomState = None, *, kind: Literal["pairs"] = "pairs"
     ) -> list[Pair]: ...
     @overload
-    def implied(
+    def sample_implied(
         self, limit: int, random_state: RandomState = None, *, kind: Literal["triplets"]
     ) -> list[Triplet]: ...
-    def implied(
+    def sample_implied(
         self, limit: int, random_state: RandomState = None, *, kind: Literal["pairs", "triplets"] = "pairs"
     ) -> list[Pair] | list[Triplet]:
         """At most ``limit`` of all that follows and was not given, uniformly and without replacement.
 
         Time and memory grow with the graph and the limit, not with what follows. For all of it, one by one, iterate
-        over `pairs` or `triplets`.
+        over `implied_pairs` or `implied_triplets`.
 
         Parameters
         ----------
@@ -365,8 +365,8 @@ class ConstraintGraph:
         if kind not in ("pairs", "triplets"):
             raise InvalidInputError(f"The 'kind' parameter must be 'pairs' or 'triplets'. Got {kind!r} instead.")
         if kind == "pairs":
-            return self.pairs.sample(limit, random_state)
-        return self.triplets.sample(limit, random_state)
+            return self.implied_pairs.sample(limit, random_state)
+        return self.implied_triplets.sample(limit, random_state)
 
     @overload
     def variants(self, constraint: Pair, limit: int, random_state: RandomState = None) -> list[Pair]: ...
@@ -381,7 +381,7 @@ class ConstraintGraph:
         does, there may be fewer than there could be.
         """
         check_number("limit", limit)
-        if not self.holds(constraint):
+        if not self.implies(constraint):
             return []
         if isinstance(constraint, Triplet):
             spans = [self._alike(item) for item in constraint]
@@ -396,7 +396,7 @@ class ConstraintGraph:
         An alike pair is completed by an item unlike them, an unlike pair by an item alike to one of them.
         """
         check_number("limit", limit)
-        if not self.holds(pair):
+        if not self.implies(pair):
             return []
         rng = as_generator(random_state)
         one, two = self._alike(pair.first), self._alike(pair.second)
@@ -481,9 +481,9 @@ class ConstraintGraph:
         if unlike:
             self._say(*unlike, 2 * number)
 
-    def _given(self, i: int, j: int) -> Given:
+    def _given(self, i: int, j: int) -> GivenPair:
         code = self._said[i][j]
-        return Given(code >> 1, self._items[i], self._items[j], bool(code & 1))
+        return GivenPair(code >> 1, self._items[i], self._items[j], bool(code & 1))
 
     def _holds(self, a: int, p: int, n: int) -> bool:
         """Whether both pairs of a triplet are among what was given and is held."""
@@ -569,7 +569,7 @@ class ConstraintGraph:
 
     def _believe(
         self, like: tuple[int, int] | None, unlike: tuple[int, int] | None, number: int
-    ) -> tuple[tuple[Given, ...], Callable[[], _Changes]]:
+    ) -> tuple[tuple[GivenPair, ...], Callable[[], _Changes]]:
         """Take the touched components apart and believe what is said in them anew, from the newest to the oldest.
 
         What was held went together, so whatever does not go together now needs the new constraint, and lies within
@@ -647,7 +647,7 @@ class ConstraintGraph:
         while i != _ROOT:
             proof[i], i, j = j, proof[i], i
 
-    def _path(self, i: int, j: int, edge: int | None = None) -> list[Given]:
+    def _path(self, i: int, j: int, edge: int | None = None) -> list[GivenPair]:
         """The given pairs that lead from i to j, over the unlike ``edge`` if they are in two components."""
         if edge is not None:
             x, y = _split(edge)
@@ -682,7 +682,7 @@ class ConstraintGraph:
                 return Contradiction(constraint, number, _pairs(constraint)[-1], partial(self._path, *unlike))
             if like and self._find(like[1]) == far:
                 one, two = _pairs(constraint)
-                own, rest = Given(number, *one), partial(self._path, like[1], unlike[1])
+                own, rest = GivenPair(number, *one), partial(self._path, like[1], unlike[1])
                 return Contradiction(constraint, number, two, lambda: [own, *rest()])
         return None
 

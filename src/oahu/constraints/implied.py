@@ -14,7 +14,7 @@ from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError
 from oahu.randomness import RandomState, as_generator
 
-__all__ = ["Implied", "PairBlock", "Span", "TripletBlock", "check_fresh", "check_number"]
+__all__ = ["ImpliedConstraints", "PairBlock", "Span", "TripletBlock", "check_fresh", "check_number"]
 
 Constraint = TypeVar("Constraint", Pair, Triplet)
 
@@ -69,7 +69,7 @@ class TripletBlock(NamedTuple):
         return items[start + i], items2[start2 + j + (within and j >= i)], items3[start3 + k]
 
 
-class Implied(Generic[Constraint]):
+class ImpliedConstraints(Generic[Constraint]):
     """Constraints that follow, counted without listing them: iterate over them, or draw some.
 
     Each is there once, in an order that depends only on the constraints that were added; a pair is there in one of

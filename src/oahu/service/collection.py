@@ -346,8 +346,8 @@ class Collection:
             "metric_version": published.version,
             "constraints": published.constraints,
             "weights": published.weights,
-            "loss": published.loss,
-            "behind": max(0, self._loop.head - published.version),
+            "error_rate": published.loss,
+            "pending_feedback": max(0, self._loop.head - published.version),
         }
 
     # -- asking ------------------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ class Collection:
             **asdict(self.config),
             "created": self.created,
             "items": catalogue.n_items,
-            "feedback": self.last_seq,
+            "last_seq": self.last_seq,
             **self.metric_state(published),
             "candidates": {
                 "metric_version": catalogue.published.version,

@@ -101,7 +101,7 @@ class FeedbackLog:
     def similar_to(self, number: int) -> list[int]:
         """Return the items that are similar to an item, by feedback and by what follows from it."""
         with self._lock:
-            return [] if self._state is None else self._state.graph.alike_to(number)
+            return [] if self._state is None else self._state.graph.similar_to(number)
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
         """Return those of some items that are dissimilar to an item, by feedback and by what follows from it."""
@@ -109,7 +109,7 @@ class FeedbackLog:
             if self._state is None:
                 return set()
             graph = self._state.graph
-            return {other for other in others if graph.unlike(number, other)}
+            return {other for other in others if graph.are_dissimilar(number, other)}
 
     def page(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
         """Return log entries with keys instead of numbers, and whether each is feedback that still counts."""

@@ -314,13 +314,13 @@ class Intake:
     def alike_to(self, reading: Reading, number: int) -> list[int]:
         """The items that are known to be like one."""
         with self._changing:
-            return self._peek(reading).graph.alike_to(number)
+            return self._peek(reading).graph.similar_to(number)
 
     def unlike(self, reading: Reading, number: int, others: Iterable[int]) -> set[int]:
         """Which of some items are known to be unlike another."""
         with self._changing:
             graph = self._peek(reading).graph
-            return {other for other in others if graph.unlike(number, other)}
+            return {other for other in others if graph.are_dissimilar(number, other)}
 
     def _peek(self, reading: Reading) -> _Head:
         """The state to look at, from any thread."""

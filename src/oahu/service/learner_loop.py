@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.exceptions import ModelFileError, OverflowedItemError, RefusedConstraintError
+from oahu.exceptions import ModelFileError, OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.service.errors import LearnerFailedError, ServiceError
@@ -249,7 +249,7 @@ class LearnerLoop:
             try:
                 self._learner.partial_fit(values, same)
                 break
-            except (RefusedConstraintError, OverflowedItemError) as error:
+            except (RejectedConstraintError, OverflowedItemError) as error:
                 at = error.row
                 n_rejected += 1
                 if at:
