@@ -407,7 +407,9 @@ def test_the_demo_has_real_digits_with_thumbnails(store: Service, monkeypatch: p
 def test_the_demo_has_clothes_where_they_are(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = np.arange(2 * 784).reshape(2, 784) / 784, np.array([0, 9])
     filled_with: dict[str, Any] = {}
-    monkeypatch.setattr("oahu.service.demo_data.fill", lambda _, name, *told: filled_with.update({name: told}))
+    monkeypatch.setattr(
+        "oahu.service.demo_data.create_image_collection", lambda _, name, *told: filled_with.update({name: told})
+    )
     monkeypatch.setattr("oahu.evaluation.datasets.load", lambda _: type("Data", (), {"X": images, "y": labels}))
     oahu.cli.serve._fill(lambda _: None, store)
     assert list(filled_with) == ["digits", "fashion-mnist"]
@@ -423,7 +425,7 @@ def test_a_key_is_printed_alone_and_opens_what_it_is_for(tmp_path: Path) -> None
     result = call("keys", "add", "--role", "feedback", "--name", "the shop", "--data", str(tmp_path))
     assert result.exit_code == 0
     (token,) = result.stdout.splitlines()
-    key = KeyFile(tmp_path).check(token)
+    key = KeyFile(tmp_path).authenticate(token)
     assert key is not None
     assert (key.name, key.role) == ("the shop", "feedback")
     assert token not in result.stderr
@@ -445,7 +447,7 @@ def test_a_key_is_removed(tmp_path: Path) -> None:
     token = KeyFile(tmp_path).add("one", "read")
     result = call("keys", "remove", token.split("_")[1], "--data", str(tmp_path))
     assert result.exit_code == 0
-    assert KeyFile(tmp_path).check(token) is None
+    assert KeyFile(tmp_path).authenticate(token) is None
 
 
 def test_a_key_that_is_not_there_is_not_removed(tmp_path: Path) -> None:

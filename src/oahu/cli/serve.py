@@ -76,7 +76,7 @@ def _settings(given: dict[str, Any]) -> Any:
 
 def _fill(tell: Callable[[str], None], service: Any) -> None:
     """Put real images into the service, if they are not there."""
-    from oahu.service.demo_data import fill
+    from oahu.service.demo_data import create_image_collection
 
     there = {collection.config.name for collection in service.collections}
     if "digits" not in there:
@@ -84,7 +84,9 @@ def _fill(tell: Callable[[str], None], service: Any) -> None:
         from sklearn.datasets import load_digits
 
         images, labels = load_digits(return_X_y=True)
-        fill(service, "digits", images.reshape(-1, 8, 8) * (255 / 16), labels, [str(digit) for digit in range(10)])
+        create_image_collection(
+            service, "digits", images.reshape(-1, 8, 8) * (255 / 16), labels, [str(digit) for digit in range(10)]
+        )
     if "fashion-mnist" not in there:
         from oahu.evaluation.datasets import load
 
@@ -95,7 +97,7 @@ def _fill(tell: Callable[[str], None], service: Any) -> None:
         tell("Filling the collection 'fashion-mnist' with 10,000 photographs of clothes ...")
         images = data.X[:10_000].reshape(-1, 28, 28)
         scale = 255 / max(1.0, float(images.max()))
-        fill(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)
+        create_image_collection(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)
 
 
 _CLOTHES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"]
@@ -128,7 +130,7 @@ def remove_key(errors: Console, data: Path, id_: str) -> None:
     """Let a key be none any more, also of a service that runs."""
     from oahu.service.keys import KeyFile
 
-    key = KeyFile(data).remove(id_)
+    key = KeyFile(data).revoke(id_)
     errors.print(Text(f"The key {key.id} ({key.name}) does not open anything any more."))
 
 

@@ -88,7 +88,9 @@ class Catalogue:
         if change.added:  # before the commit makes the items visible; after a rollback the numbers are reused
             added = change.added
             self.features.add(
-                [item.number for item in added], [item.key for item in added], b"".join(item.vector for item in added)
+                [item.number for item in added],
+                [item.key for item in added],
+                b"".join(item.vector for item in added),
             )
         return change
 
@@ -116,9 +118,7 @@ class Catalogue:
             )
         return number
 
-    def _have_new_features(
-        self, transaction: Transaction, state: _State, items: Sequence[NewItem]
-    ) -> list[bool]:
+    def _have_new_features(self, transaction: Transaction, state: _State, items: Sequence[NewItem]) -> list[bool]:
         """Return for each item whether its features differ from those of the same key before."""
         stored: dict[str, bytes] = {}
         is_new = []
@@ -151,6 +151,10 @@ class Catalogue:
         self._state = None
 
     # -- reads -------------------------------------------------------------------------------------------
+
+    def key_of(self, number: int) -> str:
+        """Return the key of an item, which may have been deleted."""
+        return self.features.key(number)
 
     def item(self, key: str) -> CatalogueItem:
         """Return one item; raise `NotFoundError` if it does not exist."""

@@ -270,9 +270,11 @@ class FeedbackLog:
         for number, first, second, same in found.chain:
             pair: dict[str, Any] = {"first": key_of(first), "second": key_of(second), "same": same}
             own = number >= begin
-            source = {"piece": constraints[number - begin][0]} if own else {"seq": state.seqs[number]}
+            source = {"record": constraints[number - begin][0]} if own else {"seq": state.seqs[number]}
             chain.append(source | pair)
-            sentences.append(f"{'this request' if own else f'feedback {state.seqs[number]}'} says {_sentence(pair)}")
+            sentences.append(
+                f"{'this request' if own else f'feedback {state.seqs[number]}'} says {_sentence(pair)}"
+            )
         first, second, same = found.pair
         pair = {"first": key_of(first), "second": key_of(second), "same": same}
         proof = "; ".join([*sentences[:_MAX_LINKS], "..."][: len(sentences)]) or "an item is similar to itself"
@@ -280,7 +282,7 @@ class FeedbackLog:
             f"Feedback record {at} says {_sentence(pair)}, but {proof}. No record of this request was accepted. "
             "Undo one of these records, or remove this one from the request.",
             chain,
-            piece=at,
+            record=at,
             pair=pair,
         )
 

@@ -1,7 +1,7 @@
 """The learner loop: reads the log, trains the learner, publishes metrics.
 
-The model depends on the log alone. It can always be rebuilt, from the newest valid snapshot or from the beginning. To
-undo feedback, the loop returns to a snapshot from before it and replays the rest of the log.
+The model depends on the log alone. It can always be rebuilt, from the newest valid snapshot or from the beginning.
+To undo feedback, the loop returns to a snapshot from before it and replays the rest of the log.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class LearnerLoop:
                 self._changed.notify_all()
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Return the metric once it has learned the log up to ``seq``, or the newest one after ``timeout`` seconds."""
+        """Return the metric once it has learned the log up to ``seq``; after ``timeout`` seconds, the newest."""
         if self.published.version < seq and timeout > 0:
             self.request(seq)
             with self._changed:

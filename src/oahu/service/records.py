@@ -286,7 +286,7 @@ class HistoryPoint:
     version: int
     constraints: int
     weights: tuple[float, ...]
-    loss: float | None
+    error_rate: float | None
     time: float
 
 
@@ -300,14 +300,14 @@ class PublishedMetric:
         The sequence number of the last log entry that the metric has learned.
     constraints : int
         The number of constraints that the learner has learned.
-    loss : float or None
+    error_rate : float or None
         The recent share of triplets that the metric ranked wrongly before it was trained on them.
     """
 
     metric: Metric
     version: int
     constraints: int
-    loss: float | None
+    error_rate: float | None
     time: float
 
     @property
@@ -318,7 +318,9 @@ class PublishedMetric:
     @property
     def history_point(self) -> HistoryPoint:
         """The version and its weights, as the history stores them."""
-        return HistoryPoint(self.version, self.constraints, tuple(self.weights.values()), self.loss, self.time)
+        return HistoryPoint(
+            self.version, self.constraints, tuple(self.weights.values()), self.error_rate, self.time
+        )
 
     def describe(self, last_seq: int) -> dict[str, Any]:
         """Return the state of the metric as plain JSON; ``last_seq`` is the end of the log."""
@@ -326,6 +328,6 @@ class PublishedMetric:
             "metric_version": self.version,
             "constraints": self.constraints,
             "weights": self.weights,
-            "loss": self.loss,
-            "behind": max(0, last_seq - self.version),
+            "error_rate": self.error_rate,
+            "pending_feedback": max(0, last_seq - self.version),
         }

@@ -1,7 +1,8 @@
 """Training examples: the constraints that a learner is trained on for each feedback record.
 
-A feedback record is expanded once, when it is accepted, with the constraint graph as of that record. The store holds
-the result beside the log. The learner therefore needs no constraint graph, and a replay trains on identical examples.
+A feedback record is expanded once, when it is accepted, with the constraint graph as of that record. The store
+holds the result beside the log. The learner therefore needs no constraint graph, and a replay trains on identical
+examples.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 
-__all__ = ["TrainingBatch", "decode_examples", "expand", "encode_examples"]
+__all__ = ["TrainingBatch", "decode_examples", "encode_examples", "expand"]
 
 
 def expand(
@@ -23,8 +24,8 @@ def expand(
     """Add the constraints of one feedback record to the graph, and return the training examples.
 
     The examples of a constraint are the constraint itself and at most ``closure`` constraints that it implies. A
-    pair learner gets both pairs of a triplet; a triplet learner gets the triplets that a pair completes. The sequence
-    number seeds the random generator that selects the implied constraints.
+    pair learner gets both pairs of a triplet; a triplet learner gets the triplets that a pair completes. The
+    sequence number seeds the random generator that selects the implied constraints.
     """
     generator = np.random.default_rng(seq)
     examples: list[Pair | Triplet] = []

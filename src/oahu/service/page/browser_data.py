@@ -45,7 +45,7 @@ def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
 def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Tiles by key; items that are gone have only their key."""
     wanted = list(dict.fromkeys(keys))
-    found = collection.items(wanted)
+    found = collection.catalogue.items(wanted)
     name = collection.config.name
     gone = {"label": None, "src": None, "gone": True}
     return {key: tile(name, found[key]) if key in found else {"key": key, **gone} for key in wanted}

@@ -49,7 +49,8 @@ class Facets:
         self.show()
 
     def _count(self) -> tuple[list[tuple[str, int]], int]:
-        _, labels = self._collection.catalogue.present()
+        self._collection.queries.apply_changes()
+        _, labels = self._collection.queries.index.items()
         counts = Counter(label for label in labels if label is not None)
         return sorted(counts.most_common(_LABELS), key=lambda one: natural(one[0])), len(labels)
 
@@ -88,7 +89,7 @@ class Gallery:
         """Show as many items as before, as they are now."""
         if not self._opened:
             return
-        items = await to_thread.run_sync(self._collection.page, 0, self._shown + 1, self._label)
+        items = await to_thread.run_sync(self._collection.catalogue.page, 0, self._shown + 1, self._label)
         name = self._collection.config.name
         shown: list[dict[str, Any]] = [tile(name, item) for item in items[: self._shown]]
         more = "Show more" if len(items) > self._shown else ""

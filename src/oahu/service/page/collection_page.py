@@ -200,7 +200,7 @@ class Bench:
             await self._compare.refresh()
         elif self._view == "map":
             query, then = self._results.query, self._drawn[0]
-            drawn = self._collection.published.version, self._collection.n_items, query
+            drawn = self._collection.published.version, self._collection.queries.index.n_items, query
             late = time.monotonic() >= then + _MAP_EVERY or query != self._drawn[-1]
             if late and drawn != self._drawn[1:]:
                 self._drawn = time.monotonic(), *drawn

@@ -55,7 +55,7 @@ class Compare:
         told: dict[str, Any] = {"first": known.get(first or ""), "second": known.get(second or "")}
         try:
             for key in known:
-                self._collection.item(key)
+                self._collection.catalogue.item(key)
             if first is None or second is None:
                 return told
             found = self._collection.compare(first, second)

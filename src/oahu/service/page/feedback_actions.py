@@ -66,7 +66,7 @@ class Saying:
         again = query, key, same
         with self._telling.doing("feedback", lambda error: self._chain.open(self._collection, error, again)):
             piece = Click(query, (key,), ()) if same else Click(query, (), (key,))
-            receipt = await asyncio.wrap_future(self._collection.feedback([piece]))
+            receipt = await asyncio.wrap_future(self._collection.add_feedback([piece]))
             self._mine.append(receipt.last_seq)
             await self._said()
 

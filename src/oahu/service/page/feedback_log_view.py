@@ -52,11 +52,11 @@ class Log:
         await self.refresh()
 
     def _told(self) -> dict[str, Any]:
-        total = self._collection.last_seq
+        total = self._collection.feedback_log.last_seq
         self._back = min(self._back, max(0, total - 1))
         last = total - self._back
         first = max(0, last - _AT_ONCE)
-        found = self._collection.log(first, last - first)
+        found = self._collection.feedback_log.page(first, last - first)
         known = tiles(self._collection, [key for entry, _ in found for key in keys_of(entry.change)])
         return {
             "entries": [entry_of(entry, counts, known) for entry, counts in reversed(found)],
@@ -78,7 +78,7 @@ class Spoken(NamedTuple):
 def spoken_of(collection: Collection, key: str) -> dict[str, Spoken]:
     """What was said lately of an item and others, not what follows from it; the newest of each."""
     found: dict[str, Spoken] = {}
-    for entry, counts in collection.log(max(0, collection.last_seq - _BACK), _BACK):
+    for entry, counts in collection.feedback_log.page(max(0, collection.feedback_log.last_seq - _BACK), _BACK):
         if counts and key in keys_of(entry.change):
             for pair in _pairs(entry.change):
                 if key in (pair.first, pair.second):

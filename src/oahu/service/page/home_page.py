@@ -46,7 +46,7 @@ async def show_home(request: Request) -> None:
             ui.navigate.to("/login")
             return
         found = visit.service.collections
-        now = [(one.id, one.n_items, one.published.version, one.is_healthy) for one in found]
+        now = [(one.id, one.queries.index.n_items, one.published.version, one.is_healthy) for one in found]
         if now != seen:
             seen[:] = now
             cards.show(collections=await to_thread.run_sync(_all, found), example=example)
@@ -65,8 +65,8 @@ def _card(collection: Collection) -> dict[str, Any]:
     return {
         "name": name,
         "href": address(name),
-        "items": [tile(name, item) for item in collection.page(0, _STRIP)],
-        "total": collection.n_items,
+        "items": [tile(name, item) for item in collection.catalogue.page(0, _STRIP)],
+        "total": collection.queries.index.n_items,
         "constraints": published.constraints,
         "learner": collection.config.learner,
         "parts": parts_of(published.weights),

@@ -56,7 +56,7 @@ def bar(visit: Visit, *crumbs: str) -> Element:
         with ui.element("div").classes("tools") as tools:
             more = ui.element("div").classes("tools")
             Theme()
-            if visit.keys.needed:
+            if visit.keys.is_required():
                 with ui.element("form").props('method="post" action="/logout"'):
                     _text("button", "Log out").props('type="submit"').classes("quiet")
         tools.classes("last")

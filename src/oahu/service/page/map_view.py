@@ -51,19 +51,20 @@ class _Maps:
     def of(self, collection: Collection) -> tuple[_Map, NDArray[np.float64]] | None:
         """A collection's map, and where its items are now; None if the metric has no vectors."""
         published = collection.published
-        if not isinstance(collection.start, DistanceMetric):
+        if not isinstance(collection.unlearned_metric, DistanceMetric):
             return None
         with self._drawing:
-            catalogue = collection.catalogue
-            numbers, labels = catalogue.present()
+            collection.queries.apply_changes()
+            index = collection.queries.index
+            numbers, labels = index.items()
             drawn = self._drawn.get(collection)
             at = sample(numbers, _MOST)
             chosen = np.array(numbers, np.int64)[at]
             named = [labels[place] for place in at.tolist()]
             if drawn is None or not np.array_equal(drawn[0].numbers, chosen) or drawn[0].labels != named:
-                features = catalogue.table.take(chosen)
-                before = plane(_vectors(collection.start, features))
-                keys = [catalogue.table.name(one) for one in chosen.tolist()]
+                features = index.table.take(chosen)
+                before = plane(_vectors(collection.unlearned_metric, features))
+                keys = [index.table.key(one) for one in chosen.tolist()]
                 drawn = _Map(chosen, keys, named, len(numbers), before, features), -1, before
             if drawn[1] != published.version:
                 now = aligned(plane(_vectors(published.metric, drawn[0].features)), drawn[0].before)
@@ -114,7 +115,7 @@ class Atlas:
             return orjson.dumps({"message": message}).decode(), "[]"
         drawn, now = found
         name, keys = self._collection.config.name, drawn.keys
-        there = self._collection.items(keys)
+        there = self._collection.catalogue.items(keys)
         labels = _ordered(Counter(one for one in drawn.labels if one is not None))
         places = {label: at for at, label in enumerate(labels)}
         told = {

@@ -35,7 +35,7 @@ class Weights:
         self._collection = collection
         with beside:
             self._pulse = _Pulse()
-        start = PublishedMetric(collection.start, 0, 0, None, collection.created)
+        start = PublishedMetric(collection.unlearned_metric, 0, 0, None, collection.created)
         self._start = HistoryPoint(0, 0, tuple(start.weights.values()), None, collection.created)
         self._part = _WeightsPart()
 
@@ -52,14 +52,14 @@ class Weights:
         start = dict(zip(weights, begun, strict=True)) if len(begun) == len(weights) else weights
         moments = [
             moment
-            for moment in [self._start, *collection.history()]
+            for moment in [self._start, *collection.learner.history()]
             if len(moment.weights) == len(weights) and moment.version <= published.version
         ]
         return {
             "learner": collection.config.learner,
             "version": published.version,
             "constraints": published.constraints,
-            "loss": published.loss,
+            "loss": published.error_rate,
             "behind": told["pending_feedback"],
             "stale": max(0, told["candidates"]["constraints_behind"]),
             "error": "" if told["learner_error"] is None else _STOPPED,

@@ -97,12 +97,12 @@ class Results:
 
     def _ask(self, query: str) -> _Ranking:
         collection = self._collection
-        item = collection.item(query)
+        item = collection.catalogue.item(query)
         found = self._found(query)
         spoken = spoken_of(collection, query)
         named = {key for key, _, _ in found.matches}
         apart = [key for key, told in spoken.items() if not told.same and key not in named]
-        there = collection.items([*named, *apart])
+        there = collection.catalogue.items([*named, *apart])
         name = collection.config.name
         ranked = [(there[key], match, said) for key, match, said in found.matches if key in there]
         items = [_result(tile(name, one), rank, match, said) for rank, (one, match, said) in enumerate(ranked, 1)]
@@ -115,7 +115,7 @@ class Results:
         wanted = min(self._k, most)
         while True:
             found = self._collection.search(query, wanted, self.label)
-            alike = sum(said == "alike" for *_, said in found.matches)
+            alike = sum(said == "similar" for *_, said in found.matches)
             if wanted >= min(self._k + alike, _KNOWN * self._k, most):
                 return found
             wanted = min(self._k + alike, _KNOWN * self._k, most)
@@ -153,7 +153,7 @@ def _result(shown: dict[str, Any], rank: int, match: Match, said: str | None) ->
     return {
         **shown,
         "rank": rank,
-        "said": said,
+        "said": {"similar": "alike", "dissimilar": "unlike", None: None}[said],
         "value": _short(value),
         "exact": _exact(match.score, match.distance),
     }

@@ -74,8 +74,8 @@ CREATE TABLE models (
   seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, seq));
 CREATE TABLE history (
   collection INTEGER NOT NULL REFERENCES collections,
-  version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, loss REAL, time REAL NOT NULL,
-  PRIMARY KEY (collection, version)) WITHOUT ROWID;
+  version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, error_rate REAL,
+  time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
 _TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
 #: SQLite errors that a command causes, not the state of the database.
@@ -210,10 +210,11 @@ class _Reader:
 
     def history(self, collection: int) -> list[HistoryPoint]:
         found = self._query(
-            "SELECT version, constraints, weights, loss, time FROM history WHERE collection = ? ORDER BY version",
+            "SELECT version, constraints, weights, error_rate, time FROM history WHERE collection = ?"
+            " ORDER BY version",
             collection,
         )
-        return [HistoryPoint(v, n, tuple(orjson.loads(weights)), loss, when) for v, n, weights, loss, when in found]
+        return [HistoryPoint(v, n, tuple(orjson.loads(weights)), rate, when) for v, n, weights, rate, when in found]
 
 
 # -- writes -------------------------------------------------------------------------------------------------
@@ -277,9 +278,7 @@ class _Writer(_Reader):
             return StoreFullError(
                 "The disk is full. Nothing was stored. Free disk space and send the request again.", retry_after=30
             )
-        return StoreUnavailableError(
-            f"Cannot write to the store ({error}). Nothing was stored.", retry_after=10
-        )
+        return StoreUnavailableError(f"Cannot write to the store ({error}). Nothing was stored.", retry_after=10)
 
     # The interface of commands.
 
@@ -372,7 +371,7 @@ class _Writer(_Reader):
         self.database.executemany(
             "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.loss, m.time)
+                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.error_rate, m.time)
                 for m in points
             ],
         )
