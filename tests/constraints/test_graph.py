@@ -232,7 +232,7 @@ def test_what_newly_follows_must_be_asked_for_before_the_next(ask: Callable[[Any
     graph = ConstraintGraph()
     pairs = graph.add(Triplet(0, 1, 2)).new_pairs
     graph.add(Pair(5, 6, True))
-    with pytest.raises(InvalidInputError, match="before you add the next"):
+    with pytest.raises(InvalidInputError, match="before the next add"):
         ask(pairs)
 
 
@@ -241,7 +241,7 @@ def test_an_addition_does_not_answer_after_the_next(kind: str) -> None:
     graph = ConstraintGraph()
     addition = graph.add(Triplet(0, 1, 2))
     graph.add(Pair(5, 6, True))
-    with pytest.raises(InvalidInputError, match="before you add the next"):
+    with pytest.raises(InvalidInputError, match="before the next add"):
         getattr(addition, f"new_{kind}")
 
 
@@ -252,7 +252,7 @@ def test_iterating_stops_when_the_graph_changes() -> None:
     following = iter(graph.add(Pair(0, 2, True)).new_pairs)
     next(following)
     graph.add(Pair(0, 4, True))
-    with pytest.raises(InvalidInputError, match="before you add the next"):
+    with pytest.raises(InvalidInputError, match="before the next add"):
         next(following)
 
 
@@ -389,8 +389,8 @@ def test_the_message_is_the_proof() -> None:
     with pytest.raises(ContradictionError) as caught:
         chain_of(2).add(Pair("i0", "i2", False))
     assert str(caught.value).startswith(
-        "Constraint #2 says 'i0' and 'i2' are unlike, but they are alike: "
-        "#0 says 'i0' and 'i1' are alike; #1 says 'i1' and 'i2' are alike."
+        "Constraint #2 states that 'i0' and 'i2' are dissimilar, but they are similar: "
+        "#0 states that 'i0' and 'i1' are similar; #1 states that 'i1' and 'i2' are similar."
     )
 
 
@@ -431,7 +431,7 @@ def test_the_first_contradiction_is_the_first_that_does_not_go_with_those_before
     constraints: list[Any], batch: list[Any], policy: str
 ) -> None:
     *_, step = play(constraints, policy)
-    begin = step.graph._version
+    begin = step.graph._state.version
     found = step.graph.first_contradiction(batch)
     at = first_clash(step.after, batch, begin)
     assert (None if found is None else found.number) == (None if at is None else begin + at)
@@ -457,14 +457,14 @@ def test_the_first_contradiction_is_what_adding_one_by_one_says(constraints: lis
     assert (found is None) == (error is None)
     if found is not None and error is not None:
         assert found.constraint is error.constraint
-        assert found.number == step.graph._version
+        assert found.number == step.graph._state.version
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
 def test_the_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any], policy: str) -> None:
     *_, step = play(constraints, policy)
-    begin = step.graph._version
+    begin = step.graph._state.version
     found = step.graph.first_contradiction(batch)
     if found is not None:
         before = [said for at, one in enumerate(batch) for said in statements(begin + at, one)]
@@ -477,9 +477,9 @@ def test_the_first_contradiction_has_a_proof(constraints: list[Any], batch: list
 @settings(max_examples=100, deadline=None)
 def test_asking_for_a_contradiction_adds_nothing(constraints: list[Any], batch: list[Any], policy: str) -> None:
     *_, step = play(constraints, policy)
-    before, number = state(step.graph), step.graph._version
+    before, number = state(step.graph), step.graph._state.version
     step.graph.first_contradiction(batch)
-    assert (state(step.graph), step.graph._version) == (before, number)
+    assert (state(step.graph), step.graph._state.version) == (before, number)
 
 
 def test_a_proof_stays_when_the_graph_goes_on() -> None:
@@ -494,8 +494,8 @@ def test_asking_about_a_hub_never_walks_its_neighbours() -> None:
     graph = ConstraintGraph()
     for i in range(1000):
         graph.add(Pair("hub", i, False))
-    hub = graph._find(graph._numbers["hub"])
-    graph._edges[hub] = CountingDict(graph._edges[hub])
+    hub = graph._state.components.find(graph._state.numbers["hub"])
+    graph._state.components.edges[hub] = CountingDict(graph._state.components.edges[hub])
     CountingDict.walks = 0
     found = graph.first_contradiction([Pair("hub", "new", True), Pair("new", 7, True)])
     assert CountingDict.walks == 0
@@ -607,12 +607,12 @@ def test_a_copy_goes_on_as_the_graph_would_and_leaves_it_alone(
 ) -> None:
     *_, step = play(constraints, policy)
     graph, copy = step.graph, step.graph.copy()
-    before = state(graph), graph._version
-    assert (state(copy), copy._version) == before
+    before = state(graph), graph._state.version
+    assert (state(copy), copy._state.version) == before
     refused(copy, more)
-    assert (state(graph), graph._version) == before
+    assert (state(graph), graph._state.version) == before
     refused(graph, more)
-    assert (state(graph), graph._version) == (state(copy), copy._version)
+    assert (state(graph), graph._state.version) == (state(copy), copy._state.version)
     for constraint in constraints:
         assert graph.variants(constraint, 3, seed) == copy.variants(constraint, 3, seed)
 
@@ -626,7 +626,7 @@ def test_extending_is_adding_one_by_one(constraints: list[Any], policy: Any) -> 
     except ContradictionError as found:
         error = found
     assert repr(refused(one_by_one, constraints)) == repr(error)
-    assert (state(extended), extended._version) == (state(one_by_one), one_by_one._version)
+    assert (state(extended), extended._state.version) == (state(one_by_one), one_by_one._state.version)
 
 
 # -- each is as likely as any other --------------------------------------------------------------------------
@@ -698,9 +698,9 @@ def test_more_triplets_than_64_bits_count_are_drawn_uniformly() -> None:
     # Components of sizes that nobody could list, by lengthening the lists themselves.
     n = 3_000_000
     for root, start in ((0, 2), (1, 2 + n)):
-        graph._members[root].extend(range(start, start + n))
-    graph._items.extend(range(2, 2 + 2 * n))
-    graph._said.extend([{}] * (2 * n))
+        graph._state.components.members[root].extend(range(start, start + n))
+    graph._state.items.extend(range(2, 2 + 2 * n))
+    graph._state.proofs.given.extend([{}] * (2 * n))
     assert graph.implied_triplets.count == 2 * (n + 1) * n * (n + 1) > 2**64
     anchors = np.array([t.anchor for t in graph.implied_triplets.sample(2000, 0)])
     assert chisquare(np.histogram(anchors, bins=10, range=(0, 2 * n + 2))[0]).pvalue > 1e-3
@@ -728,8 +728,8 @@ def test_adding_to_a_hub_never_walks_its_neighbours() -> None:
     graph = ConstraintGraph()
     for i in range(100_000):
         graph.add(Pair("hub", i, False))
-    hub = graph._find(graph._numbers["hub"])
-    graph._edges[hub] = CountingDict(graph._edges[hub])
+    hub = graph._state.components.find(graph._state.numbers["hub"])
+    graph._state.components.edges[hub] = CountingDict(graph._state.components.edges[hub])
     CountingDict.walks = 0
     for i in range(1000):
         graph.add(Pair("hub", f"like {i}", True))
@@ -737,7 +737,9 @@ def test_adding_to_a_hub_never_walks_its_neighbours() -> None:
         graph.add(Triplet(f"like {i}", f"more {i}", i))
         graph.add(Pair(i, i + 1, True))
     assert CountingDict.walks == 0
-    assert isinstance(graph._edges[graph._find(graph._numbers["hub"])], CountingDict)
+    assert isinstance(
+        graph._state.components.edges[graph._state.components.find(graph._state.numbers["hub"])], CountingDict
+    )
     assert len(graph.add(Pair("hub", "last", True)).new_pairs) == 2000 + 100_000 + 1000
 
 

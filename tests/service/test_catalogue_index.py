@@ -13,7 +13,7 @@ from oahu import EuclideanMetric
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.feature_store import FeatureStore
 from oahu.service.records import AddedItem, CatalogueChange, PublishedMetric
-from oahu.tasks import encoded_items
+from oahu.tasks import indexed_items
 
 D = 3
 RNG = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def test_candidates_come_from_every_space(features: FeatureStore, trained: Any) 
 
 def test_items_are_encoded_in_blocks_with_pauses(features: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 60)), [None] * 59)
-    monkeypatch.setattr(encoded_items, "_SMALL_BLOCK", 7)
+    monkeypatch.setattr(indexed_items, "_SMALL_BLOCK", 7)
     pauses: list[float] = []
     parts = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 60)), [None] * 59, pauses.append)
     assert found(parts, 11) == found(whole, 11)

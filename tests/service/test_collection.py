@@ -479,7 +479,7 @@ def overflowing(config: CollectionConfig) -> bytes:
         (lambda config: model_files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
         (
             lambda config: model_files.to_bytes(new_learner(CollectionConfig("a", 4, "RDML"))),
-            "is LEGO.*holds RDML",
+            "is LEGO.*contains RDML",
         ),
         (lambda config: model_files.to_bytes(new_learner(config).metric()), "is LEGO"),
         (

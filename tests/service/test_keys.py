@@ -253,7 +253,7 @@ def test_a_failed_write_leaves_the_other_keys(file: KeyFile, tmp_path: Path, mon
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oahu.service.keys.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         file.add("two", "read")
     monkeypatch.undo()

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from oahu.cli.bench_command import BenchOptions
 from oahu.cli.output import NOTHING, cell, number, table
-from oahu.cli.train import parameter
+from oahu.cli.train_command import parse_parameter
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
 from oahu.evaluation.cells import Cell, Outcome, Record
@@ -26,34 +27,14 @@ from oahu.evaluation.report import html_page
 from oahu.evaluation.statistics import Summary
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["Order", "run"]
+__all__ = ["run"]
 
 _QUICK: dict[str, Any] = {"n_constraints": 1_000, "n_seeds": 500}
 _FLAGS = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
 _QUICK_PLAN: dict[str, Any] = {"runs": 2, "folds": 2, "tune_items": 300}
 
 
-@dataclass(frozen=True)
-class Order:
-    """What was asked for on the command line."""
-
-    protocol: str
-    datasets: tuple[str, ...] = ()
-    labels: Path | None = None
-    methods: tuple[str, ...] = ()
-    runs: int | None = None
-    jobs: int = 1
-    out: Path = Path("bench-output")
-    tune: bool = False
-    quick: bool = False
-    folds: int | None = None
-    tune_items: int | None = None
-    scalings: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-def run(console: Console, errors: Console, order: Order) -> bool:
+def run(console: Console, errors: Console, order: BenchOptions) -> bool:
     """Measure, and write the report; False if a cell failed."""
     if not order.tune and (order.folds or order.tune_items):
         raise InvalidInputError("--folds and --tune-items are for --tune, which is not given.")
@@ -86,10 +67,10 @@ def _command_of(out: Path) -> str | None:
         return None
 
 
-def _methods(order: Order) -> list[Method]:
+def _methods(order: BenchOptions) -> list[Method]:
     """The rows, with parameters set by ``METHOD.NAME=VALUE``."""
-    methods = as_methods(order.methods or None)
-    for text in order.parameters:
+    methods = as_methods(order.method_names)
+    for text in order.parameters or ():
         owner, _, setting = text.partition(".")
         found = [method for method in methods if method.name.lower() == owner.lower()]
         if not found or found[0].learner is None:
@@ -97,7 +78,7 @@ def _methods(order: Order) -> list[Method]:
             raise InvalidInputError(
                 f"A parameter is set by METHOD.NAME=VALUE, METHOD one of {names}. Got {text!r} instead."
             )
-        name, value = parameter(setting)
+        name, value = parse_parameter(setting)
         try:
             found[0].learner.set_params(**{name: value})
             found[0].learner._check_parameters()
@@ -108,8 +89,10 @@ def _methods(order: Order) -> list[Method]:
     return methods
 
 
-def _plans(errors: Console, order: Order) -> list[Plan]:
-    wanted = {order.protocol: order.datasets} if order.protocol != "paper" else dict(PAPER)
+def _plans(errors: Console, order: BenchOptions) -> list[Plan]:
+    wanted: dict[str, Sequence[str]] = dict(PAPER)
+    if order.protocol != "paper":
+        wanted = {order.protocol.value: order.datasets or ()}
     if order.protocol == "paper" and order.datasets and not order.quick:
         every = dict.fromkeys(name for sets in PAPER.values() for name in sets)
         for name in order.datasets:
@@ -119,7 +102,7 @@ def _plans(errors: Console, order: Order) -> list[Plan]:
     if order.quick:
         wanted = dict.fromkeys(wanted, order.datasets or ("digits",))
     if order.protocol != "paper" and not order.datasets and not order.quick:
-        wanted = {order.protocol: PAPER[order.protocol]}
+        wanted = {order.protocol.value: PAPER[order.protocol.value]}
     loaded: dict[str, Dataset] = {}
     for name in dict.fromkeys(name for names in wanted.values() for name in names):
         data = _load(errors, name, order)
@@ -137,14 +120,14 @@ def _plans(errors: Console, order: Order) -> list[Plan]:
     return plans
 
 
-def _tunings(order: Order, protocol: str) -> tuple[bool, ...]:
+def _tunings(order: BenchOptions, protocol: str) -> tuple[bool, ...]:
     """Untuned, tuned, or both: the paper's evaluation with --tune has both."""
     if not order.tune or not PROTOCOLS[protocol].tunable:
         return (False,)
     return (False, True) if order.protocol == "paper" else (True,)
 
 
-def _load(errors: Console, name: str, order: Order) -> Dataset | None:
+def _load(errors: Console, name: str, order: BenchOptions) -> Dataset | None:
     """A data set; None if it is one of several and not here."""
     with errors.status(f"Reading {name} ..."):
         if order.datasets or order.quick or datasets.source(name).here(datasets.data_home()):
@@ -153,7 +136,7 @@ def _load(errors: Console, name: str, order: Order) -> Dataset | None:
     return None
 
 
-def _plan(order: Order, protocol: str, dataset: Dataset, tune: bool) -> Plan:
+def _plan(order: BenchOptions, protocol: str, dataset: Dataset, tune: bool) -> Plan:
     known = PROTOCOLS[protocol].settings(dataset)
     for name in order.settings:
         if name not in known and order.protocol != "paper":  # of the paper's protocols, those take it that know it

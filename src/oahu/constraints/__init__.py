@@ -1,8 +1,9 @@
 """What arrives: pairs and triplets, drawing them from labels, what follows from them, and streams of them."""
 
+from oahu.constraints.add_result import AddResult
 from oahu.constraints.closure import closure
+from oahu.constraints.constraint_graph import ConstraintGraph
 from oahu.constraints.contradictions import Contradiction, GivenPair
-from oahu.constraints.graph import AddResult, ConstraintGraph
 from oahu.constraints.implied import ImpliedConstraints
 from oahu.constraints.sampling import sample_pairs, sample_triplets
 from oahu.constraints.single import Pair, Triplet

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from oahu.constraints.graph import ConstraintGraph
-from oahu.constraints.implied import ImpliedConstraints, check_number
+from oahu.constraints.constraint_graph import ConstraintGraph
+from oahu.constraints.implied import ImpliedConstraints, check_count
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.randomness import RandomState
@@ -47,7 +47,7 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
            [2, 3, 0],
            [3, 2, 1]])
     """
-    check_number("n_more", n_more)
+    check_count("n_more", n_more)
     constraints, restore = _records(seeds)
     graph = ConstraintGraph()
     for constraint in constraints:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from oahu.exceptions import InvalidInputError
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["Cell", "Outcome", "Record", "versions", "write_json"]
 
@@ -157,9 +157,7 @@ class Record:
 
 def write_json(path: Path, data: Any) -> None:
     """Write data to a file, whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(json.dumps(data, allow_nan=False, default=_plain, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_atomically(path, json.dumps(data, allow_nan=False, default=_plain, indent=1) + "\n")
 
 
 def _plain(value: Any) -> Any:

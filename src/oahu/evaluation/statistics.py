@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["Better", "Comparison", "Summary", "Tally", "Verdict", "compare"]
 
@@ -108,9 +109,9 @@ def compare(
     'tie'
     """
     if not 0 < alpha < 1:
-        raise InvalidInputError(f"'alpha' must be in (0, 1). Got {alpha!r} instead.")
+        raise InvalidInputError(f"'alpha' must be in (0, 1). Got {shorten(alpha)} instead.")
     if better not in ("lower", "higher"):
-        raise InvalidInputError(f"'better' must be 'lower' or 'higher'. Got {better!r} instead.")
+        raise InvalidInputError(f"'better' must be 'lower' or 'higher'. Got {shorten(better)} instead.")
     one, other = _pairs(ours, theirs) if paired else (_finite(ours), _finite(theirs))
     summaries = Summary.of(one), Summary.of(other)
     if min(len(one), len(other)) < 2:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oahu.service.feature_store import FeatureTable
 from oahu.service.records import CatalogueChange, PublishedMetric
-from oahu.tasks.encoded_items import Gallery, Rest, Vote
+from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
 __all__ = ["CatalogueIndex"]
 
@@ -44,7 +44,7 @@ class CatalogueIndex:
         When the items were encoded.
     table : FeatureTable
         The features and keys of all items. They remain available as long as this index is in use.
-    gallery : Gallery
+    gallery : IndexedItems
         The encoded items.
     numbers, labels : ndarray of shape (n_positions,)
         Number and label of the item at each position.
@@ -55,30 +55,30 @@ class CatalogueIndex:
     published: PublishedMetric
     created: float
     table: FeatureTable
-    gallery: Gallery
+    gallery: IndexedItems
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
     positions: NDArray[np.int64]
     n_items: int
-    _filtered: dict[str | None, Gallery] = field(default_factory=dict)
+    _filtered: dict[str | None, IndexedItems] = field(default_factory=dict)
 
     @classmethod
     def build(
         cls,
         published: PublishedMetric,
-        vote: Vote,
+        vote: VoteMode,
         table: FeatureTable,
         numbers: Sequence[int],
         labels: Sequence[str | None],
-        rest: Rest | None = None,
+        rest: AfterBlock | None = None,
     ) -> CatalogueIndex:
-        """Encode items and return their index; ``rest`` is called between blocks, as in `Gallery.add`."""
+        """Encode items and return their index; ``rest`` is called between blocks, as in `IndexedItems.add`."""
         no_items = np.empty(0, np.int64)
         empty = cls(
             published,
             time.time(),
             table,
-            Gallery.empty(published.metric, vote),
+            IndexedItems.empty(published.metric, vote),
             no_items,
             np.empty(0, object),
             no_items,
@@ -87,7 +87,7 @@ class CatalogueIndex:
         return empty.with_items(numbers, labels, rest) if numbers else empty
 
     def with_items(
-        self, numbers: Sequence[int], labels: Sequence[str | None], rest: Rest | None = None
+        self, numbers: Sequence[int], labels: Sequence[str | None], rest: AfterBlock | None = None
     ) -> CatalogueIndex:
         """Return an index with more items."""
         gallery = self.gallery.add(_Rows(self.table, numbers), rest)
@@ -156,7 +156,7 @@ class CatalogueIndex:
         requested, positions = requested[positions >= 0], positions[positions >= 0]
         return requested if label is None else requested[self.labels[positions] == label]
 
-    def only(self, numbers: NDArray[np.int64]) -> Gallery:
+    def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
         """Return the gallery restricted to some items of the index."""
         masked = np.ones(len(self.numbers), bool)
         masked[self.positions[numbers]] = False
@@ -167,7 +167,7 @@ class CatalogueIndex:
         positions = np.sort(self.positions[self.positions >= 0])
         return self.numbers[positions].tolist(), self.labels[positions].tolist()
 
-    def with_label(self, label: str | None) -> Gallery:
+    def with_label(self, label: str | None) -> IndexedItems:
         """Return the gallery restricted to a label; with None, to all items that have a label."""
         found = self._filtered.get(label)
         if found is None:
@@ -177,12 +177,14 @@ class CatalogueIndex:
                 self._filtered.clear()
         return found
 
-    def candidates(self, queries: NDArray[Any], n: int, gallery: Gallery, without: int | None) -> NDArray[np.int64]:
+    def candidates(
+        self, queries: NDArray[Any], n: int, gallery: IndexedItems, without: int | None
+    ) -> NDArray[np.int64]:
         """Return the items that are among the n nearest of a query in any space, ordered by position.
 
         Parameters
         ----------
-        gallery : Gallery
+        gallery : IndexedItems
             The whole gallery of this index, or a restricted one.
         without : int or None
             The number of an item to leave out.

@@ -40,7 +40,7 @@ from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, N
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.interface import StoredCollection, StoreReader
-from oahu.tasks.encoded_items import Rest
+from oahu.tasks.indexed_items import AfterBlock
 
 __all__ = ["Collection", "Counts"]
 
@@ -197,7 +197,7 @@ class Collection:
             raise InvalidRequestError(str(error)) from error
         if type(model).__name__ != self.config.learner or not isinstance(model, Learner):
             raise InvalidRequestError(
-                f"The learner of {self.config.name!r} is {self.config.learner}. The file holds "
+                f"The learner of {self.config.name!r} is {self.config.learner}. The file contains "
                 f"{type(model).__name__}."
             )
         if model.n_features_in_ != self.config.dimension:
@@ -242,7 +242,7 @@ class Collection:
 
         return self._submit(command)
 
-    def refresh_index(self, rest: Rest | None = None) -> None:
+    def refresh_index(self, rest: AfterBlock | None = None) -> None:
         """Encode the catalogue with the newest metric, as `QueryEngine.refresh`, and publish an event."""
         self.queries.refresh(rest)
         self.counts.refreshes += 1

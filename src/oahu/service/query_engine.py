@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
-from oahu.index.threads import at_most
+from oahu.index.threads import limit_threads
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.errors import ConflictError, InvalidRequestError
 from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 from oahu.tasks import Classifier, Comparator, Match, Retriever
-from oahu.tasks.encoded_items import Gallery, Rest, Vote
+from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
 __all__ = [
     "ClassificationResult",
@@ -134,7 +134,8 @@ class ComparisonResult(QueryResult):
     """Whether two items are similar."""
 
     answer: str
-    probability: float
+    probability: float | None
+    vote_share: float
     score: float
     yes_below: float
     no_from: float
@@ -190,7 +191,7 @@ class QueryEngine:
         catalogue: Catalogue,
         facts: FeedbackFacts,
         metrics: MetricSource,
-        vote: Vote,
+        vote: VoteMode,
         n_candidates: int = 50,
         fresh_wait: float = 0.1,
     ) -> None:
@@ -235,7 +236,7 @@ class QueryEngine:
         index = self.index
         numbers, _ = index.items()
         with _overflow_as_invalid_request():
-            Gallery.empty(metric, self._vote).add(index.table.take(numbers))
+            IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
 
     def needs_refresh(self, interval: float) -> bool:
         """Return whether the index is outdated, and the last refresh is at least ``interval`` seconds ago."""
@@ -248,10 +249,10 @@ class QueryEngine:
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
         return mostly_removed or index.published.version != self._metrics.published.version
 
-    def refresh(self, rest: Rest | None = None) -> None:
+    def refresh(self, rest: AfterBlock | None = None) -> None:
         """Encode the catalogue with the newest metric, and then replace the index.
 
-        Queries use the old index meanwhile. ``rest`` is called between blocks, as in `Gallery.add`.
+        Queries use the old index meanwhile. ``rest`` is called between blocks, as in `IndexedItems.add`.
         """
         with self._refreshing:
             begin = time.monotonic()
@@ -338,7 +339,7 @@ class QueryEngine:
     @contextmanager
     def _answering(self) -> Iterator[None]:
         """Count a query as active, and limit its threads: the learner needs a processor too."""
-        with self.active, at_most(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
+        with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
             yield
 
     def _search(
@@ -374,7 +375,7 @@ class QueryEngine:
     def _candidates(
         self,
         index: CatalogueIndex,
-        gallery: Gallery,
+        gallery: IndexedItems,
         vector: NDArray[Any],
         k: int,
         n: int,
@@ -426,6 +427,7 @@ class QueryEngine:
             self.index.published,
             found.answer,
             found.probability,
+            found.vote_share,
             found.score,
             yes_below,
             no_from,

@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from oahu.exceptions import DatasetError
+from oahu.io.atomic_files import replace_atomically
 from oahu.version import __version__
 
 __all__ = ["Progress", "Remote", "data_home", "download"]
@@ -92,7 +93,7 @@ def download(remote: Remote, home: Path, homepage: str, progress: Progress | Non
         except _FailedError as error:
             problems.append(f"{url}: {error}")
         else:
-            part.replace(target)
+            replace_atomically(part, target)
             return target
     checksum = f", {remote.checksum.replace(':', ' ')}" if remote.checksum else ""
     raise DatasetError(

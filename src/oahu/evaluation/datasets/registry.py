@@ -20,6 +20,7 @@ from oahu.evaluation.datasets.cache import Progress, data_home
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.source import Source
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["DATASETS", "fetch", "load", "source"]
 
@@ -54,8 +55,8 @@ def source(name: str) -> Source:
         return _SOURCES[name]
     except (KeyError, TypeError):
         raise InvalidInputError(
-            f"There is no data set {name!r}. Those known are {', '.join(DATASETS[:-1])}; your own is the path of a "
-            f"file ({', '.join(own.KINDS)})."
+            f"There is no data set {shorten(name)}. Those known are {', '.join(DATASETS[:-1])}; your own is the "
+            f"path of a file ({', '.join(own.KINDS)})."
         ) from None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 from zipfile import BadZipFile
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import closure, sample_pairs, sample_triplets
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["Draws", "Stream", "draw", "generator_for"]
 
@@ -118,10 +119,10 @@ class Draws:
         stream = draw(kind, y, n, n_seeds, generator_for(*words, kind), exclude)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f".{os.getpid()}-{path.name}")
             labels: Any = {} if stream.same is None else {"same": stream.same}
-            np.savez(part, rows=stream.rows, followed=stream.followed, **labels)
-            part.replace(path)
+            archive = BytesIO()
+            np.savez(archive, rows=stream.rows, followed=stream.followed, **labels)
+            write_atomically(path, archive.getvalue())
         return stream
 
 

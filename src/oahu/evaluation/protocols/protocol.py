@@ -13,6 +13,7 @@ from oahu.evaluation.protocols.learning import Clock, Learned
 from oahu.evaluation.protocols.methods import Method
 from oahu.evaluation.protocols.scaling import SCALINGS, check_components
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.version import __version__
 
 __all__ = ["Protocol"]
@@ -70,7 +71,8 @@ class Protocol(ABC):
                 )
             if value not in self.choices.get(name, (value,)):
                 raise InvalidInputError(
-                    f"The setting {name!r} must be one of {', '.join(self.choices[name])}. Got {value!r} instead."
+                    f"The setting {name!r} must be one of {', '.join(self.choices[name])}. "
+                    f"Got {shorten(value)} instead."
                 )
             if name in _AT_LEAST and value is not None and value < _AT_LEAST[name]:
                 raise InvalidInputError(

@@ -17,6 +17,7 @@ from oahu.evaluation.report.groups import PROTOCOLS, Group, groups
 from oahu.evaluation.report.style import CSS
 from oahu.evaluation.report.summary import about, headlines
 from oahu.evaluation.report.text_table import Table
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["write"]
 
@@ -64,15 +65,13 @@ def write(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     made = tables.everything(record, paired)
-    (folder / "tables.md").write_text("\n".join(table.to_markdown() for table in made), encoding="utf-8")
-    (folder / "tables.tex").write_text(
-        _LATEX_HEAD + "\n".join(table.to_latex() for table in made), encoding="utf-8"
-    )
+    write_atomically(folder / "tables.md", "\n".join(table.to_markdown() for table in made))
+    write_atomically(folder / "tables.tex", _LATEX_HEAD + "\n".join(table.to_latex() for table in made))
     _clear(folder / "figures")
     drawn, problem = _draw(record, folder / "figures", datasets)
     page = _page(record, drawn, problem, paired)
     path = folder / "report.html"
-    path.write_text(page, encoding="utf-8")
+    write_atomically(path, page)
     return path
 
 
