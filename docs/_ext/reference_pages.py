@@ -198,6 +198,12 @@ def write_pages(app: Sphinx, _: Config) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def skip_member(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Skip the methods of scikit-learn's metadata routing, which refer to pages of scikit-learn."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing|set_output", name) else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", write_pages)  # before Sphinx lists the source files
+    app.connect("autodoc-skip-member", skip_member)
     return {"parallel_read_safe": True}
