@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -34,13 +35,14 @@ oahu.load("model").savee("model")  # error
 """
 
 
-def test_mypy_reports_every_misspelled_name(tmp_path: Path) -> None:
+def test_mypy_reports_every_misspelled_name(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     file = tmp_path / "snippet.py"
     file.write_text(SNIPPET)
     config = tmp_path / "mypy.ini"
     config.write_text(f"[mypy]\nmypy_path = {SOURCE}\nfollow_imports = silent\nignore_missing_imports = True\n")
-    arguments = ["--config-file", str(config), "--cache-dir", str(tmp_path / "cache"), str(file)]
-    report, problems, _ = api.run([*arguments, "--python-executable", sys.executable])
+    cache = tmp_path if pytestconfig.cache is None else pytestconfig.cache.mkdir("mypy")  # later runs are fast
+    arguments = ["--config-file", str(config), "--cache-dir", str(cache), "--python-executable", sys.executable]
+    report, problems, _ = api.run([*arguments, str(file)])
     assert not problems
     reported = {int(line.split(":")[1]) for line in report.splitlines() if line.startswith(str(file))}
     expected = {n for n, line in enumerate(SNIPPET.splitlines(), 1) if line.endswith("# error")}

@@ -80,7 +80,7 @@ def test_a_correct_learner_passes() -> None:
     ("learner", "check"),
     [
         (DependsOnBlocks, "chunks give the same bits"),
-        (ForgetsInFiles, "chunks give the same bits"),
+        (ForgetsInFiles, "fit resets"),
         (WrongVersion, "constraints are counted"),
         (Randomized, "chunks give the same bits"),
         (WritesToInput, "no memory is shared"),
