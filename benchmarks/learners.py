@@ -3,10 +3,10 @@
     make bench-learners        (or: python benchmarks/learners.py [--quick])
 
 One thread, float32. Nearly every constraint of the streams changes the model; one that does not takes less time.
-All variants are measured in turns, and medians are shown. "numpy" is the update written from its formula; "apart" is
-the difference of the two models after the same constraints, relative to their largest number. "bound" is the time to
-read and write the d x d floats of the model once. "learn_one / bulk" is the time of `learn_one` over the time of one
-constraint in a long `partial_fit`.
+All variants are measured in turns, and medians are shown. "numpy" is the update written from its formula; "apart"
+is the difference of the two models after the same constraints, relative to their largest number. "bound" is the
+time to read and write the d x d floats of the model once. "learn_one / bulk" is the time of `learn_one` over the
+time of one constraint in a long `partial_fit`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def triplets_of(n: int, d: int) -> Floats:
 
 
 def pairs_of(n: int, d: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Similar pairs that are far apart and dissimilar pairs that are close, so that most of them change the model."""
+    """Return similar pairs that are far apart and dissimilar pairs that are close: most of them change the model."""
     rng = np.random.default_rng(0)
     pairs, same = unit(rng.normal(size=(n, 2, d))), np.arange(n) % 2 == 0
     pairs[~same, 1] = unit(pairs[~same, 0] + 0.3 * pairs[~same, 1])
