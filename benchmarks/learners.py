@@ -64,7 +64,7 @@ def triplets_of(n: int, d: int) -> Floats:
 
 
 def pairs_of(n: int, d: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return similar pairs that are far apart and dissimilar pairs that are close: most of them change the model."""
+    """Return similar pairs that are far apart and dissimilar pairs that are close; most change the model."""
     rng = np.random.default_rng(0)
     pairs, same = unit(rng.normal(size=(n, 2, d))), np.arange(n) % 2 == 0
     pairs[~same, 1] = unit(pairs[~same, 0] + 0.3 * pairs[~same, 1])
