@@ -255,7 +255,7 @@ def evenness(repeats: int) -> Table:
         arrays = learner._state.copy().arrays
         ways = (
             lambda i, t=triplets, learner=learner: learner.learn_one(*t[i]),
-            lambda i, t=triplets, learner=learner, a=arrays: learner._step(a, t[i : i + 1], used, used),
+            lambda i, t=triplets, learner=learner, a=arrays: learner.learn_triplets(a, t[i : i + 1], used),
         )
         cells = []
         for way in ways:

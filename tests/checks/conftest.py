@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oahu
+from oahu.checks import yield_checks
 from oahu.learners import LEARNERS as NAMES
 from oahu.learners.base import Learner as AnyLearner
 from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
@@ -99,6 +100,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             expected_failed_checks=lambda learner: {} if isinstance(learner, oahu.OPML) else NOT_FOR_CONSTRAINTS,
         )
         metafunc.parametrize(*crossed.mark.args, **crossed.mark.kwargs)
+    if "checked" in metafunc.fixturenames:
+        cases = [(make(), check) for make in LEARNERS.values() for check in yield_checks(make())]
+        metafunc.parametrize("checked", cases, ids=[f"{type(one).__name__}-{check.name}" for one, check in cases])
     if "learn" in metafunc.fixturenames:
         metafunc.parametrize("learn", LEARNING.values(), ids=LEARNING.keys())
     for kind, belongs in KINDS.items():

@@ -170,7 +170,7 @@ class OPML(TripletLearner[MahalanobisMetric]):
         state.stream.rule = self.construction
         for start in range(0, len(items), _BLOCK):
             block = items[start : start + _BLOCK].astype(state.dtype, copy=False)
-            pairs, triplets = state.stream.take(block, labels[start : start + _BLOCK].tolist(), start)
+            pairs, triplets = state.stream.add(block, labels[start : start + _BLOCK].tolist(), start)
             if pairs is not None and self.copml:
                 for first, values in pairs.blocks(state.dtype):
                     used = np.zeros(len(values), np.bool_)

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from oahu import learners
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.learners.base import Learner
+from oahu.learners.base import Learner, missing_methods
 from oahu.learners.kinds import PairLearner
 from oahu.loading import load
 from oahu.metrics import Metric
@@ -127,9 +127,11 @@ def as_method(given: Any) -> Method:
         return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
+    lacking = missing_methods(thing)
     raise InvalidTypeError(
         "A method must be a learner, a metric, the name of a learner, module:Name, or a model file. "
-        f"Got {type(thing).__name__} instead."
+        f"Got {type(thing).__name__} instead. Derive a learner from oahu.TripletLearner or oahu.PairLearner"
+        + (f"; this class has no {', '.join(lacking)}." if lacking else ".")
     )
 
 
