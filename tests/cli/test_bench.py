@@ -21,7 +21,7 @@ import oahu
 import oahu.cli
 from oahu.cli import app
 from oahu.cli.bench import Order, run
-from oahu.evaluation.cells import Record
+from oahu.evaluation.trials import BenchmarkRecord
 
 runner = CliRunner()
 FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
@@ -34,21 +34,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oahu.cli, "_errors", Console(width=200, stderr=True))
 
 
-def benched(out: Path, *words: str) -> Record:
+def benched(out: Path, *words: str) -> BenchmarkRecord:
     """What a command that succeeds leaves."""
     result = runner.invoke(app, ["bench", *words, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    return Record.load(out / "results.json")
+    return BenchmarkRecord.load(out / "results.json")
 
 
-def scores(record: Record) -> dict[str, dict[str, float]]:
-    return {outcome.cell.id: outcome.as_json()["scores"] for outcome in record.outcomes}
+def scores(record: BenchmarkRecord) -> dict[str, dict[str, float]]:
+    return {outcome.trial.id: outcome.as_json()["scores"] for outcome in record.outcomes}
 
 
 def test_every_method_in_quick(tmp_path: Path) -> None:
     record = benched(tmp_path, "classification", "--quick")
     assert not record.failures
-    rows = {outcome.cell.method for outcome in record.results("classification")}
+    rows = {outcome.trial.method for outcome in record.results("classification")}
     assert rows == {"OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine"}
 
 
@@ -56,21 +56,23 @@ def test_every_protocol_in_quick(tmp_path: Path) -> None:
     """And all that is written."""
     record = benched(tmp_path / "out", "paper", "--quick", "--runs", "1", "--constraints", "100", *FEW)
     assert not record.failures
-    protocols = {outcome.cell.protocol for outcome in record.outcomes}
+    protocols = {outcome.trial.protocol for outcome in record.outcomes}
     assert protocols == {"classification", "constraints", "verification", "retrieval", "sensitivity", "regret"}
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written >= {"results.json", "report.html", "tables.md", "tables.tex", "figures", "cells"}
+    assert written >= {"results.json", "report.html", "tables.md", "tables.tex", "figures", "trials"}
     drawn = {path.suffix for path in (tmp_path / "out" / "figures").iterdir()}
     assert drawn == {".png", ".svg"}
 
 
 def test_tuning_reports_what_it_chose(tmp_path: Path) -> None:
     record = benched(tmp_path, "classification", "--quick", "--tune", *FEW)
-    assert {outcome.cell.stage for outcome in record.outcomes} == {"tuning", "result"}
+    assert {outcome.trial.stage for outcome in record.outcomes} == {"tuning", "result"}
     for outcome in record.results("classification"):
-        assert outcome.cell.settings["tuned"]
-        assert outcome.cell.settings["scaling"] in ("range", "standard", "unit", "centred")
-    chosen = {outcome.cell.method: outcome.cell.settings["params"] for outcome in record.results("classification")}
+        assert outcome.trial.settings["tuned"]
+        assert outcome.trial.settings["scaling"] in ("range", "standard", "unit", "centred")
+    chosen = {
+        outcome.trial.method: outcome.trial.settings["params"] for outcome in record.results("classification")
+    }
     assert set(chosen["OAHU"]) == {"tau"}
     assert set(chosen["LEGO"]) == {"learning_rate"}
     again = runner.invoke(app, ["bench", "classification", "--quick", "--tune", *FEW, "--out", str(tmp_path)])
@@ -79,7 +81,7 @@ def test_tuning_reports_what_it_chose(tmp_path: Path) -> None:
 
 def test_one_scaling_to_choose_from_is_the_one_that_is_chosen(tmp_path: Path) -> None:
     record = benched(tmp_path, "classification", "--quick", "--tune", "--scaling", "unit", *FEW)
-    assert {outcome.cell.settings["scaling"] for outcome in record.outcomes} == {"unit"}
+    assert {outcome.trial.settings["scaling"] for outcome in record.outcomes} == {"unit"}
 
 
 def test_options_reach_the_cells(tmp_path: Path) -> None:
@@ -88,12 +90,12 @@ def test_options_reach_the_cells(tmp_path: Path) -> None:
         tmp_path, "classification", "--quick", "--runs", "1", "--seed", "7", *words, *FEW, "--set", "OAHU.tau=0.3"
     )
     for outcome in record.outcomes:
-        settings = outcome.cell.settings
+        settings = outcome.trial.settings
         names = ("n_constraints", "n_seeds", "scaling", "pca", "k", "queries", "seed")
         assert [settings[name] for name in names] == [300, 150, "centred", 20, 3, 50, 7]
         assert outcome.scores["error_rate"] * 50 == pytest.approx(round(outcome.scores["error_rate"] * 50))
-    ours = next(outcome for outcome in record.outcomes if outcome.cell.method == "OAHU")
-    assert ours.cell.settings["learner"]["tau"] == 0.3
+    ours = next(outcome for outcome in record.outcomes if outcome.trial.method == "OAHU")
+    assert ours.trial.settings["learner"]["tau"] == 0.3
 
 
 def test_a_parameter_that_was_set_is_another_cell(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_own_data_own_learner_and_a_model_file(tmp_path: Path) -> None:
     record = benched(tmp_path / "out", "classification", *words, "--runs", "2", "--scaling", "none")
     errors: dict[str, list[float]] = {}
     for outcome in record.outcomes:
-        errors.setdefault(outcome.cell.method, []).append(outcome.scores["error_rate"])
+        errors.setdefault(outcome.trial.method, []).append(outcome.scores["error_rate"])
     assert errors["plain"] == errors["Euclidean"]
     assert len(errors["AdaSORS"]) == 2
     np.savez(tmp_path / "bare.npz", X=X[:300])
@@ -139,19 +141,19 @@ def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> Non
     with subprocess.Popen(
         command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=listening
     ) as process:
-        cells = tmp_path / "cut" / "cells"
-        while process.poll() is None and (not cells.is_dir() or len(list(cells.glob("*.json"))) < 2):
+        trials = tmp_path / "cut" / "trials"
+        while process.poll() is None and (not trials.is_dir() or len(list(trials.glob("*.json"))) < 2):
             time.sleep(0.01)
         (os.kill if whom == "the command" else os.killpg)(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    kept = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    kept = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
     assert 2 <= len(kept) < 120
     assert process.returncode == 1
     assert "Stopped" in said
     assert "Traceback" not in said
     continued = benched(tmp_path / "cut", *words[1:])
     assert scores(continued) == scores(whole)
-    assert {name: (cells / name).stat().st_mtime_ns for name in kept} == kept
+    assert {name: (trials / name).stat().st_mtime_ns for name in kept} == kept
 
 
 def test_a_failing_method_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -161,8 +163,8 @@ def test_a_failing_method_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     result = runner.invoke(app, words)
     assert result.exit_code == 1
     assert "failed: narrow on digits, run 0" in result.output
-    record = Record.load(tmp_path / "results.json")
-    assert {outcome.cell.method for outcome in record.failures} == {"narrow"}
+    record = BenchmarkRecord.load(tmp_path / "results.json")
+    assert {outcome.trial.method for outcome in record.failures} == {"narrow"}
     assert len(list(record.results("classification"))) == 2
     assert "narrow" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -210,9 +212,9 @@ def test_a_terminal_sees_a_live_table_with_the_time_left(tmp_path: Path) -> None
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
     seen = screen.getvalue()
-    for word in ("classification on digits", "OAHU", "error_rate", "seconds a cell", "cells,", "left"):
+    for word in ("classification on digits", "OAHU", "error_rate", "seconds a trial", "trials,", "left"):
         assert word in seen
-    assert "4 of 4 cells" in seen
+    assert "4 of 4 trials" in seen
 
 
 def test_what_is_found_done_is_told_and_the_report_of_another_command_is_replaced(
@@ -248,5 +250,5 @@ def test_results_go_into_a_folder(tmp_path: Path) -> None:
 def test_folds_and_items_of_tuning_are_taken_in_quick_too(tmp_path: Path) -> None:
     words = ("--tune", "--folds", "3", "--tune-items", "150", "--scaling", "unit,range", "--methods", "Euclidean")
     record = benched(tmp_path, "classification", "--quick", *words)
-    tuning = [outcome.cell.settings for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+    tuning = [outcome.trial.settings for outcome in record.outcomes if outcome.trial.stage == "tuning"]
     assert {(settings["folds"], settings["tune_items"]) for settings in tuning} == {(3, 150)}

@@ -21,7 +21,7 @@ import oahu.cli
 import oahu.cli.datasets
 from oahu.cli import app
 from oahu.evaluation.datasets import DATASETS, Dataset, Source, registry
-from oahu.evaluation.datasets.cache import Remote
+from oahu.evaluation.datasets.downloads import RemoteFile
 
 runner = CliRunner()
 CONTENT = bytes(range(256)) * 4000
@@ -50,7 +50,7 @@ def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/items.gz"
-        remote = Remote("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
+        remote = RemoteFile("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
         entry = Source(
             name="small",
             title="Small",

@@ -17,10 +17,10 @@ import pytest
 import oahu
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import DATASETS, Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
 from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
 FEW: dict[str, Any] = {"n_constraints": 100, "n_seeds": 50}
@@ -35,7 +35,7 @@ def digits() -> Dataset:
 
 @pytest.fixture(scope="module")
 def plans(digits: Dataset) -> list[Plan]:
-    """Every protocol; of those with many cells, few constraints."""
+    """Every protocol; of those with many trials, few constraints."""
     return [
         Plan("classification", digits, runs=2, settings=FEW),
         Plan("constraints", digits, runs=1, settings=FEW),
@@ -51,11 +51,13 @@ N_CELLS = 2 * 3 + (10 + 0 + 1) + 2 * 3 + 1 * 3 + 1
 
 
 def numbers(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes}
+    return {
+        outcome.trial.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes
+    }
 
 
 def stored(out: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").glob("[!.]*.json")}
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("[!.]*.json")}
 
 
 class Noting(Listener):
@@ -67,8 +69,8 @@ class Noting(Listener):
         self.choices: list[tuple[Plan, Mapping[str, Any]]] = []
         self.stop_after = stop_after
 
-    def begins(self, title: str, cells: Sequence[Cell]) -> None:
-        self.begun.append((title, len(cells)))
+    def begins(self, title: str, trials: Sequence[Trial]) -> None:
+        self.begun.append((title, len(trials)))
 
     def seen(self, outcome: Outcome, found: bool) -> None:
         self.outcomes.append(outcome)
@@ -90,67 +92,69 @@ def told() -> Noting:
 
 
 @pytest.fixture(scope="module")
-def record(plans: list[Plan], folder: Path, told: Noting) -> Record:
+def record(plans: list[Plan], folder: Path, told: Noting) -> BenchmarkRecord:
     return bench(plans, METHODS, folder, listener=told, command="again")
 
 
 # -- all of it -------------------------------------------------------------------------------------------
 
 
-def test_every_protocol_measures_every_method_that_it_is_about(record: Record) -> None:
+def test_every_protocol_measures_every_method_that_it_is_about(record: BenchmarkRecord) -> None:
     assert not record.failures
     assert len(record.outcomes) == N_CELLS
-    rows = {(outcome.cell.protocol, outcome.cell.method) for outcome in record.outcomes}
+    rows = {(outcome.trial.protocol, outcome.trial.method) for outcome in record.outcomes}
     assert {method for protocol, method in rows if protocol == "classification"} == {"OAHU", "OPML", "Cosine"}
     assert {method for protocol, method in rows if protocol == "constraints"} == {"OAHU", "Cosine"}
     assert {method for protocol, method in rows if protocol == "regret"} == {"OAHU"}
 
 
-def test_results_are_in_the_file(record: Record, folder: Path) -> None:
-    loaded = Record.load(folder / "results.json")
+def test_results_are_in_the_file(record: BenchmarkRecord, folder: Path) -> None:
+    loaded = BenchmarkRecord.load(folder / "results.json")
     assert numbers(loaded.outcomes) == numbers(record.outcomes)
-    assert [outcome.cell for outcome in loaded.outcomes] == [outcome.cell for outcome in record.outcomes]
+    assert [outcome.trial for outcome in loaded.outcomes] == [outcome.trial for outcome in record.outcomes]
     assert replace(loaded, outcomes=()) == replace(record, outcomes=())
     assert loaded.command == "again"
 
 
-def test_the_listener_is_told_of_each_plan_and_each_cell(record: Record, told: Noting) -> None:
+def test_the_listener_is_told_of_each_plan_and_each_cell(record: BenchmarkRecord, told: Noting) -> None:
     counts = {"classification": 6, "constraints": 11, "verification": 6, "retrieval": 3, "regret": 1}
     assert told.begun == [(f"{name} on some digits", n) for name, n in counts.items()]
-    assert [outcome.cell.id for outcome in told.outcomes] == [outcome.cell.id for outcome in record.outcomes]
+    assert [outcome.trial.id for outcome in told.outcomes] == [outcome.trial.id for outcome in record.outcomes]
 
 
-def test_runs_are_measured_one_after_the_other(told: Noting, record: Record) -> None:
+def test_runs_are_measured_one_after_the_other(told: Noting, record: BenchmarkRecord) -> None:
     """So that what is interrupted has the same runs of all methods."""
-    runs = [outcome.cell.run for outcome in record.results("classification")]
+    runs = [outcome.trial.run for outcome in record.results("classification")]
     assert runs == sorted(runs) == [0, 0, 0, 1, 1, 1]
 
 
 def test_other_plans_and_methods_beside_it_make_no_difference(
-    record: Record, plans: list[Plan], tmp_path: Path
+    record: BenchmarkRecord, plans: list[Plan], tmp_path: Path
 ) -> None:
     alone = numbers(bench(plans[:1], ["cosine", SMALL], tmp_path).outcomes)
     assert alone.items() <= numbers(record.outcomes).items()
     assert len(alone) == 4
 
 
-def test_two_jobs_give_the_same(record: Record, plans: list[Plan], tmp_path: Path) -> None:
+def test_two_jobs_give_the_same(record: BenchmarkRecord, plans: list[Plan], tmp_path: Path) -> None:
     assert numbers(bench(plans, METHODS, tmp_path, jobs=2).outcomes) == numbers(record.outcomes)
 
 
 @pytest.mark.parametrize("after", [1, 5, 9])
-def test_what_was_interrupted_goes_on(record: Record, plans: list[Plan], tmp_path: Path, after: int) -> None:
+def test_what_was_interrupted_goes_on(
+    record: BenchmarkRecord, plans: list[Plan], tmp_path: Path, after: int
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         bench(plans, METHODS, tmp_path, listener=Noting(stop_after=after))
     before = stored(tmp_path)
     assert len(before) == after
-    assert len(Record.load(tmp_path / "results.json").outcomes) == after
+    assert len(BenchmarkRecord.load(tmp_path / "results.json").outcomes) == after
     whole = bench(plans, METHODS, tmp_path)
     assert numbers(whole.outcomes) == numbers(record.outcomes)
     assert before.items() <= stored(tmp_path).items()
 
 
-def test_more_runs_go_on_from_fewer(record: Record, plans: list[Plan], tmp_path: Path) -> None:
+def test_more_runs_go_on_from_fewer(record: BenchmarkRecord, plans: list[Plan], tmp_path: Path) -> None:
     bench([replace(plans[0], runs=1)], METHODS, tmp_path)
     before = stored(tmp_path)
     more = numbers(bench(plans[:1], METHODS, tmp_path).outcomes)
@@ -159,14 +163,14 @@ def test_more_runs_go_on_from_fewer(record: Record, plans: list[Plan], tmp_path:
     assert more.items() <= numbers(record.outcomes).items()
 
 
-def test_another_seed_gives_other_numbers(record: Record, digits: Dataset, tmp_path: Path) -> None:
+def test_another_seed_gives_other_numbers(record: BenchmarkRecord, digits: Dataset, tmp_path: Path) -> None:
     other = bench([Plan("classification", digits, runs=2, settings={**FEW, "seed": 1})], METHODS, tmp_path)
     for method in ("OAHU", "OPML", "Cosine"):
         one, two = (
             {
                 outcome.scores["error_rate"]
                 for outcome in some.results("classification")
-                if outcome.cell.method == method
+                if outcome.trial.method == method
             }
             for some in (record, other)
         )
@@ -201,7 +205,7 @@ def test_learners_and_metrics_can_be_rows(digits: Dataset, tmp_path: Path) -> No
     learned.save(tmp_path / "saved.oahu")
     rows = [learner, ("own", learned.metric()), str(tmp_path / "saved.oahu"), Method("mine", learner=oahu.RDML())]
     record = bench([Plan("classification", digits, runs=1, settings=FEW)], rows, tmp_path / "out")
-    scores = {outcome.cell.method: outcome.scores["error_rate"] for outcome in record.outcomes}
+    scores = {outcome.trial.method: outcome.scores["error_rate"] for outcome in record.outcomes}
     assert list(scores) == ["OASIS", "own", "saved", "mine"]
     assert scores["own"] == scores["saved"]
     assert vars(learner) == vars(oahu.OASIS(aggressiveness=0.01))
@@ -241,9 +245,9 @@ def test_a_failure_is_in_the_record_and_is_tried_again(digits: Dataset, tmp_path
     plan = Plan("classification", digits, runs=2, settings=FEW)
     record = bench([plan], [Failing(), "Cosine"], tmp_path)
     [failure] = record.failures
-    assert (failure.cell.method, failure.cell.run, failure.error) == ("Failing", 0, "RuntimeError: not today")
+    assert (failure.trial.method, failure.trial.run, failure.error) == ("Failing", 0, "RuntimeError: not today")
     assert len(list(record.results("classification"))) == 3
-    [loaded] = Record.load(tmp_path / "results.json").failures
+    [loaded] = BenchmarkRecord.load(tmp_path / "results.json").failures
     assert loaded.error == failure.error
     again = bench([plan], [Failing(), "Cosine"], tmp_path)
     assert not again.failures
@@ -274,11 +278,11 @@ def test_tuning_finds_the_scaling_that_helps_and_results_use_it(stretched: Datas
     record = bench([plan], ["Euclidean"], tmp_path, listener=told)
     assert told.choices == [(plan, {"Euclidean": ("standard", {})})]
     for outcome in record.results("classification"):
-        assert (outcome.cell.settings["scaling"], outcome.cell.settings["tuned"]) == ("standard", True)
+        assert (outcome.trial.settings["scaling"], outcome.trial.settings["tuned"]) == ("standard", True)
     untuned = bench([replace(plan, tune=False)], ["Euclidean"], tmp_path)
     for one, two in zip(record.results("classification"), untuned.results("classification"), strict=True):
         assert one.scores["error_rate"] < two.scores["error_rate"]
-        assert two.cell.settings["tuned"] is False
+        assert two.trial.settings["tuned"] is False
 
 
 def test_tuning_looks_at_development_items_alone(digits: Dataset, tmp_path: Path) -> None:
@@ -294,7 +298,7 @@ def test_tuning_looks_at_development_items_alone(digits: Dataset, tmp_path: Path
             "classification", data, runs=1, tune=True, settings=FEW, folds=2, scalings=("range", "standard")
         )
         record = bench([plan], [method], tmp_path / str(i), listener=told)
-        tuning = [outcome for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+        tuning = [outcome for outcome in record.outcomes if outcome.trial.stage == "tuning"]
         scores = [outcome.scores for outcome in tuning]
         found.append((scores, [choices for _, choices in told.choices]))
         assert len(tuning) == 4 + 2  # all on the first fold, two on the second
@@ -317,7 +321,7 @@ def test_parameters_that_were_set_are_kept_where_none_are_chosen(digits: Dataset
     settings = {**FEW, "params": {"aggressiveness": 0.3, "normalize": False}}
     plan = Plan("classification", digits, runs=1, tune=True, settings=settings, folds=2, scalings=("range",))
     [result] = bench([plan], [method], tmp_path).results("classification")
-    assert result.cell.settings["params"] == {"aggressiveness": 0.5, "normalize": False}
+    assert result.trial.settings["params"] == {"aggressiveness": 0.5, "normalize": False}
 
 
 # -- plans -----------------------------------------------------------------------------------------------
@@ -353,12 +357,12 @@ def test_a_method_that_cannot_be_tuned_is_a_failure_and_the_others_go_on(digits:
     narrow = ("narrow", oahu.EuclideanMetric(7))  # no item has so few features
     plan = Plan("classification", digits, runs=2, tune=True, folds=2, scalings=("range", "unit"))
     record = bench([plan], [narrow, "Euclidean"], tmp_path)
-    failed = [outcome.cell for outcome in record.failures if outcome.cell.stage == "result"]
-    assert [(cell.method, cell.run, cell.settings["tuned"]) for cell in failed] == [
+    failed = [outcome.trial for outcome in record.failures if outcome.trial.stage == "result"]
+    assert [(trial.method, trial.run, trial.settings["tuned"]) for trial in failed] == [
         ("narrow", 0, True),
         ("narrow", 1, True),
     ]
-    assert [outcome.cell.method for outcome in record.results("classification")] == ["Euclidean"] * 2
+    assert [outcome.trial.method for outcome in record.results("classification")] == ["Euclidean"] * 2
 
 
 def test_the_number_of_constraints_is_tuned_as_classification_is(digits: Dataset, tmp_path: Path) -> None:
@@ -369,9 +373,9 @@ def test_the_number_of_constraints_is_tuned_as_classification_is(digits: Dataset
         for protocol in ("classification", "constraints")
     ]
     record = bench(plans, ["LEGO"], tmp_path)
-    tuned = [outcome.cell for outcome in record.outcomes if outcome.cell.stage == "tuning"]
-    assert {cell.protocol for cell in tuned} == {"classification"}
-    assert len(tuned) == len({cell.id for cell in tuned})
+    tuned = [outcome.trial for outcome in record.outcomes if outcome.trial.stage == "tuning"]
+    assert {trial.protocol for trial in tuned} == {"classification"}
+    assert len(tuned) == len({trial.id for trial in tuned})
 
 
 def test_where_no_method_has_anything_to_measure_that_is_said(digits: Dataset, tmp_path: Path) -> None:
@@ -392,7 +396,7 @@ def test_a_learner_whose_module_was_edited_is_measured_anew(
         monkeypatch.delitem(sys.modules, "edited_learner", raising=False)
         importlib.invalidate_caches()
         record = bench([plan], ["edited_learner:Mine"], tmp_path / "out")
-        ids.append([outcome.cell.id for outcome in record.outcomes])
+        ids.append([outcome.trial.id for outcome in record.outcomes])
     assert ids[0] != ids[1]
 
 

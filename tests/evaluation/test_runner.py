@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import oahu
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.runner import Runner
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
 FEW = {"n_constraints": 100, "n_seeds": 50}
@@ -33,19 +33,19 @@ def digits() -> Dataset:
     return Dataset("some digits", whole.X[:160], whole.y[:160])
 
 
-def cells_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Cell]:
+def cells_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Trial]:
     how = PROTOCOLS[protocol]
     return [
-        cell
+        trial
         for method in methods
-        for cell in how.cells(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
+        for trial in how.trials(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
     ]
 
 
 def numbers(outcomes: list[Outcome]) -> dict[str, Any]:
-    """All that was measured of each cell, but the time that it took; NaN is None, so that it equals itself."""
+    """All that was measured of each trial, but the time that it took; NaN is None, so that it equals itself."""
     without = {"seconds": None}
-    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), **without})) for outcome in outcomes}
+    return {outcome.trial.id: json.loads(json.dumps({**outcome.as_json(), **without})) for outcome in outcomes}
 
 
 def runner(out: Path, data: Dataset, methods: list[Method] = METHODS, jobs: int = 1) -> Runner:
@@ -53,8 +53,8 @@ def runner(out: Path, data: Dataset, methods: list[Method] = METHODS, jobs: int 
 
 
 def stored(out: Path) -> dict[str, int]:
-    """The files of cells, and when each was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").glob("[!.]*.json")}
+    """The files of trials, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("[!.]*.json")}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def expected(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_all_cells_are_measured(digits: Dataset, expected: dict[str, Any]) -> None:
-    assert set(expected) == {cell.id for cell in cells_of(digits)}
+    assert set(expected) == {trial.id for trial in cells_of(digits)}
     assert all(one["error"] is None and 0 < one["scores"]["error_rate"] < 1 for one in expected.values())
     assert len({json.dumps(one["scores"]) for one in expected.values()}) == 6
 
@@ -75,7 +75,7 @@ def test_all_cells_are_measured(digits: Dataset, expected: dict[str, Any]) -> No
 def test_two_jobs_measure_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
     found = runner(tmp_path, digits, jobs=2).run(cells_of(digits))
     assert numbers(found) == expected
-    assert [outcome.cell.id for outcome in found] == [cell.id for cell in cells_of(digits)]
+    assert [outcome.trial.id for outcome in found] == [trial.id for trial in cells_of(digits)]
 
 
 def test_another_order_measures_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_other_data_sets_beside_it_make_no_difference(
 
 
 class Interrupting:
-    """Raises after so many cells."""
+    """Raises after so many trials."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -150,23 +150,23 @@ def test_what_is_stored_is_not_measured_again(
 def test_a_damaged_file_is_measured_again(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path, content: bytes
 ) -> None:
-    cells = cells_of(digits)[-2:]
-    runner(tmp_path, digits).run(cells)
-    path = tmp_path / "cells" / f"{cells[0].id}.json"
+    trials = cells_of(digits)[-2:]
+    runner(tmp_path, digits).run(trials)
+    path = tmp_path / "trials" / f"{trials[0].id}.json"
     path.write_bytes(content)
-    found = numbers(runner(tmp_path, digits).run(cells))
-    assert found == {cell.id: expected[cell.id] for cell in cells}
-    assert Outcome.from_json(json.loads(path.read_text())).cell.id == cells[0].id
+    found = numbers(runner(tmp_path, digits).run(trials))
+    assert found == {trial.id: expected[trial.id] for trial in trials}
+    assert Outcome.from_json(json.loads(path.read_text())).trial.id == trials[0].id
 
 
 def test_a_file_whose_scores_are_damaged_is_measured_again(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    cell = cells_of(digits)[-1]
-    runner(tmp_path, digits).run([cell])
-    path = tmp_path / "cells" / f"{cell.id}.json"
+    trial = cells_of(digits)[-1]
+    runner(tmp_path, digits).run([trial])
+    path = tmp_path / "trials" / f"{trial.id}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "scores": None}))
-    assert numbers(runner(tmp_path, digits).run([cell])) == {cell.id: expected[cell.id]}
+    assert numbers(runner(tmp_path, digits).run([trial])) == {trial.id: expected[trial.id]}
 
 
 def test_other_data_of_the_same_name_is_measured_anew(digits: Dataset, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_failure_is_an_outcome_and_the_rest_goes_on(
     outcomes = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
     assert [outcome.error for outcome in outcomes] == [None, "RuntimeError: not today", None, None]
     assert outcomes[1].scores == {}
-    assert (outcomes[1].cell.method, outcomes[1].cell.run) == ("Sometimes", 1)
+    assert (outcomes[1].trial.method, outcomes[1].trial.run) == ("Sometimes", 1)
 
 
 def test_a_failure_is_tried_again(digits: Dataset, tmp_path: Path, sometimes: list[Method]) -> None:
@@ -229,13 +229,13 @@ def test_a_failure_is_tried_again(digits: Dataset, tmp_path: Path, sometimes: li
 def test_what_cannot_be_written_is_a_failure_too(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A number in a curve that JSON does not have: the other cells go on."""
+    """A number in a curve that JSON does not have: the other trials go on."""
     protocol = PROTOCOLS["classification"]
     measure = type(protocol).measure
 
-    def with_nan(self: Any, cell: Cell, *rest: Any) -> Outcome:
-        outcome = measure(self, cell, *rest)
-        return replace(outcome, curves={"weights": [float("nan")]}) if cell.run == 0 else outcome
+    def with_nan(self: Any, trial: Trial, *rest: Any) -> Outcome:
+        outcome = measure(self, trial, *rest)
+        return replace(outcome, curves={"weights": [float("nan")]}) if trial.run == 0 else outcome
 
     monkeypatch.setattr(type(protocol), "measure", with_nan)
     methods = as_methods(["Euclidean"])
@@ -328,7 +328,7 @@ def test_a_record_survives_its_file(digits: Dataset, expected: dict[str, Any], t
     measured.run(cells_of(digits))
     record = measured.record("again")
     record.save(tmp_path / "results.json")
-    loaded = Record.load(tmp_path / "results.json")
+    loaded = BenchmarkRecord.load(tmp_path / "results.json")
     assert numbers(list(loaded.outcomes)) == expected
     assert replace(loaded, outcomes=()) == replace(record, outcomes=())
 
@@ -342,7 +342,7 @@ def test_helpers_that_were_started_in_another_folder_write_into_this_one(
         monkeypatch.chdir(tmp_path / place)
         record = bench([plan], ["Euclidean"], "out", jobs=2)
         assert not record.failures
-        assert len(list((tmp_path / place / "out" / "cells").glob("*.json"))) == 2
+        assert len(list((tmp_path / place / "out" / "trials").glob("*.json"))) == 2
 
 
 def test_there_is_no_measuring_without_a_job(digits: Dataset, tmp_path: Path) -> None:

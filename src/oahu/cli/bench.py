@@ -19,11 +19,11 @@ from oahu.cli.output import NOTHING, cell, number, table
 from oahu.cli.train import parameter
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.report import html_page
 from oahu.evaluation.statistics import Summary
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["Order", "run"]
@@ -63,25 +63,25 @@ def run(console: Console, errors: Console, order: Order) -> bool:
     table = _LiveTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
     if (before := _command_of(order.out)) not in (None, command):
-        told = f"{order.out} holds the report of `{before}`: it is replaced. The cells measured for it stay."
+        told = f"{order.out} holds the report of `{before}`: it is replaced. The trials measured for it stay."
         errors.print(told, style="yellow", highlight=False, markup=False, soft_wrap=True)
     try:
         with table:
             record = bench(plans, methods, order.out, jobs, table, command)
     except KeyboardInterrupt:
-        kept = f"{table.n_seen:,} cells are kept in {order.out}"
+        kept = f"{table.n_seen:,} trials are kept in {order.out}"
         errors.print(f"\nStopped: {kept}. The same command goes on from there.", highlight=False, soft_wrap=True)
         return False
     with errors.status("Writing the report ..."):
         path = html_page.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
     _show(console, record, path)
-    return all(failure.cell.stage == "tuning" for failure in record.failures)
+    return all(failure.trial.stage == "tuning" for failure in record.failures)
 
 
 def _command_of(out: Path) -> str | None:
     """What has written the results in a folder, if there are any."""
     try:
-        return Record.load(out / "results.json").command
+        return BenchmarkRecord.load(out / "results.json").command
     except (OSError, InvalidInputError):
         return None
 
@@ -169,7 +169,7 @@ def _plan(order: Order, protocol: str, dataset: Dataset, tune: bool) -> Plan:
     return Plan(protocol, dataset, tune=tune, settings=settings, **options)
 
 
-def _show(console: Console, record: Record, path: Path) -> None:
+def _show(console: Console, record: BenchmarkRecord, path: Path) -> None:
     """Where the time went, what failed, and where the report is."""
     spent: dict[str, float] = {}
     for outcome in record.outcomes:
@@ -179,11 +179,11 @@ def _show(console: Console, record: Record, path: Path) -> None:
     parts = ", ".join(
         f"{what} {seconds / total:.0%}" for what, seconds in sorted(spent.items(), key=lambda x: -x[1])
     )
-    console.print(f"\n{len(record.outcomes):,} cells in {_clock(record.seconds)}: {parts}.", highlight=False)
+    console.print(f"\n{len(record.outcomes):,} trials in {_clock(record.seconds)}: {parts}.", highlight=False)
     for failure in record.failures:
-        where, what = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}", "failed: "
-        if failure.cell.stage == "tuning":  # the candidate is out; others were left
-            where, what = f"{where}, with {_told(failure.cell.settings['params'])}", "failed in tuning: "
+        where, what = f"{failure.trial.method} on {failure.trial.dataset}, run {failure.trial.run}", "failed: "
+        if failure.trial.stage == "tuning":  # the candidate is out; others were left
+            where, what = f"{where}, with {_told(failure.trial.settings['params'])}", "failed in tuning: "
         console.print(Text.assemble((what, "red"), f"{where}: {failure.error}"), soft_wrap=True)
     console.print(f"The report: {path}", soft_wrap=True, highlight=False, markup=False)
 
@@ -194,7 +194,7 @@ class _LiveTable(Listener):
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
         self.n_seen = self.n_found = 0
-        self._cells: dict[str, Cell] = {}
+        self._cells: dict[str, Trial] = {}
         self._done: dict[str, Outcome] = {}
         self._title, self._began = "", time.monotonic()
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._drawn)
@@ -208,20 +208,20 @@ class _LiveTable(Listener):
         if self.console.is_terminal:
             self._live.stop()
 
-    def begins(self, title: str, cells: Sequence[Cell]) -> None:
-        self._title, self._cells, self._done = title, {one.id: one for one in cells}, {}
+    def begins(self, title: str, trials: Sequence[Trial]) -> None:
+        self._title, self._cells, self._done = title, {one.id: one for one in trials}, {}
         self.n_found = 0
         self._began = time.monotonic()
         if not self.console.is_terminal:
-            self.console.print(f"{title}: {len(cells)} cells", highlight=False)
+            self.console.print(f"{title}: {len(trials)} trials", highlight=False)
 
     def seen(self, outcome: Outcome, found: bool) -> None:
         self.n_seen += outcome.error is None
         self.n_found += found
-        self._done[outcome.cell.id] = outcome
+        self._done[outcome.trial.id] = outcome
         if not self.console.is_terminal:
             told = outcome.error or ", ".join(f"{k} {number(v)}" for k, v in outcome.scores.items())
-            where = f"{len(self._done)}/{len(self._cells)} {outcome.cell.method} {outcome.cell.run}"
+            where = f"{len(self._done)}/{len(self._cells)} {outcome.trial.method} {outcome.trial.run}"
             where += " (found done)" * found
             self.console.print(f"{where}: {told}", highlight=False, markup=False, soft_wrap=True)
 
@@ -239,10 +239,10 @@ class _LiveTable(Listener):
         shown = table("method", ">done", f">{score}", ">seconds a cell")
         for method in dict.fromkeys(one.method for one in self._cells.values()):
             total = sum(one.method == method for one in self._cells.values())
-            done = [one for one in self._done.values() if one.cell.method == method]
+            done = [one for one in self._done.values() if one.trial.method == method]
             shown.add_row(cell(method), f"{len(done)}/{total}", *self._row(done, score))
         found = f" ({self.n_found} found done)" if self.n_found else ""
-        left = f"{len(self._done)} of {len(self._cells)} cells{found}, {self._left()} left"
+        left = f"{len(self._done)} of {len(self._cells)} trials{found}, {self._left()} left"
         return Group(Text(f"\n{self._title}", style="bold"), shown, Text(left, style="dim"))
 
     def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:
@@ -253,10 +253,10 @@ class _LiveTable(Listener):
         return told, number(sum(seconds) / len(seconds), 1) if seconds else NOTHING
 
     def _left(self) -> str:
-        """A guess from what the cells of each method took; those not seen yet take the mean of all."""
+        """A guess from what the trials of each method took; those not seen yet take the mean of all."""
         spent: dict[str, list[float]] = {}
         for one in self._done.values():
-            spent.setdefault(one.cell.method, []).append(sum(one.seconds.values()))
+            spent.setdefault(one.trial.method, []).append(sum(one.seconds.values()))
         if not spent:
             return "some time"
         mean = sum(map(sum, spent.values())) / len(self._done)

@@ -13,7 +13,7 @@ from rich.progress import Progress as Bars
 
 from oahu.cli.output import NOTHING, cell, print_facts, print_json, table
 from oahu.evaluation.datasets import DATASETS, Source, data_home, fetch, source
-from oahu.evaluation.datasets.cache import Progress
+from oahu.evaluation.datasets.downloads import Progress
 
 __all__ = ["get", "show"]
 

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 from oahu import DatasetError, InvalidInputError
 from oahu.evaluation.datasets import DATASETS, Dataset, Fold, Source, Views, fetch, load, registry, source
-from oahu.evaluation.datasets.cache import Remote
+from oahu.evaluation.datasets.downloads import RemoteFile
 
 NAMED = [name for name in DATASETS if name not in ("digits", "any")]
 DOWNLOADED = ["fashion-mnist", "emnist-balanced", "cifar10-gray", "lfw", "cifar100"]
@@ -144,7 +144,7 @@ def small(server: Any, monkeypatch: pytest.MonkeyPatch, forms: Any = (("set/a", 
         licence="MIT",
         homepage="http://example.org",
         forms=forms,
-        files=tuple(Remote(f"set/{name}", (server.url(name),), checksum) for name in "ab"),
+        files=tuple(RemoteFile(f"set/{name}", (server.url(name),), checksum) for name in "ab"),
         read=lambda home: Dataset("small", np.ones((1, 1)), np.zeros(1, int)),
     )
     monkeypatch.setitem(registry._SOURCES, "small", entry)

@@ -10,10 +10,10 @@ import pytest
 
 import oahu
 from oahu.evaluation import datasets
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.draws import Draws
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.trials import Outcome, Trial
 
 SMALL_OAHU = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 
@@ -88,7 +88,7 @@ def numbered() -> Dataset:
 
 @pytest.fixture(scope="session")
 def measure() -> Callable[..., Outcome]:
-    """Measure one cell of a protocol with its settings, some of them changed; nothing is kept."""
+    """Measure one trial of a protocol with its settings, some of them changed; nothing is kept."""
 
     def measure(
         protocol: str, dataset: Dataset, method: Any, run: int = 0, stage: str = "result", **changed: Any
@@ -96,7 +96,7 @@ def measure() -> Callable[..., Outcome]:
         how, row = PROTOCOLS[protocol], as_method(method)
         added = {name: changed.pop(name) for name in ("of", "folds", "tune_items") if name in changed}
         settings = how.settings(dataset, **{"n_constraints": 200, "n_seeds": 100, **changed}) | added
-        cell = Cell(protocol, dataset.name, row.name, run, settings, stage)
-        return (how.measure if stage == "result" else how.validate)(cell, dataset, row, Draws())
+        trial = Trial(protocol, dataset.name, row.name, run, settings, stage)
+        return (how.measure if stage == "result" else how.validate)(trial, dataset, row, ConstraintCache())
 
     return measure

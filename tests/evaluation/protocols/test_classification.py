@@ -1,4 +1,4 @@
-"""Classification: half of the items to learn from, the error of the k nearest on the other half."""
+"""ClassificationProtocol: half of the items to learn from, the error of the k nearest on the other half."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 import oahu
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
 from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]
@@ -247,19 +247,19 @@ def test_folds_cut_up_the_development_half_of_the_first_run(
 
 def test_there_is_a_cell_for_each_number_of_constraints(digits: Dataset) -> None:
     protocol = PROTOCOLS["constraints"]
-    cells = protocol.cells(digits, as_method("OAHU"), 2, protocol.settings(digits))
-    assert [(cell.run, cell.settings["n_constraints"]) for cell in cells] == [
+    trials = protocol.trials(digits, as_method("OAHU"), 2, protocol.settings(digits))
+    assert [(trial.run, trial.settings["n_constraints"]) for trial in trials] == [
         (run, count) for run in (0, 1) for count in range(1_000, 10_001, 1_000)
     ]
-    assert {cell.settings["of"] for cell in cells} == {10_000}
-    assert len({cell.id for cell in cells}) == 20
+    assert {trial.settings["of"] for trial in trials} == {10_000}
+    assert len({trial.id for trial in trials}) == 20
 
 
 @pytest.mark.parametrize(("method", "n_cells"), [("OPML", 0), ("Euclidean", 2), ("Cosine", 2)])
 def test_what_takes_no_constraints_is_not_asked_for_each_number(digits: Dataset, method: str, n_cells: int) -> None:
     """OPML decides itself how many there are; of a fixed metric there is one error."""
     protocol = PROTOCOLS["constraints"]
-    assert len(protocol.cells(digits, as_method(method), 2, protocol.settings(digits))) == n_cells
+    assert len(protocol.trials(digits, as_method(method), 2, protocol.settings(digits))) == n_cells
 
 
 @pytest.mark.parametrize("name", ["OASIS", "LEGO"])

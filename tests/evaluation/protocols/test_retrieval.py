@@ -1,4 +1,4 @@
-"""Retrieval: is one of the K items that are found of the query's class?"""
+"""RetrievalProtocol: is one of the K items that are found of the query's class?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
 from oahu.evaluation.protocols.retrieval import DEPTHS, class_halves
+from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]

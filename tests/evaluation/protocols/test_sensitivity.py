@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import oahu
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.trials import Outcome
 
 Measure = Callable[..., Outcome]
 Telling = Callable[[str], Method]
@@ -27,8 +27,8 @@ SIZES = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
     protocol = PROTOCOLS["sensitivity"]
     settings = protocol.settings(digits, params={"tau": 0.25, "beta": 0.9})
-    cells = protocol.cells(digits, as_method("OAHU"), 2, settings)
-    found = [(cell.settings["vary"], cell.run, cell.settings["params"]) for cell in cells]
+    trials = protocol.trials(digits, as_method("OAHU"), 2, settings)
+    found = [(trial.settings["vary"], trial.run, trial.settings["params"]) for trial in trials]
     expected = [("tau", run, {"tau": tau, "beta": 0.9}) for run in (0, 1) for tau in TAUS]
     expected += [
         ("embedding_size", run, {"tau": 0.25, "beta": 0.9, "embedding_size": size})
@@ -36,13 +36,13 @@ def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
         for size in SIZES
     ]
     assert sorted(found, key=str) == sorted(expected, key=str)
-    assert len({cell.id for cell in cells}) == 38
+    assert len({trial.id for trial in trials}) == 38
 
 
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "OPML", "Euclidean", oahu.CosineMetric(64)])
 def test_what_has_no_such_parameter_is_left_out(digits: Dataset, method: Any) -> None:
     protocol = PROTOCOLS["sensitivity"]
-    assert protocol.cells(digits, as_method(method), 2, protocol.settings(digits)) == []
+    assert protocol.trials(digits, as_method(method), 2, protocol.settings(digits)) == []
 
 
 @pytest.mark.parametrize("params", [{"tau": 0.6}, {"embedding_size": 3}])
@@ -63,8 +63,8 @@ def test_a_cell_is_learned_with_its_parameters(
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "Euclidean", oahu.CosineMetric(64)])
 def test_only_oahu_has_experts(digits: Dataset, method: Any) -> None:
     protocol = PROTOCOLS["regret"]
-    assert list(protocol.cells(digits, as_method(method), 2, protocol.settings(digits))) == []
-    assert len(protocol.cells(digits, as_method("OAHU"), 2, protocol.settings(digits))) == 2
+    assert list(protocol.trials(digits, as_method(method), 2, protocol.settings(digits))) == []
+    assert len(protocol.trials(digits, as_method("OAHU"), 2, protocol.settings(digits))) == 2
 
 
 def loss_by_hand(near: float, far: float, tau: float) -> float:

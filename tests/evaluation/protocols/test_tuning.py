@@ -13,40 +13,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oahu
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets import Dataset
-from oahu.evaluation.protocols import Classification, Method, Retrieval
+from oahu.evaluation.protocols import ClassificationProtocol, Method, RetrievalProtocol
 from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, _rounds, race
+from oahu.evaluation.trials import Outcome, Trial
 
 DATA = Dataset("none", np.zeros((4, 1)), np.zeros(4))
-LOWER, HIGHER = Classification(), Retrieval()  # error_rate, and recall@1; what is measured is made up below
+LOWER, HIGHER = (
+    ClassificationProtocol(),
+    RetrievalProtocol(),
+)  # error_rate, and recall@1; what is measured is made up below
 
 
 class Fake:
-    """Measures cells by a table: of (method, scaling, x) and fold, how bad it is, or why it fails."""
+    """Measures trials by a table: of (method, scaling, x) and fold, how bad it is, or why it fails."""
 
     def __init__(self, protocol: Any, badness: Callable[[tuple[str, str, int], int], float | str]) -> None:
         self.protocol, self.badness = protocol, badness
-        self.cells: list[Cell] = []
+        self.trials: list[Trial] = []
         self.rounds: list[int] = []
 
-    def __call__(self, cells: Sequence[Cell]) -> list[Outcome]:
-        self.cells += cells
-        self.rounds.append(len(cells))
-        return [self._outcome(cell) for cell in cells]
+    def __call__(self, trials: Sequence[Trial]) -> list[Outcome]:
+        self.trials += trials
+        self.rounds.append(len(trials))
+        return [self._outcome(trial) for trial in trials]
 
-    def _outcome(self, cell: Cell) -> Outcome:
-        bad = self.badness((cell.method, cell.settings["scaling"], cell.settings["params"].get("x", 0)), cell.run)
+    def _outcome(self, trial: Trial) -> Outcome:
+        bad = self.badness(
+            (trial.method, trial.settings["scaling"], trial.settings["params"].get("x", 0)), trial.run
+        )
         if isinstance(bad, str):
-            return Outcome(cell, error=bad)
-        return Outcome(cell, {self.protocol.score: -bad if self.protocol.higher else bad, "other": 0.0})
+            return Outcome(trial, error=bad)
+        return Outcome(trial, {self.protocol.score: -bad if self.protocol.higher else bad, "other": 0.0})
 
     def folds(self, method: str, scaling: str, x: int) -> list[int]:
         """Where a candidate was measured."""
         return sorted(
-            cell.run
-            for cell in self.cells
-            if (cell.method, cell.settings["scaling"], cell.settings["params"].get("x", 0)) == (method, scaling, x)
+            trial.run
+            for trial in self.trials
+            if (trial.method, trial.settings["scaling"], trial.settings["params"].get("x", 0))
+            == (method, scaling, x)
         )
 
 
@@ -113,8 +119,8 @@ def test_no_cell_is_measured_twice_and_each_round_keeps_a_third() -> None:
     fake = Fake(LOWER, lambda who, fold: float(who[2]))
     run(fake, [method("mine", 9)], 10)
     assert fake.rounds == [18 * 1, 6 * 2, 2 * 3, 2 * 4]
-    assert set(Counter(cell.id for cell in fake.cells).values()) == {1}
-    assert {cell.stage for cell in fake.cells} == {"tuning"}
+    assert set(Counter(trial.id for trial in fake.trials).values()) == {1}
+    assert {trial.stage for trial in fake.trials} == {"tuning"}
 
 
 def test_methods_race_each_for_itself() -> None:
@@ -129,9 +135,9 @@ def test_settings_that_are_no_candidates_stay() -> None:
     told = {"folds": 2, "params": {"x": 77, "beta": 0.9}, "k": 3, "seed": 9}
     found = race(LOWER, DATA, [method("mine", 2)], told, fake, ["range"])
     assert found["mine"] == ("range", {"x": 0})  # between equals, the first
-    for cell in fake.cells:
-        assert (cell.settings["k"], cell.settings["seed"], cell.settings["params"]["beta"]) == (3, 9, 0.9)
-    assert {cell.settings["params"]["x"] for cell in fake.cells} == {0, 1}
+    for trial in fake.trials:
+        assert (trial.settings["k"], trial.settings["seed"], trial.settings["params"]["beta"]) == (3, 9, 0.9)
+    assert {trial.settings["params"]["x"] for trial in fake.trials} == {0, 1}
 
 
 def test_scalings_are_tried_with_what_has_no_parameters() -> None:

@@ -1,4 +1,4 @@
-"""Verification: pairs to answer about, none of which is learned from."""
+"""VerificationProtocol: pairs to answer about, none of which is learned from."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from oahu.evaluation import eer
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset, Fold, Views
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.verification import views_of
+from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]
@@ -164,8 +164,8 @@ def test_a_fold_with_everybody_leaves_nothing_to_learn_from(digits: Dataset, mea
 @pytest.mark.parametrize(("runs", "measured"), [(2, 2), (3, 3), (10, 3)])
 def test_there_are_no_more_runs_than_folds(faces: Dataset, runs: int, measured: int) -> None:
     protocol, method = PROTOCOLS["verification"], as_method("Euclidean")
-    cells = protocol.cells(faces, method, runs, protocol.settings(faces))
-    assert [cell.run for cell in cells] == list(range(measured))
+    trials = protocol.trials(faces, method, runs, protocol.settings(faces))
+    assert [trial.run for trial in trials] == list(range(measured))
 
 
 # -- scores ----------------------------------------------------------------------------------------------

@@ -13,36 +13,38 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imsave
 
 from oahu import plots
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.report import figures
-from oahu.evaluation.report.groups import METHODS, Group, groups
+from oahu.evaluation.report.experiments import METHODS, Experiment, experiments
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 Drawn = dict[str, Any]
 
 
 def outcome(method: str, run: int, protocol: str, scores: dict[str, float], **more: Any) -> Outcome:
     curves, seconds = more.pop("curves", {}), more.pop("seconds", {})
-    return Outcome(Cell(protocol, more.pop("dataset", "fashion-mnist"), method, run, more), scores, curves, seconds)
+    return Outcome(
+        Trial(protocol, more.pop("dataset", "fashion-mnist"), method, run, more), scores, curves, seconds
+    )
 
 
-def record(*outcomes: Outcome) -> Record:
-    return Record("oahu benchmark", "", 1.0, {}, {}, outcomes)
+def record(*outcomes: Outcome) -> BenchmarkRecord:
+    return BenchmarkRecord("oahu benchmark", "", 1.0, {}, {}, outcomes)
 
 
-def only(protocol: str, *outcomes: Outcome) -> Group:
-    (group,) = groups(record(*outcomes), protocol)
-    return group
+def only(protocol: str, *outcomes: Outcome) -> Experiment:
+    (experiment,) = experiments(record(*outcomes), protocol)
+    return experiment
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Drawn]:
-    """The figures of a group by the last word of their names, before they are written."""
+    """The figures of a experiment by the last word of their names, before they are written."""
 
-    def draw(group: Group, dataset: Dataset | None = None) -> Drawn:
+    def draw(experiment: Experiment, dataset: Dataset | None = None) -> Drawn:
         kept: Drawn = {}
         monkeypatch.setattr(plots, "save", lambda figure, stem: kept.update({stem.name.rsplit("-", 1)[-1]: figure}))
-        figures.draw_group(group, tmp_path, dataset)
+        figures.draw_experiment(experiment, tmp_path, dataset)
         return kept
 
     return draw
@@ -131,8 +133,8 @@ def test_error_against_constraints_has_a_line_with_bars_for_each_method(drawn: C
 
 
 def test_a_sweep_without_numbers_is_not_drawn(drawn: Callable[..., Drawn]) -> None:
-    group = only("constraints", outcome("OAHU", 0, "constraints", {"error_rate": nan}, n_constraints=5))
-    assert drawn(group) == {}
+    experiment = only("constraints", outcome("OAHU", 0, "constraints", {"error_rate": nan}, n_constraints=5))
+    assert drawn(experiment) == {}
 
 
 def test_weights_are_the_mean_of_the_runs(drawn: Callable[..., Drawn]) -> None:
@@ -296,5 +298,5 @@ def test_nothing_measured_draws_nothing(tmp_path: Path) -> None:
     "protocol", ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
 )
 def test_failures_only_draw_nothing(tmp_path: Path, protocol: str) -> None:
-    failed = Outcome(Cell(protocol, "digits", "OAHU", 0), error="no")
+    failed = Outcome(Trial(protocol, "digits", "OAHU", 0), error="no")
     assert figures.draw_all(record(failed), tmp_path) == []

@@ -6,23 +6,25 @@ from typing import Any
 
 import pytest
 
-from oahu.evaluation.cells import Cell, Outcome, Record
-from oahu.evaluation.report.groups import Group, groups
+from oahu.evaluation.report.experiments import Experiment, experiments
 from oahu.evaluation.report.summary import about, headlines
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 
 def runs(method: str, values: list[float], score: str = "error_rate", **more: Any) -> list[Outcome]:
     protocol, dataset = more.pop("protocol", "classification"), more.pop("dataset", "digits")
-    return [Outcome(Cell(protocol, dataset, method, run, more), {score: value}) for run, value in enumerate(values)]
+    return [
+        Outcome(Trial(protocol, dataset, method, run, more), {score: value}) for run, value in enumerate(values)
+    ]
 
 
-def record(*outcomes: Outcome) -> Record:
-    return Record("oahu benchmark", "", 1.0, {}, {}, outcomes)
+def record(*outcomes: Outcome) -> BenchmarkRecord:
+    return BenchmarkRecord("oahu benchmark", "", 1.0, {}, {}, outcomes)
 
 
-def only(*outcomes: Outcome) -> Group:
-    (group,) = groups(record(*outcomes), outcomes[0].cell.protocol)
-    return group
+def only(*outcomes: Outcome) -> Experiment:
+    (experiment,) = experiments(record(*outcomes), outcomes[0].trial.protocol)
+    return experiment
 
 
 GOOD, MIDDLE, BAD = [0.1, 0.11, 0.12], [0.2, 0.21, 0.22], [0.3, 0.31, 0.32]
@@ -92,7 +94,7 @@ def test_a_small_difference_is_called_not_significant() -> None:
 
 
 def test_what_failed_is_counted() -> None:
-    failed = Outcome(Cell("classification", "digits", "LEGO", 0), error="no")
+    failed = Outcome(Trial("classification", "digits", "LEGO", 0), error="no")
     assert headlines(record(failed))[-1] == "1 of 1 measurements failed; they are listed under Failures."
     assert about(only(failed)) == "Nothing could be measured."
 
@@ -144,6 +146,6 @@ def test_sensitivity_is_held_against_the_papers_claim() -> None:
 )
 def test_regret_is_held_against_the_bound(regrets: list[float], words: str) -> None:
     found = [
-        Outcome(Cell("regret", "digits", "OAHU", r), {"regret": x, "bound": 4.0}) for r, x in enumerate(regrets)
+        Outcome(Trial("regret", "digits", "OAHU", r), {"regret": x, "bound": 4.0}) for r, x in enumerate(regrets)
     ]
     assert about(only(*found)) == f"The measured regret {words}."

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.report import tables
-from oahu.evaluation.report.groups import METHODS, Group, groups
-from oahu.evaluation.report.text_table import Entry, Table, number
+from oahu.evaluation.report.experiments import METHODS, Experiment, experiments
+from oahu.evaluation.report.report_table import ReportTable, TableCell, number
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 DASH = number(nan)
 ERRORS = {
@@ -30,13 +30,13 @@ def outcome(method: str, run: int, protocol: str = "classification", **more: Any
         more.pop("stage", "result"),
     )
     scores, seconds, facts = more.pop("scores", {}), more.pop("seconds", {}), more.pop("facts", {})
-    cell = Cell(protocol, dataset, method, run, more, stage)
-    return Outcome(cell, scores, seconds=seconds, facts=facts, error=error)
+    trial = Trial(protocol, dataset, method, run, more, stage)
+    return Outcome(trial, scores, seconds=seconds, facts=facts, error=error)
 
 
-def record(*outcomes: Outcome) -> Record:
+def record(*outcomes: Outcome) -> BenchmarkRecord:
     datasets = {"fashion-mnist": {"n_items": 70_000, "n_features": 784, "n_classes": 10}}
-    return Record("oahu benchmark", "2026-01-02", 1.0, {}, datasets, outcomes)
+    return BenchmarkRecord("oahu benchmark", "2026-01-02", 1.0, {}, datasets, outcomes)
 
 
 def classified(errors: dict[str, list[float]], **more: Any) -> list[Outcome]:
@@ -47,12 +47,12 @@ def classified(errors: dict[str, list[float]], **more: Any) -> list[Outcome]:
     ]
 
 
-def only(*outcomes: Outcome, protocol: str = "classification") -> Group:
-    (group,) = groups(record(*outcomes), protocol)
-    return group
+def only(*outcomes: Outcome, protocol: str = "classification") -> Experiment:
+    (experiment,) = experiments(record(*outcomes), protocol)
+    return experiment
 
 
-def column(table: Table, name: str) -> dict[str, Entry]:
+def column(table: ReportTable, name: str) -> dict[str, TableCell]:
     where = table.header.index(name)
     return {row[0].text: row[where] for row in table.rows}
 
@@ -134,7 +134,7 @@ def test_what_learns_nothing_has_no_utilization() -> None:
 
 def test_one_run_has_no_spread_and_no_test() -> None:
     table = tables.classification(only(*classified({"OAHU": [0.2], "LEGO": [0.3]})))
-    assert column(table, "Error")["LEGO"] == Entry("0.300")
+    assert column(table, "Error")["LEGO"] == TableCell("0.300")
     assert column(table, "p")["LEGO"].text == DASH
     assert "One run each: there is no spread and no test." in table.notes
 
@@ -165,12 +165,12 @@ def test_verification_has_auc_accuracy_and_eer() -> None:
         for method, values in aucs.items()
         for fold, a in enumerate(values)
     ]
-    group = only(*folds, protocol="verification")
-    table = tables.verification(group)
-    assert column(table, "AUC")["RDML"] == Entry("0.805 ± 0.007", mark="•")
-    assert column(table, "Accuracy")["OAHU"] == Entry("0.810 ± 0.014", bold=True)
+    experiment = only(*folds, protocol="verification")
+    table = tables.verification(experiment)
+    assert column(table, "AUC")["RDML"] == TableCell("0.805 ± 0.007", mark="•")
+    assert column(table, "Accuracy")["OAHU"] == TableCell("0.810 ± 0.014", bold=True)
     assert column(table, "EER")["OAHU"].bold
-    assert column(tables.auc_by_fold(group), "Fold 2")["OAHU"].text == "0.920"
+    assert column(tables.auc_by_fold(experiment), "Fold 2")["OAHU"].text == "0.920"
 
 
 def test_retrieval_has_every_depth_in_order() -> None:
@@ -189,8 +189,8 @@ def test_constraints_have_a_column_for_each_number() -> None:
     ]
     table = tables.constraints(only(*swept, protocol="constraints"))
     assert table.header == ("Method", "1,000", "2,000")
-    assert column(table, "1,000")["LEGO"] == Entry("0.500 ± 0.010", mark="•")
-    assert column(table, "2,000")["OAHU"] == Entry("0.190 ± 0.010", bold=True)
+    assert column(table, "1,000")["LEGO"] == TableCell("0.500 ± 0.010", mark="•")
+    assert column(table, "2,000")["OAHU"] == TableCell("0.190 ± 0.010", bold=True)
     assert column(table, "1,000")["Cosine"].text == column(table, "2,000")["Cosine"].text == "0.390 ± 0.010"
 
 
@@ -320,7 +320,7 @@ def test_everything_holds_every_method() -> None:
     "protocol", ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
 )
 def test_failures_only_still_make_a_table(protocol: str) -> None:
-    table = tables.of_group(only(outcome("OAHU", 0, protocol, error="no"), protocol=protocol))
+    table = tables.main_table(only(outcome("OAHU", 0, protocol, error="no"), protocol=protocol))
     assert "OAHU failed in run 0: no" in table.notes
 
 

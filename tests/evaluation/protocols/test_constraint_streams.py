@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oahu import ConstraintGraph, Pair, Triplet, sample_pairs, sample_triplets
 from oahu.evaluation.protocols import draws as module
-from oahu.evaluation.protocols.draws import Draws, Stream, draw, generator_for
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, ConstraintStream, draw, generator_for
 
 KINDS = ("triplets", "pairs")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -37,17 +37,17 @@ def requests(draw: st.DrawFn, some_excluded: bool = True) -> dict[str, Any]:
     return {"kind": draw(st.sampled_from(KINDS)), "y": y, "n": n, "n_seeds": n_seeds, "exclude": exclude}
 
 
-def drawn(seed: int = 0, **request: Any) -> Stream:
+def drawn(seed: int = 0, **request: Any) -> ConstraintStream:
     return draw(**request, rng=np.random.default_rng(seed))
 
 
-def records(stream: Stream) -> list[Any]:
+def records(stream: ConstraintStream) -> list[Any]:
     if stream.same is None:
         return [Triplet(*row) for row in stream.rows.tolist()]
     return [Pair(*row, same > 0) for row, same in zip(stream.rows.tolist(), stream.same.tolist(), strict=True)]
 
 
-def equal(one: Stream, two: Stream) -> bool:
+def equal(one: ConstraintStream, two: ConstraintStream) -> bool:
     same = (one.same is None and two.same is None) or np.array_equal(one.same, two.same)  # type: ignore[arg-type]
     return np.array_equal(one.rows, two.rows) and same and one.n_followed == two.n_followed
 
@@ -200,9 +200,9 @@ def test_a_draw_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, exclude: NDArray[Any] | None
 ) -> None:
     request = {**REQUEST, "kind": kind, "exclude": exclude}
-    first = Draws(tmp_path / "draws").get(**request)
+    first = ConstraintCache(tmp_path / "draws").get(**request)
     monkeypatch.setattr(module, "draw", None)
-    kept = Draws(tmp_path / "draws").get(**request)
+    kept = ConstraintCache(tmp_path / "draws").get(**request)
     assert equal(kept, first)
     assert kept.rows.dtype == first.rows.dtype
     assert kept.same is None or (first.same is not None and kept.same.dtype == first.same.dtype)
@@ -212,27 +212,27 @@ def test_a_draw_is_made_once(
 @every_kind
 def test_a_draw_does_not_depend_on_where_it_is_kept_and_on_others(tmp_path: Path, kind: str) -> None:
     request = {**REQUEST, "kind": kind}
-    kept = Draws(tmp_path)
+    kept = ConstraintCache(tmp_path)
     for other in OTHERS.values():
         kept.get(**{**request, **other})
-    assert equal(kept.get(**request), Draws().get(**request))
+    assert equal(kept.get(**request), ConstraintCache().get(**request))
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_what_differs_is_kept_apart(tmp_path: Path, other: dict[str, Any]) -> None:
-    kept = Draws(tmp_path)
+    kept = ConstraintCache(tmp_path)
     kept.get(**REQUEST)
     asked = {**REQUEST, **other}
-    assert equal(kept.get(**asked), Draws().get(**asked))
+    assert equal(kept.get(**asked), ConstraintCache().get(**asked))
     assert len(files(tmp_path)) == 2
 
 
 def test_labels_are_not_taken_for_what_is_excluded(tmp_path: Path) -> None:
     """The last two labels of the one request are the excluded pair of the other."""
-    kept = Draws(tmp_path)
+    kept = ConstraintCache(tmp_path)
     kept.get(**REQUEST)
     asked = {**REQUEST, "y": REQUEST["y"][:4], "exclude": REQUEST["y"][4:].reshape(1, 2)}
-    assert equal(kept.get(**asked), Draws().get(**asked))
+    assert equal(kept.get(**asked), ConstraintCache().get(**asked))
 
 
 def test_a_draw_is_that_of_its_own_generator() -> None:
@@ -240,13 +240,13 @@ def test_a_draw_is_that_of_its_own_generator() -> None:
     y, words = np.arange(20) % 4, (3, "digits")
     for kind in KINDS:
         expected = draw(kind, y, 20, 10, generator_for(*words, kind))  # type: ignore[arg-type]
-        assert equal(Draws().get(kind, y, 20, 10, words), expected)  # type: ignore[arg-type]
+        assert equal(ConstraintCache().get(kind, y, 20, 10, words), expected)  # type: ignore[arg-type]
 
 
 def test_a_damaged_file_is_drawn_anew(tmp_path: Path) -> None:
     y = np.arange(40) % 4
-    first = Draws(tmp_path).get("triplets", y, 60, 30, (0, "words"))
+    first = ConstraintCache(tmp_path).get("triplets", y, 60, 30, (0, "words"))
     (path,) = tmp_path.glob("*.npz")
     path.write_bytes(path.read_bytes()[:200])
-    again = Draws(tmp_path).get("triplets", y, 60, 30, (0, "words"))
+    again = ConstraintCache(tmp_path).get("triplets", y, 60, 30, (0, "words"))
     np.testing.assert_array_equal(first.rows, again.rows)

@@ -11,25 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.cells import Cell, Outcome, Record, versions, write_json
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial, versions, write_json
 from oahu.exceptions import InvalidInputError
 
-CELL = Cell("classification", "digits", "OAHU", 3, {"seed": 7, "params": {"tau": 0.1}, "tuned": False})
+CELL = Trial("classification", "digits", "OAHU", 3, {"seed": 7, "params": {"tau": 0.1}, "tuned": False})
 WHOLE = Outcome(
     CELL, {"error_rate": 0.25}, {"weights": {"rounds": [1], "weights": [[1.0]]}}, {"learning": 1.5}, {"n": 4}
 )
-FAILED = Outcome(Cell("retrieval", "digits", "LEGO", 0), error="ValueError: no")
-TUNING = Outcome(Cell("classification", "digits", "OAHU", 0, stage="tuning"), {"error_rate": 0.5})
+FAILED = Outcome(Trial("retrieval", "digits", "LEGO", 0), error="ValueError: no")
+TUNING = Outcome(Trial("classification", "digits", "OAHU", 0, stage="tuning"), {"error_rate": 0.5})
 
 
-def record(*outcomes: Outcome) -> Record:
-    return Record("oahu benchmark", "2026-01-02T03:04:05", 9.5, {"cores": 2}, {"digits": {"n_items": 10}}, outcomes)
+def record(*outcomes: Outcome) -> BenchmarkRecord:
+    return BenchmarkRecord(
+        "oahu benchmark", "2026-01-02T03:04:05", 9.5, {"cores": 2}, {"digits": {"n_items": 10}}, outcomes
+    )
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
     whole = record(WHOLE, FAILED, TUNING)
     whole.save(tmp_path / "results.json")
-    assert Record.load(tmp_path / "results.json") == whole
+    assert BenchmarkRecord.load(tmp_path / "results.json") == whole
 
 
 def test_the_file_is_strict_json(tmp_path: Path) -> None:
@@ -41,12 +43,12 @@ def test_the_file_is_strict_json(tmp_path: Path) -> None:
 
 def test_a_missing_score_comes_back_as_nan(tmp_path: Path) -> None:
     record(Outcome(CELL, {"utilization": nan})).save(tmp_path / "results.json")
-    assert isnan(Record.load(tmp_path / "results.json").outcomes[0].scores["utilization"])
+    assert isnan(BenchmarkRecord.load(tmp_path / "results.json").outcomes[0].scores["utilization"])
 
 
 def test_arrays_may_be_curves(tmp_path: Path) -> None:
     record(Outcome(CELL, curves={"roc": {"far": np.array([0.0, 1.0])}})).save(tmp_path / "results.json")
-    assert Record.load(tmp_path / "results.json").outcomes[0].curves == {"roc": {"far": [0.0, 1.0]}}
+    assert BenchmarkRecord.load(tmp_path / "results.json").outcomes[0].curves == {"roc": {"far": [0.0, 1.0]}}
 
 
 def test_results_leave_out_tuning_and_failures() -> None:
@@ -60,21 +62,21 @@ def test_results_leave_out_tuning_and_failures() -> None:
 @given(st.permutations(["seed", "scaling", "k"]))
 def test_an_id_does_not_depend_on_the_order_of_settings(names: list[str]) -> None:
     settings = dict.fromkeys(names, 1)
-    assert Cell("p", "d", "m", 0, settings).id == Cell("p", "d", "m", 0, dict.fromkeys(sorted(names), 1)).id
+    assert Trial("p", "d", "m", 0, settings).id == Trial("p", "d", "m", 0, dict.fromkeys(sorted(names), 1)).id
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Cell("constraints", "digits", "OAHU", 3, CELL.settings),
-        Cell("classification", "iris", "OAHU", 3, CELL.settings),
-        Cell("classification", "digits", "LEGO", 3, CELL.settings),
-        Cell("classification", "digits", "OAHU", 4, CELL.settings),
-        Cell("classification", "digits", "OAHU", 3, {**CELL.settings, "seed": 8}),
-        Cell("classification", "digits", "OAHU", 3, CELL.settings, "tuning"),
+        Trial("constraints", "digits", "OAHU", 3, CELL.settings),
+        Trial("classification", "iris", "OAHU", 3, CELL.settings),
+        Trial("classification", "digits", "LEGO", 3, CELL.settings),
+        Trial("classification", "digits", "OAHU", 4, CELL.settings),
+        Trial("classification", "digits", "OAHU", 3, {**CELL.settings, "seed": 8}),
+        Trial("classification", "digits", "OAHU", 3, CELL.settings, "tuning"),
     ],
 )
-def test_whatever_differs_has_another_id(other: Cell) -> None:
+def test_whatever_differs_has_another_id(other: Trial) -> None:
     assert other.id != CELL.id
 
 
@@ -85,7 +87,7 @@ def test_another_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=r"results\.json"):
-        Record.load(path)
+        BenchmarkRecord.load(path)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -6,20 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from oahu.evaluation import protocols
-from oahu.evaluation.cells import Cell, Outcome, Record
-from oahu.evaluation.report.groups import METHODS, PROTOCOLS, groups, in_order, setting
+from oahu.evaluation.report.experiments import METHODS, PROTOCOLS, experiments, in_order, setting
 from oahu.evaluation.report.tables import DECIDES
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 
 def outcome(method: str, run: int = 0, value: float = 0.5, error: str | None = None, **settings: Any) -> Outcome:
     protocol, dataset = settings.pop("protocol", "classification"), settings.pop("dataset", "b")
     stage = settings.pop("stage", "result")
     scores = {} if error else {"error_rate": value}
-    return Outcome(Cell(protocol, dataset, method, run, settings, stage), scores, error=error)
+    return Outcome(Trial(protocol, dataset, method, run, settings, stage), scores, error=error)
 
 
-def record(*outcomes: Outcome) -> Record:
-    return Record("oahu benchmark", "", 0.0, {}, {"b": {}, "a": {}}, outcomes)
+def record(*outcomes: Outcome) -> BenchmarkRecord:
+    return BenchmarkRecord("oahu benchmark", "", 0.0, {}, {"b": {}, "a": {}}, outcomes)
 
 
 def test_methods_come_in_the_order_of_the_paper_and_then_as_given() -> None:
@@ -29,68 +29,71 @@ def test_methods_come_in_the_order_of_the_paper_and_then_as_given() -> None:
 
 def test_data_sets_come_as_in_the_record_and_tuned_first() -> None:
     mixed = [outcome("OAHU", dataset=d, tuned=t) for d in ("a", "new", "b") for t in (False, True)]
-    found = [(group.dataset, group.tuned) for group in groups(record(*mixed), "classification")]
+    found = [(experiment.dataset, experiment.tuned) for experiment in experiments(record(*mixed), "classification")]
     assert found == [("b", True), ("b", False), ("a", True), ("a", False), ("new", True), ("new", False)]
 
 
 def test_tuning_is_not_a_result() -> None:
-    assert groups(record(outcome("OAHU", stage="tuning")), "classification") == []
+    assert experiments(record(outcome("OAHU", stage="tuning")), "classification") == []
 
 
 def test_people_and_what_varies_are_experiments_of_their_own() -> None:
     mixed = [outcome("OAHU", protocol="verification", people=who) for who in ("shared", "disjoint")]
-    found = groups(record(*mixed), "verification")
-    assert [group.title for group in found] == ["b · untuned · people: disjoint", "b · untuned · people: shared"]
+    found = experiments(record(*mixed), "verification")
+    assert [experiment.title for experiment in found] == [
+        "b · untuned · people: disjoint",
+        "b · untuned · people: shared",
+    ]
     assert found[0].name == "b (untuned, people: disjoint)"
 
 
 def test_runs_tuned_apart_are_one_row() -> None:
     mixed = [outcome("OAHU", run, run / 10, scaling="unit" if run else "range") for run in range(3)]
-    (group,) = groups(record(*mixed), "classification")
-    assert [row.values("error_rate") for row in group.rows] == [[0.0, 0.1, 0.2]]
+    (experiment,) = experiments(record(*mixed), "classification")
+    assert [row.values("error_rate") for row in experiment.rows] == [[0.0, 0.1, 0.2]]
 
 
 def test_a_run_measured_twice_makes_rows_that_say_what_differs() -> None:
     mixed = [
         outcome("OAHU", run, seed=run, params={"tau": tau, "beta": 1}) for run in range(2) for tau in (0.1, 0.2)
     ]
-    (group,) = groups(record(*mixed), "classification")
-    assert [row.label for row in group.rows] == ["OAHU (tau 0.1)", "OAHU (tau 0.2)"]
-    assert [len(row.outcomes) for row in group.rows] == [2, 2]
+    (experiment,) = experiments(record(*mixed), "classification")
+    assert [row.label for row in experiment.rows] == ["OAHU (tau 0.1)", "OAHU (tau 0.2)"]
+    assert [len(row.outcomes) for row in experiment.rows] == [2, 2]
 
 
 def test_places_of_a_sweep_stay_in_one_row() -> None:
     mixed = [outcome("OAHU", 0, n / 1e4, protocol="constraints", n_constraints=n) for n in (2000, 1000)]
-    (group,) = groups(record(*mixed), "constraints")
-    (row,) = group.rows
-    assert group.places == row.places == [1000, 2000]
+    (experiment,) = experiments(record(*mixed), "constraints")
+    (row,) = experiment.rows
+    assert experiment.places == row.places == [1000, 2000]
     assert row.values("error_rate", 2000) == [0.2]
 
 
 def test_values_of_a_parameter_are_places() -> None:
     mixed = [outcome("OAHU", 0, v, protocol="sensitivity", vary="tau", params={"tau": v}) for v in (0.1, 0.9)]
-    (group,) = groups(record(*mixed), "sensitivity")
-    assert group.places == [0.1, 0.9]
+    (experiment,) = experiments(record(*mixed), "sensitivity")
+    assert experiment.places == [0.1, 0.9]
 
 
 def test_failures_stay_with_their_row() -> None:
-    (group,) = groups(record(outcome("OAHU"), outcome("LEGO", error="no")), "classification")
-    assert [(row.method, len(row.outcomes), len(row.failed)) for row in group.rows] == [
+    (experiment,) = experiments(record(outcome("OAHU"), outcome("LEGO", error="no")), "classification")
+    assert [(row.method, len(row.outcomes), len(row.failed)) for row in experiment.rows] == [
         ("OAHU", 1, 0),
         ("LEGO", 0, 1),
     ]
-    assert group.row("LEGO") is None
+    assert experiment.row("LEGO") is None
 
 
 def test_methods_that_are_elsewhere_only_are_absent() -> None:
-    first, second = groups(record(outcome("OAHU"), outcome("LEGO", dataset="a")), "classification")
+    first, second = experiments(record(outcome("OAHU"), outcome("LEGO", dataset="a")), "classification")
     assert first.absent == ("LEGO",)
     assert second.absent == ("OAHU",)
 
 
 def test_slugs_are_plain_and_different() -> None:
     mixed = [outcome("OAHU", dataset=name) for name in ("../a b", "a/b", "a<b>")]
-    slugs = [group.slug for group in groups(record(*mixed), "classification")]
+    slugs = [experiment.slug for experiment in experiments(record(*mixed), "classification")]
     assert len(set(slugs)) == 3
     assert all(slug.replace("-", "").isalnum() for slug in slugs)
 
@@ -98,15 +101,15 @@ def test_slugs_are_plain_and_different() -> None:
 def test_pairs_are_those_of_the_same_run() -> None:
     ours = [outcome("OAHU", run, 0.1 * run) for run in (0, 1, 2)]
     theirs = [outcome("LEGO", run, 0.1 * run + 0.05) for run in (2, 1, 3)]
-    (group,) = groups(record(*ours, *theirs), "classification")
-    compared = group.against(group.rows[1], "error_rate", "lower", paired=True)
+    (experiment,) = experiments(record(*ours, *theirs), "classification")
+    compared = experiment.against(experiment.rows[1], "error_rate", "lower", paired=True)
     assert compared is not None
     assert (compared.ours.n, compared.verdict) == (2, "win")
 
 
 def test_oahu_is_not_compared_with_itself() -> None:
-    (group,) = groups(record(outcome("OAHU", 0), outcome("OAHU", 1)), "classification")
-    assert group.against(group.rows[0], "error_rate", "lower") is None
+    (experiment,) = experiments(record(outcome("OAHU", 0), outcome("OAHU", 1)), "classification")
+    assert experiment.against(experiment.rows[0], "error_rate", "lower") is None
 
 
 def test_settings_are_said_plainly() -> None:
@@ -124,13 +127,13 @@ def test_what_learned_nothing_is_the_same_at_every_place_of_a_sweep() -> None:
         replace(outcome("LEGO", 0, n / 1e4, protocol="constraints", n_constraints=n), facts={"n_seen": n})
         for n in (1000, 2000)
     ]
-    (group,) = groups(
+    (experiment,) = experiments(
         record(*learned, outcome("mine", 0, 0.3, protocol="constraints", n_constraints=2000)), "constraints"
     )
-    assert [group.rows[1].values("error_rate", n) for n in (1000, 2000)] == [[0.3], [0.3]]
-    assert [group.rows[0].values("error_rate", n) for n in (1000, 2000)] == [[0.1], [0.2]]
-    (group,) = groups(record(learned[1]), "constraints")
-    assert group.rows[0].values("error_rate", 1000) == []
+    assert [experiment.rows[1].values("error_rate", n) for n in (1000, 2000)] == [[0.3], [0.3]]
+    assert [experiment.rows[0].values("error_rate", n) for n in (1000, 2000)] == [[0.1], [0.2]]
+    (experiment,) = experiments(record(learned[1]), "constraints")
+    assert experiment.rows[0].values("error_rate", 1000) == []
 
 
 def test_the_report_knows_every_protocol_and_its_score() -> None:

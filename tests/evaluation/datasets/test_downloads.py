@@ -13,15 +13,15 @@ import pytest
 
 from oahu import DatasetError
 from oahu.evaluation.datasets import cache, data_home
-from oahu.evaluation.datasets.cache import Remote, download
+from oahu.evaluation.datasets.downloads import RemoteFile, download
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)
 SHA256, MD5 = hashlib.sha256(CONTENT).hexdigest(), hashlib.md5(CONTENT).hexdigest()
 HOMEPAGE = "https://example.org/set"
 
 
-def remote(*urls: str, checksum: str | None = f"sha256:{SHA256}") -> Remote:
-    return Remote("set/items.gz", urls, checksum)
+def remote(*urls: str, checksum: str | None = f"sha256:{SHA256}") -> RemoteFile:
+    return RemoteFile("set/items.gz", urls, checksum)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def server(server: Any) -> Any:
     return server
 
 
-def failed(wanted: Remote, home: Path) -> str:
+def failed(wanted: RemoteFile, home: Path) -> str:
     """The message of a download that fails, after which the file is not there."""
     with pytest.raises(DatasetError) as caught:
         download(wanted, home, HOMEPAGE)
