@@ -6,8 +6,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+MINUTES ?= 10
+PLACES ?= 300
 
-.PHONY: help demo test lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
+.PHONY: help demo test test-fast fuzz mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -19,18 +22,29 @@ demo: $(VENV)/.plots ## stream the bundled digits through OAHU and AnchoredOAHU;
 serve: $(VENV)/.service ## the live service, filled with real images, at http://127.0.0.1:8000/
 	@$(BIN)/oahu serve --demo
 
-test: $(VENV)/.dev lint ## every check
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+test: $(VENV)/.dev lint ## every check: format, lint, types, import contract, all tests
+	@$(PYTEST)
+
+test-fast: $(VENV)/.dev ## the tests without a browser, server processes and kills
+	@$(PYTEST) -m "not browser and not server"
+
+fuzz: $(VENV)/.dev ## property tests with random seeds: make fuzz MINUTES=60
+	@$(BIN)/python tools/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
 lint: $(VENV)/.dev ## format, lint, types and the import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/package_map.py --check
 
 format: $(VENV)/.dev ## put the code into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tools/package_map.py
+
+mutate: $(VENV)/.dev ## mutation test: change one place of the source at a time and run its tests
+	@$(BIN)/python tools/mutate.py --places $(PLACES)
 
 bench-step: $(VENV)/.bench ## speed and memory of the online step
 	@$(BIN)/python benchmarks/step.py

@@ -75,9 +75,9 @@ def measure(name: str, make: Callable[[int], list[Pair]], n: int, growth: Table,
         f"{marks[-1] * len(stream) / peer:.0f}",
     )
     row = []
-    for implied, draw in ((graph.pairs, "pairs"), (graph.triplets, "triplets")):
+    for implied, draw in ((graph.implied_pairs, "pairs"), (graph.implied_triplets, "triplets")):
         start = time.perf_counter()
-        graph.implied(10_000, 0, kind=draw)
+        graph.sample_implied(10_000, 0, kind=draw)
         row += [f"{implied.count:,}", f"{time.perf_counter() - start:.2f}"]
     draws.add_row(name, *row)
 

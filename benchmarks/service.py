@@ -35,7 +35,7 @@ from rich.table import Table
 import oahu
 from oahu.evaluation.datasets import load
 from oahu.exceptions import DatasetError
-from oahu.service.records import Config
+from oahu.service.records import CollectionConfig
 from oahu.service.store import SQLiteStore
 
 console = Console(width=116)
@@ -199,7 +199,7 @@ def settle(talk: Talk) -> None:
     """Wait until all is learned and the catalogue is embedded by it."""
     while True:
         told = talk.ask("GET", f"/{NAME}")
-        if not told["behind"] and not told["candidates"]["constraints_behind"]:
+        if not told["pending_feedback"] and not told["candidates"]["constraints_behind"]:
             return
         time.sleep(0.2)
 
@@ -223,7 +223,7 @@ def acknowledged(server: Server, stream: Stream, folder: Path, quick: bool) -> I
 def of_store(folder: Path, n: int, threads: int, seconds: float) -> tuple[float, float]:
     """Pieces and commits per second that the store makes durable, appended by as many callers."""
     store = SQLiteStore(folder)
-    kept = store.commit(lambda transaction: transaction.create(Config("alone", 1))).result()
+    kept = store.commit(lambda transaction: transaction.create(CollectionConfig("alone", 1))).result()
     ends = [0] * threads
     last = [0]
     until = time.perf_counter() + seconds
@@ -361,7 +361,7 @@ def restart(server: Server, stream: Stream, folder: Path, quick: bool) -> tuple[
     """Stop and start again, with much feedback behind a snapshot."""
     talk = Talk(server.port)
     wanted = 10_000 if quick else 100_000
-    while (told := talk.ask("GET", f"/{NAME}"))["feedback"] < wanted:
+    while (told := talk.ask("GET", f"/{NAME}"))["last_seq"] < wanted:
         for _, body in feedback_bodies(stream.take(2_000), 1_000):
             talk.ask("POST", f"/{NAME}/feedback", body)
     settle(talk)

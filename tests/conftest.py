@@ -1,12 +1,29 @@
-"""What every test shares."""
+"""What every test shares: Hypothesis profiles and the line about tests that did not run."""
 
 from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
 
-# Compiling and a busy machine make first examples slow. On CI the examples are the same every time.
-settings.register_profile("oahu", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "oahu")
+# `make test` draws the same examples on every machine. `make fuzz` draws new ones, and many more.
+settings.register_profile("test", deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000")),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+INSTALL = "sudo apt-get install --no-install-recommends chromium curl"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was skipped, and what to install."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        reasons = sorted({str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped})
+        terminalreporter.write_line(f"{len(skipped)} tests skipped ({'; '.join(reasons)}). To run them: {INSTALL}")

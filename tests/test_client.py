@@ -17,9 +17,9 @@ import pytest
 import uvicorn
 
 import oahu
-from oahu import Client, InvalidInputError, Pair, ServiceRefusedError, Triplet
+from oahu import Client, InvalidInputError, Pair, ServiceRequestError, Triplet
 from oahu.service.api.app import create_app
-from oahu.service.images import png
+from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
 
@@ -85,7 +85,7 @@ def test_many_items_go_in_parts(teas: Client, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_thumbnails_come_back_as_they_were_put(teas: Client) -> None:
-    image = png(np.zeros((2, 2)))
+    image = encode_png(np.zeros((2, 2)))
     teas.put(["one", "two"], ROWS[:2], thumbnails=[image, None])
     assert teas.thumbnail("one") == image
     assert (teas.item("one")["has_thumbnail"], teas.item("two")["has_thumbnail"]) == (True, False)
@@ -107,7 +107,7 @@ def test_columns_of_an_array_are_put_as_rows(teas: Client) -> None:
 
 @pytest.mark.parametrize("key", ["a/b", "?", "#x", "%41", "ä ö", "...", "a.b"])
 def test_odd_keys_are_keys(teas: Client, key: str) -> None:
-    teas.put([key], ROWS[:1], thumbnails=[png(np.ones((1, 1)))])
+    teas.put([key], ROWS[:1], thumbnails=[encode_png(np.ones((1, 1)))])
     assert teas.item(key)["key"] == key
     assert teas.thumbnail(key)
     assert teas.search(key, k=1)["matches"]
@@ -115,7 +115,7 @@ def test_odd_keys_are_keys(teas: Client, key: str) -> None:
 
 @pytest.mark.parametrize("key", [".", "..", "../.."])
 def test_a_key_of_dots_is_never_another_address(teas: Client, key: str) -> None:
-    with pytest.raises(ServiceRefusedError) as refused:
+    with pytest.raises(ServiceRequestError) as refused:
         teas.item(key)
     assert (refused.value.status, refused.value.problem["key"]) == (404, key)
 
@@ -135,12 +135,12 @@ def test_feedback_in_every_form_is_learned(teas: Client) -> None:
 def test_feedback_is_undone(teas: Client) -> None:
     seq = teas.feedback(query="tea-0", positive=["tea-2"])["last_seq"]
     assert teas.undo(seq) == seq + 1
-    assert [one["counts"] for one in teas.log()] == [False, True]
+    assert [one["active"] for one in teas.log()] == [False, True]
 
 
 def test_a_contradiction_comes_with_its_chain(teas: Client) -> None:
     teas.feedback([Pair("tea-0", "tea-1", True)])
-    with pytest.raises(ServiceRefusedError, match="alike") as refused:
+    with pytest.raises(ServiceRequestError, match="alike") as refused:
         teas.feedback([Pair("tea-0", "tea-1", False)])
     assert refused.value.status == 409
     assert refused.value.problem["chain"] == [{"seq": 1, "first": "tea-0", "second": "tea-1", "same": True}]
@@ -157,7 +157,7 @@ def test_a_search_is_as_asked_for(teas: Client) -> None:
     assert len(found) == 4
     assert all(one["payload"]["at"] % 2 == 1 for one in found)
     assert teas.search(ROWS[0].tolist(), k=1)["matches"][0]["key"] == "tea-0"
-    assert teas.search("tea-0", trust=False)["matches"]
+    assert teas.search("tea-0", use_feedback=False)["matches"]
 
 
 def test_items_are_compared_by_calibrated_thresholds(teas: Client) -> None:
@@ -180,7 +180,7 @@ def test_a_model_goes_down_and_up(teas: Client, tmp_path: Path) -> None:
     teas.feedback([Triplet("tea-6", "tea-8", "tea-7")])
     assert teas.upload(path) == 3
     assert teas.search("tea-0")["constraints"] == 1
-    assert teas.history()["parts"]
+    assert teas.history()["spaces"]
 
 
 def test_one_goes_back(teas: Client) -> None:
@@ -212,7 +212,7 @@ def test_a_client_without_a_collection_says_so(service: tuple[str, str]) -> None
 
 
 def test_a_wrong_key_is_refused_at_once(service: tuple[str, str]) -> None:
-    with Client(service[0], key="oahu_x_y") as client, pytest.raises(ServiceRefusedError) as refused:
+    with Client(service[0], key="oahu_x_y") as client, pytest.raises(ServiceRequestError) as refused:
         client.collections()
     assert refused.value.status == 401
     assert refused.value.problem["type"] == "urn:oahu:problem:unauthorized"
@@ -325,7 +325,7 @@ def test_what_may_have_happened_is_only_asked_again_if_it_may_happen_twice(name:
         CALLS[name](service.client())
         assert len(service.seen) == 2
     else:
-        with pytest.raises(ServiceRefusedError, match="cannot be reached"):
+        with pytest.raises(ServiceRequestError, match="cannot be reached"):
             CALLS[name](service.client())
         assert len(service.seen) == 1
 
@@ -334,7 +334,7 @@ def test_an_uploaded_model_is_not_sent_twice(tmp_path: Path) -> None:
     """In between, others may have taught the one that took over."""
     (tmp_path / "m").write_bytes(b"x")
     service = Failing(httpx.ReadError("cut"))
-    with pytest.raises(ServiceRefusedError):
+    with pytest.raises(ServiceRequestError):
         service.client().upload(tmp_path / "m")
     assert len(service.seen) == 1
 
@@ -357,14 +357,14 @@ def test_feedback_that_is_new_has_a_key_of_its_own() -> None:
 
 def test_after_so_many_times_it_gives_up_and_says_why(slept: list[float]) -> None:
     service = Failing(*[busy() for _ in range(10)])
-    with pytest.raises(ServiceRefusedError, match="busy") as refused:
+    with pytest.raises(ServiceRequestError, match="busy") as refused:
         service.client(retries=3).describe()
     assert (refused.value.status, len(service.seen), len(slept)) == (503, 4, 3)
 
 
 def test_it_need_not_try_again(slept: list[float]) -> None:
     service = Failing(httpx.ConnectError("refused"))
-    with pytest.raises(ServiceRefusedError) as refused:
+    with pytest.raises(ServiceRequestError) as refused:
         service.client(retries=0).describe()
     assert (refused.value.status, refused.value.problem, slept) == (0, {}, [])
 
@@ -389,31 +389,31 @@ def test_an_odd_time_to_wait_is_made_a_sensible_one(told: str, waited: float, sl
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500, 507])
 def test_what_will_not_become_better_is_not_asked_again(status: int) -> None:
     service = Failing(busy(status))
-    with pytest.raises(ServiceRefusedError, match="busy") as refused:
+    with pytest.raises(ServiceRequestError, match="busy") as refused:
         service.client().describe()
     assert (len(service.seen), refused.value.status, refused.value.problem["detail"]) == (1, status, "busy")
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'"text"', b"null", b"\xff"])
 def test_an_answer_of_something_else_is_told_by_its_status(content: bytes) -> None:
-    with pytest.raises(ServiceRefusedError, match="answered 502") as refused:
+    with pytest.raises(ServiceRequestError, match="answered 502") as refused:
         Failing(httpx.Response(502, content=content)).client().describe()
     assert refused.value.problem == {}
 
 
 def test_refused_events_are_told() -> None:
-    with pytest.raises(ServiceRefusedError, match="busy"):
+    with pytest.raises(ServiceRequestError, match="busy"):
         next(Failing(busy(404)).client().events())
 
 
 def test_events_that_break_off_are_told() -> None:
     def broken() -> Iterator[bytes]:
-        yield b'event: metric\ndata: {"a": 1}\n\n: still here\n\n'
+        yield b'event: metric\ndata: {"a": 1}\n\n: heartbeat\n\n'
         raise httpx.ReadError("cut")
 
     events = Failing(then=httpx.Response(200, content=broken())).client().events()
     assert next(events) == ("metric", {"a": 1})
-    with pytest.raises(ServiceRefusedError, match="cannot be reached"):
+    with pytest.raises(ServiceRequestError, match="cannot be reached"):
         next(events)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oahu import InvalidInputError
-from oahu.randomness import as_generator, generator_from_state, generator_state, own_generator
+from oahu.randomness import as_generator, generator_from_state, generator_state, private_generator
 
 
 def draws(generator: np.random.Generator, n: int = 20) -> list[int]:
@@ -82,7 +82,7 @@ def test_anything_else_is_an_error_that_quotes_it(wrong: Any) -> None:
     assert f"Got {wrong!r} instead" in str(error.value)
 
 
-# -- own_generator ---------------------------------------------------------------------------------------
+# -- private_generator ---------------------------------------------------------------------------------------
 
 SEEDS: dict[str, Callable[[], Any]] = {
     "int": lambda: 7,
@@ -94,41 +94,41 @@ SEEDS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
 def test_an_own_generator_draws_the_same_from_the_same_seed(seed: Callable[[], Any]) -> None:
-    assert draws(own_generator(seed())) == draws(own_generator(seed()))
+    assert draws(private_generator(seed())) == draws(private_generator(seed()))
 
 
 @pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
 def test_an_own_generator_can_be_kept(seed: Callable[[], Any]) -> None:
-    assert type(own_generator(seed()).bit_generator) is np.random.PCG64
+    assert type(private_generator(seed()).bit_generator) is np.random.PCG64
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
 def test_the_next_own_generator_of_a_generator_draws_others(make: Any) -> None:
     passed = make(7)
-    assert draws(own_generator(passed)) != draws(own_generator(passed))
+    assert draws(private_generator(passed)) != draws(private_generator(passed))
 
 
 def test_an_own_generator_does_not_move_with_the_one_it_came_from() -> None:
     passed = np.random.default_rng(7)
-    own = own_generator(passed)
+    own = private_generator(passed)
     passed.random()
-    assert draws(own) == draws(own_generator(np.random.default_rng(7)))
+    assert draws(own) == draws(private_generator(np.random.default_rng(7)))
 
 
 def test_an_own_generator_does_not_move_the_one_it_came_from() -> None:
     passed, twin = np.random.default_rng(7), np.random.default_rng(7)
-    own_generator(passed)
-    draws(own_generator(twin))
+    private_generator(passed)
+    draws(private_generator(twin))
     assert draws(passed) == draws(twin)
 
 
 def test_without_a_seed_every_own_generator_draws_others() -> None:
-    assert draws(own_generator(None)) != draws(own_generator(None))
+    assert draws(private_generator(None)) != draws(private_generator(None))
 
 
 def test_a_bad_seed_of_an_own_generator_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match=r"'random_state' parameter .*Got -1 instead"):
-        own_generator(-1)
+        private_generator(-1)
 
 
 # -- where a generator stands ----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def advance(generator: np.random.Generator, kinds: list[str]) -> None:
 
 @given(seed=st.integers(0, 2**64), kinds=st.lists(st.sampled_from(["word", "half", "normal"]), max_size=20))
 def test_a_generator_goes_on_from_where_it_stood(seed: int, kinds: list[str]) -> None:
-    generator = own_generator(seed)
+    generator = private_generator(seed)
     advance(generator, kinds)
     twin = generator_from_state(json.loads(json.dumps(generator_state(generator))))
     halves = [g.integers(2**31, size=5, dtype=np.uint32).tolist() for g in (generator, twin)]
@@ -156,22 +156,22 @@ def test_a_generator_goes_on_from_where_it_stood(seed: int, kinds: list[str]) ->
 
 
 def test_asking_where_a_generator_stands_does_not_move_it() -> None:
-    generator = own_generator(0)
+    generator = private_generator(0)
     generator_state(generator)
-    assert draws(generator) == draws(own_generator(0))
+    assert draws(generator) == draws(private_generator(0))
 
 
 def test_a_state_does_not_move_with_its_generator() -> None:
-    generator = own_generator(0)
+    generator = private_generator(0)
     state = generator_state(generator)
     draws(generator)
-    assert draws(generator_from_state(state)) == draws(own_generator(0))
+    assert draws(generator_from_state(state)) == draws(private_generator(0))
 
 
 def test_a_generator_from_a_state_leaves_the_original_alone() -> None:
-    generator = own_generator(0)
+    generator = private_generator(0)
     draws(generator_from_state(generator_state(generator)))
-    assert draws(generator) == draws(own_generator(0))
+    assert draws(generator) == draws(private_generator(0))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,6 @@ def test_a_generator_from_a_state_leaves_the_original_alone() -> None:
     [("state", -1), ("state", 2**128), ("inc", "1"), ("has_uint32", 2), ("uinteger", 2**32), ("uinteger", 0.5)],
 )
 def test_a_place_where_no_generator_can_stand_is_an_error(name: str, value: Any) -> None:
-    state = generator_state(own_generator(0)) | {name: value}
+    state = generator_state(private_generator(0)) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' cannot be"):
         generator_from_state(state)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["as_array", "as_table", "check_items", "not_finite"]
+__all__ = ["as_array", "as_table", "check_items", "describe_non_finite"]
 
 _ROWS = 4096  # items checked at a time
 
@@ -60,8 +60,8 @@ def check_items(items: Any, dtype: np.dtype[Any]) -> None:
         if len(wrong):
             row, feature = int(wrong[0, 0]) + start, int(wrong[0, 1])
             raise InvalidInputError(
-                f"Input X contains {not_finite(items[row, feature], dtype)}: row {row}, feature {feature}. "
-                "Every value must be a finite number."
+                f"Input X contains {describe_non_finite(items[row, feature], dtype)}: row {row}, "
+                f"feature {feature}. Every value must be a finite number."
             )
 
 
@@ -71,12 +71,12 @@ def _check_stored(items: Any, dtype: np.dtype[Any]) -> None:
     if len(wrong):
         row, feature = np.searchsorted(items.indptr, wrong[0], side="right") - 1, items.indices[wrong[0]]
         raise InvalidInputError(
-            f"Input X contains {not_finite(items.data[wrong[0]], dtype)}: row {row}, feature {feature}. "
+            f"Input X contains {describe_non_finite(items.data[wrong[0]], dtype)}: row {row}, feature {feature}. "
             "Every value must be a finite number."
         )
 
 
-def not_finite(value: Any, dtype: np.dtype[Any]) -> str:
+def describe_non_finite(value: Any, dtype: np.dtype[Any]) -> str:
     """What is wrong with a value that is not finite in ``dtype``."""
     if np.isnan(value):
         return "NaN"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
-from oahu.exceptions import InvalidInputError, ServiceRefusedError
+from oahu.exceptions import InvalidInputError, ServiceRequestError
 
 try:
     import httpx
@@ -206,7 +206,7 @@ class Client:
 
     def log(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Everything that was said, in order."""
-        return self._pages("/feedback", "entries", {}, after)
+        return self._pages("/feedback", "records", {}, after)
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -217,13 +217,13 @@ class Client:
         label: str | None = None,
         *,
         payload: bool = False,
-        trust: bool = True,
+        use_feedback: bool = True,
     ) -> dict[str, Any]:
         """The k items most like one that is there, or like features, best first, under ``matches``.
 
-        If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
+        If ``use_feedback``, items that are known to be like it come first, and those known to be unlike it last.
         """
-        asked = {**_item(query), "k": k, "label": label, "payload": payload, "trust": trust}
+        asked = {**_item(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
         found: dict[str, Any] = self._ask("POST", self._path("/search"), asked, twice=True)
         return found
 
@@ -338,18 +338,18 @@ def _wait(retry_after: str) -> float:
     return min(max(wait, 0.0), _LONGEST) if math.isfinite(wait) else 1.0
 
 
-def _unreachable(error: httpx.TransportError) -> ServiceRefusedError:
-    return ServiceRefusedError(f"The service cannot be reached: {error!r}.", 0, {})
+def _unreachable(error: httpx.TransportError) -> ServiceRequestError:
+    return ServiceRequestError(f"The service cannot be reached: {error!r}.", 0, {})
 
 
-def _refused(answer: httpx.Response) -> ServiceRefusedError:
+def _refused(answer: httpx.Response) -> ServiceRequestError:
     try:
         told = answer.json()
     except ValueError:
         told = None
     problem = told if isinstance(told, dict) else {}
     message = problem.get("detail") or f"The service answered {answer.status_code}."
-    return ServiceRefusedError(message, answer.status_code, problem)
+    return ServiceRequestError(message, answer.status_code, problem)
 
 
 def _item(query: str | ArrayLike) -> dict[str, Any]:

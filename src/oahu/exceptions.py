@@ -16,8 +16,8 @@ __all__ = [
     "NotFittedError",
     "OAHUError",
     "OverflowedItemError",
-    "RefusedConstraintError",
-    "ServiceRefusedError",
+    "RejectedConstraintError",
+    "ServiceRequestError",
     "StreamError",
 ]
 
@@ -67,7 +67,7 @@ class _RowError(OAHUError):
         return type(self), (str(self), self.row)
 
 
-class RefusedConstraintError(_RowError, ArithmeticError):
+class RejectedConstraintError(_RowError, ArithmeticError):
     """Learning a constraint would have overflowed the model; the model is as it was before the call."""
 
 
@@ -105,7 +105,7 @@ class ContradictionError(InvalidInputError):
     ----------
     constraint : Pair or Triplet
         What was refused.
-    chain : tuple of Given
+    chain : tuple of GivenPair
         What proves the opposite, link by link.
     """
 
@@ -117,7 +117,7 @@ class ContradictionError(InvalidInputError):
         return type(self), (str(self), self.constraint, self.chain)
 
 
-class ServiceRefusedError(OAHUError):
+class ServiceRequestError(OAHUError):
     """A service did not do what a `Client` asked for, or cannot be reached.
 
     Attributes
@@ -132,5 +132,5 @@ class ServiceRefusedError(OAHUError):
         super().__init__(message)
         self.status, self.problem = status, problem
 
-    def __reduce__(self) -> tuple[type[ServiceRefusedError], tuple[str, int, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[ServiceRequestError], tuple[str, int, dict[str, Any]]]:
         return type(self), (str(self), self.status, self.problem)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from oahu.exceptions import InvalidInputError
-from oahu.randomness import SEEDS, is_seed
+from oahu.randomness import SEED_DESCRIPTION, is_valid_seed
 
 __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_caller"]
 
@@ -41,8 +41,8 @@ def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...])
 
 def check_seed(owner: object, name: str, value: Any) -> None:
     """Raise unless ``value`` can seed a generator."""
-    if not is_seed(value):
-        _complain(owner, name, SEEDS, value)
+    if not is_valid_seed(value):
+        _complain(owner, name, SEED_DESCRIPTION, value)
 
 
 def warn_caller(message: str) -> None:

@@ -10,18 +10,18 @@ import numpy as np
 from oahu.exceptions import InvalidInputError
 
 __all__ = [
-    "SEEDS",
+    "SEED_DESCRIPTION",
     "RandomState",
     "as_generator",
     "generator_from_state",
     "generator_state",
-    "is_seed",
-    "own_generator",
-    "rewinder",
+    "is_valid_seed",
+    "private_generator",
+    "state_restorer",
 ]
 
-#: In words, what `is_seed` accepts.
-SEEDS: Final = "None, an int of at least 0, a numpy Generator or a RandomState"
+#: In words, what `is_valid_seed` accepts.
+SEED_DESCRIPTION: Final = "None, an int of at least 0, a numpy Generator or a RandomState"
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -39,19 +39,21 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
-    if not is_seed(random_state):
-        raise InvalidInputError(f"The 'random_state' parameter must be {SEEDS}. Got {random_state!r} instead.")
+    if not is_valid_seed(random_state):
+        raise InvalidInputError(
+            f"The 'random_state' parameter must be {SEED_DESCRIPTION}. Got {random_state!r} instead."
+        )
     return np.random.default_rng(random_state)
 
 
-def is_seed(value: Any) -> bool:
+def is_valid_seed(value: Any) -> bool:
     """Whether a generator can come of ``value``."""
     if isinstance(value, int | np.integer):
         return not isinstance(value, bool) and bool(value >= 0)
     return value is None or isinstance(value, np.random.Generator | np.random.RandomState)
 
 
-def own_generator(random_state: RandomState) -> np.random.Generator:
+def private_generator(random_state: RandomState) -> np.random.Generator:
     """A generator that nobody else draws from, always a PCG64: what a learner keeps.
 
     A Generator or RandomState that is passed moves on by the seed that is drawn from it.
@@ -61,7 +63,7 @@ def own_generator(random_state: RandomState) -> np.random.Generator:
     return as_generator(random_state)
 
 
-def rewinder(random_state: Any) -> Callable[[], None]:
+def state_restorer(random_state: Any) -> Callable[[], None]:
     """What puts a Generator or RandomState back to where it stands now; does nothing for other seeds."""
     if isinstance(random_state, np.random.Generator):
         bits, place = random_state.bit_generator, random_state.bit_generator.state
@@ -73,7 +75,7 @@ def rewinder(random_state: Any) -> Callable[[], None]:
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Where a generator of `own_generator` stands, as plain JSON."""
+    """Where a generator of `private_generator` stands, as plain JSON."""
     state = generator.bit_generator.state
     return {**state["state"], "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
@@ -81,7 +83,7 @@ def generator_state(generator: np.random.Generator) -> dict[str, Any]:
 def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
     """A generator that goes on from there; ValueError if there is no such place.
 
-    >>> rng = own_generator(0)
+    >>> rng = private_generator(0)
     >>> twin = generator_from_state(generator_state(rng))
     >>> bool(rng.random() == twin.random())
     True

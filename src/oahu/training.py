@@ -22,11 +22,11 @@ from typing import Any, Final
 from oahu.constraints import Pair, Pairs, Triplets, Tuples
 from oahu.exceptions import InvalidInputError, OAHUError, StreamError
 from oahu.io import model_files
-from oahu.io.features import Features
-from oahu.io.streams import Line
+from oahu.io.features import FeatureTable
+from oahu.io.streams import StreamLine
 from oahu.learners.base import Learner
 
-__all__ = ["Position", "Trainer", "arriving", "in_batches"]
+__all__ = ["StreamPosition", "Trainer", "file_batches", "live_batches"]
 
 _BATCH: Final = 1024  # lines learned at a time, if as many are there
 _WAITING: Final = 4096  # lines that a live stream may be ahead of learning
@@ -34,28 +34,28 @@ _PATIENCE: Final = 0.1  # seconds between looks at whether to stop waiting
 
 
 @dataclass(frozen=True)
-class Position:
+class StreamPosition:
     """How far a stream was learned: how many lines, and a digest of what they said."""
 
     lines: int = 0
     digest: str = ""
 
-    def after(self, line: Line) -> Position:
+    def after(self, line: StreamLine) -> StreamPosition:
         """One line further."""
         digest = hashlib.sha256(self.digest.encode())
         for part in (type(line.constraint).__name__, *line.constraint):
             digest.update(array("d", part).tobytes() if isinstance(part, list) else repr(part).encode())
-        return Position(self.lines + 1, digest.hexdigest())
+        return StreamPosition(self.lines + 1, digest.hexdigest())
 
     @classmethod
-    def of(cls, model: str | os.PathLike[str]) -> Position | None:
+    def of(cls, model: str | os.PathLike[str]) -> StreamPosition | None:
         """Where the model in a file stands; None if it was not trained on a stream."""
         kept = model_files.read_notes(model).get("stream")
         return None if kept is None else cls(int(kept["lines"]), str(kept["digest"]))
 
-    def behind(self, lines: Iterable[Line], source: str) -> Iterator[Line]:
+    def behind(self, lines: Iterable[StreamLine], source: str) -> Iterator[StreamLine]:
         """The lines after this position; `InvalidInputError` if those before it are not the ones learned."""
-        passed = Position()
+        passed = StreamPosition()
         for line in lines:
             if passed.lines == self.lines:
                 yield line
@@ -83,9 +83,9 @@ class Trainer:
         The file to keep it in.
     source : str
         The stream's name, for errors.
-    features : Features, optional
+    features : FeatureTable, optional
         What the ids of constraints point into. Constraints by value need none.
-    position : Position
+    position : StreamPosition
         How far the learner has learned the stream.
     save_every : float
         Seconds after which the model is written again.
@@ -96,15 +96,15 @@ class Trainer:
         learner: Learner[Any],
         model: Path,
         source: str,
-        features: Features | None = None,
-        position: Position | None = None,
+        features: FeatureTable | None = None,
+        position: StreamPosition | None = None,
         save_every: float = 10.0,
     ) -> None:
         self.learner, self.model, self.source, self.features = learner, model, source, features
-        self.position = self._saved = position or Position()
+        self.position = self._saved = position or StreamPosition()
         self.save_every, self._saved_at = save_every, time.monotonic()
 
-    def learn(self, batch: list[Line]) -> None:
+    def learn(self, batch: list[StreamLine]) -> None:
         """Learn some lines, in order, and save now and then.
 
         `StreamError` names the first that cannot be learned; those before it were, and none behind it.
@@ -130,12 +130,12 @@ class Trainer:
             self._saved = self.position
         self._saved_at = time.monotonic()
 
-    def _learn(self, lines: list[Line]) -> None:
+    def _learn(self, lines: list[StreamLine]) -> None:
         self.learner.partial_fit(self._constraints(lines))
         for line in lines:
             self.position = self.position.after(line)
 
-    def _constraints(self, lines: list[Line]) -> Tuples:
+    def _constraints(self, lines: list[StreamLine]) -> Tuples:
         """Lines of one kind, as constraints."""
         pairs = isinstance(lines[0].constraint, Pair)
         items = [list(line.constraint[: 2 if pairs else 3]) for line in lines]
@@ -153,16 +153,16 @@ class Trainer:
         return Triplets(items, preprocessor=table)
 
 
-def _kind(line: Line) -> tuple[int, int]:
+def _kind(line: StreamLine) -> tuple[int, int]:
     """What lines must have in common to be learned in one call: pairs or triplets, and how many features."""
     first = line.constraint[0]
     return int(isinstance(line.constraint, Pair)), len(first) if isinstance(first, list) else -1
 
 
-def in_batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
     """Lines of a file, some at a time. When one cannot be read, those before it come first."""
     while True:
-        batch: list[Line] = []
+        batch: list[StreamLine] = []
         try:
             for line in islice(lines, _BATCH):
                 batch.append(line)  # one by one: what came before an error is to be kept
@@ -175,9 +175,9 @@ def in_batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def arriving(lines: Iterator[Line], stop: Callable[[], bool]) -> Iterator[list[Line]]:
+def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Iterator[list[StreamLine]]:
     """Lines of a live stream, as many as have arrived; ends also when ``stop`` says so while it waits."""
-    arrived: queue.Queue[Line | BaseException | None] = queue.Queue(_WAITING)
+    arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_WAITING)
 
     def listen() -> None:
         try:
@@ -193,8 +193,8 @@ def arriving(lines: Iterator[Line], stop: Callable[[], bool]) -> Iterator[list[L
             some = arrived.get(timeout=_PATIENCE)
         except queue.Empty:
             continue
-        batch: list[Line] = []
-        while isinstance(some, Line):
+        batch: list[StreamLine] = []
+        while isinstance(some, StreamLine):
             batch.append(some)
             if len(batch) == _BATCH or arrived.empty():
                 break

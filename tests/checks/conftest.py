@@ -53,6 +53,8 @@ LEARNERS: dict[str, Factory] = {name: small(name) for name in NAMES}
 #: Learners by what they are, as fixtures that make them.
 KINDS: dict[str, Callable[[type], bool]] = {
     "make": lambda learner: True,
+    "make_typical": lambda learner: learner in (oahu.OAHU, oahu.LEGO),  # one for triplets, one for pairs
+    "make_other": lambda learner: learner not in (oahu.OAHU, oahu.LEGO),
     "make_learning": lambda learner: learner not in (oahu.Euclidean, oahu.Cosine),
     "make_with_distances": lambda learner: issubclass(learner, WithDistances),
     "make_scores_only": lambda learner: not issubclass(learner, WithDistances),

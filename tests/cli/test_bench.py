@@ -18,9 +18,11 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import oahu
-import oahu.cli
+import oahu.cli.bench_command
 from oahu.cli import app
-from oahu.cli.bench import Order, run
+from oahu.cli.bench import run
+from oahu.cli.bench_command import BenchOptions
+from oahu.cli.options import Protocol
 from oahu.evaluation.trials import BenchmarkRecord
 
 runner = CliRunner()
@@ -30,8 +32,8 @@ FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path / "sets"))
-    monkeypatch.setattr(oahu.cli, "_console", Console(width=200))
-    monkeypatch.setattr(oahu.cli, "_errors", Console(width=200, stderr=True))
+    monkeypatch.setattr(oahu.cli.bench_command, "console", Console(width=200))
+    monkeypatch.setattr(oahu.cli.bench_command, "error_console", Console(width=200, stderr=True))
 
 
 def benched(out: Path, *words: str) -> BenchmarkRecord:
@@ -208,7 +210,9 @@ def test_data_sets_that_are_not_here_are_left_out_of_the_paper(tmp_path: Path) -
 
 
 def test_a_terminal_sees_a_live_table_with_the_time_left(tmp_path: Path) -> None:
-    order = Order("classification", methods=("OAHU", "Euclidean"), quick=True, out=tmp_path / "out")
+    order = BenchOptions(
+        protocol=Protocol.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
+    )
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
     seen = screen.getvalue()

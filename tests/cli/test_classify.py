@@ -1,4 +1,4 @@
-"""`oahu classify` answers as the library does, from every kind of file, and says which file is wrong."""
+"""`oahu classify` gives the answers of the library, and errors name the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import oahu
-import oahu.cli.classify
+import oahu.cli.classify_command
 from oahu.cli import app
 
 runner = CliRunner()
@@ -24,7 +24,7 @@ WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven",
 
 
 def write(path: Path, X: Any, y: Any = None, prefix: str = "") -> None:
-    """Items as a file of the kind that the name says; with a prefix they have ids."""
+    """Write items in the format of the suffix; a prefix adds ids."""
     ids = None if not prefix else [f"{prefix}{row}" for row in range(len(X))]
     if path.suffix == ".npy":
         np.save(path, X)
@@ -46,15 +46,15 @@ def write(path: Path, X: Any, y: Any = None, prefix: str = "") -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models, and items and queries in files."""
-    made = tmp_path_factory.mktemp("classify")
+    """A folder with two models, items and queries."""
+    files = tmp_path_factory.mktemp("classify")
     learner = oahu.OAHU(n_layers=2, hidden_size=20, embedding_size=10, preprocessor=ITEMS, random_state=0)
-    learner.partial_fit(oahu.sample_triplets(CLASSES, 300, random_state=0)).save(made / "oahu.oahu")
-    oahu.EuclideanMetric(64).save(made / "euclidean.oahu")
-    write(made / "items.npz", ITEMS, CLASSES, "g")
-    write(made / "queries.npz", QUERIES, TRUTH, "q")
-    write(made / "plain.npy", QUERIES)
-    return made
+    learner.partial_fit(oahu.sample_triplets(CLASSES, 300, random_state=0)).save(files / "oahu.oahu")
+    oahu.EuclideanMetric(64).save(files / "euclidean.oahu")
+    write(files / "items.npz", ITEMS, CLASSES, "g")
+    write(files / "queries.npz", QUERIES, TRUTH, "q")
+    write(files / "plain.npy", QUERIES)
+    return files
 
 
 def classify(folder: Path, model: str, items: str, queries: str, *more: str) -> Any:
@@ -64,7 +64,7 @@ def classify(folder: Path, model: str, items: str, queries: str, *more: str) -> 
 
 
 def answered(*arguments: Any) -> Any:
-    """What is said as JSON, and nothing beside it."""
+    """Return the JSON output; nothing else must be printed."""
     result = classify(*arguments, "--json")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -72,7 +72,7 @@ def answered(*arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet"])
-def test_answers_are_the_librarys_from_every_kind_of_file(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_answers_equal_the_library_for_every_file_format(folder: Path, tmp_path: Path, kind: str) -> None:
     write(tmp_path / f"items.{kind}", ITEMS, CLASSES, "g")
     write(tmp_path / f"queries.{kind}", QUERIES, TRUTH, "q")
     write(tmp_path / "labels.npy", CLASSES)
@@ -89,7 +89,7 @@ def test_answers_are_the_librarys_from_every_kind_of_file(folder: Path, tmp_path
         assert votes == pytest.approx({label: share for label, share in enumerate(row) if share > 0})
 
 
-def test_votes_and_the_nearest_are_what_distances_say(folder: Path) -> None:
+def test_votes_and_nearest_item_follow_from_distances(folder: Path) -> None:
     found = answered(folder, "euclidean.oahu", "items.npz", "queries.npz", "--k", "3")["answers"]
     for one, apart in zip(found, cdist(QUERIES, ITEMS), strict=True):
         nearest = np.argsort(apart, kind="stable")[:3]
@@ -101,7 +101,7 @@ def test_votes_and_the_nearest_are_what_distances_say(folder: Path) -> None:
         assert one["familiarity"] == pytest.approx(-near[0], rel=1e-5)
 
 
-def test_the_nearest_item_is_that_of_the_expert_with_most_weight(folder: Path) -> None:
+def test_nearest_item_is_from_the_space_with_the_largest_weight(folder: Path) -> None:
     found = answered(folder, "oahu.oahu", "items.npz", "queries.npz")["answers"]
     metric = oahu.load(folder / "oahu.oahu").metric()
     most = max(metric.spaces, key=lambda space: space.weight)
@@ -109,67 +109,67 @@ def test_the_nearest_item_is_that_of_the_expert_with_most_weight(folder: Path) -
     assert [one["nearest"] for one in found] == [f"g{row}" for row in nearest]
 
 
-def test_a_joint_vote_is_the_librarys(folder: Path) -> None:
+def test_joint_vote_equals_the_library(folder: Path) -> None:
     found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "joint")["answers"]
     classifier = oahu.Classifier(oahu.load(folder / "oahu.oahu").metric(), vote="joint").fit(ITEMS, CLASSES)
     assert [one["label"] for one in found] == classifier.predict(QUERIES).tolist()
 
 
-def test_quality_counts_what_is_right(folder: Path) -> None:
-    said = answered(folder, "euclidean.oahu", "items.npz", "queries.npz")
-    labels = np.array([one["label"] for one in said["answers"]])
-    assert said["quality"]["error_rate"] == pytest.approx(np.mean(labels != TRUTH))
+def test_quality_equals_counted_errors(folder: Path) -> None:
+    output = answered(folder, "euclidean.oahu", "items.npz", "queries.npz")
+    labels = np.array([one["label"] for one in output["answers"]])
+    assert output["quality"]["error_rate"] == pytest.approx(np.mean(labels != TRUTH))
     f1 = []
     for label in np.union1d(labels, TRUTH):
         hits = np.sum((labels == label) & (label == TRUTH))
         f1.append(2 * hits / (np.sum(labels == label) + np.sum(label == TRUTH)))
-    assert said["quality"]["macro_f1"] == pytest.approx(np.mean(f1))
+    assert output["quality"]["macro_f1"] == pytest.approx(np.mean(f1))
 
 
-def test_without_the_queries_labels_nothing_is_said_of_quality(folder: Path) -> None:
-    said = answered(folder, "euclidean.oahu", "items.npz", "plain.npy")
-    assert said["quality"] is None
-    assert "truth" not in said["answers"][0]
+def test_no_quality_without_query_labels(folder: Path) -> None:
+    output = answered(folder, "euclidean.oahu", "items.npz", "plain.npy")
+    assert output["quality"] is None
+    assert "truth" not in output["answers"][0]
 
 
-def test_what_is_unfamiliar_is_unknown_and_not_counted(folder: Path) -> None:
+def test_unfamiliar_queries_are_unknown_and_not_counted(folder: Path) -> None:
     every = answered(folder, "euclidean.oahu", "items.npz", "queries.npz")["answers"]
     middle = float(np.median([one["familiarity"] for one in every]))
-    said = answered(folder, "euclidean.oahu", "items.npz", "queries.npz", "--unknown-below", str(middle))
+    output = answered(folder, "euclidean.oahu", "items.npz", "queries.npz", "--unknown-below", str(middle))
     known = [one["familiarity"] >= middle for one in every]
-    assert [one["label"] for one in said["answers"]] == [
+    assert [one["label"] for one in output["answers"]] == [
         one["label"] if familiar else None for one, familiar in zip(every, known, strict=True)
     ]
-    assert said["quality"]["n_unknown"] == 60 - sum(known)
+    assert output["quality"]["n_unknown"] == 60 - sum(known)
     wrong = [one["label"] != one["truth"] for one, familiar in zip(every, known, strict=True) if familiar]
-    assert said["quality"]["error_rate"] == pytest.approx(np.mean(wrong))
+    assert output["quality"]["error_rate"] == pytest.approx(np.mean(wrong))
 
 
-def test_if_all_is_unknown_there_is_no_error_rate(folder: Path) -> None:
-    said = answered(folder, "euclidean.oahu", "items.npz", "queries.npz", "--unknown-below", "1")
-    assert said["quality"] == {"n_queries": 60, "n_unknown": 60, "error_rate": None, "macro_f1": None}
+def test_no_error_rate_if_all_queries_are_unknown(folder: Path) -> None:
+    output = answered(folder, "euclidean.oahu", "items.npz", "queries.npz", "--unknown-below", "1")
+    assert output["quality"] == {"n_queries": 60, "n_unknown": 60, "error_rate": None, "macro_f1": None}
 
 
-def test_labels_may_be_words_in_a_file_of_their_own(folder: Path, tmp_path: Path) -> None:
+def test_labels_can_be_strings_in_a_separate_file(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("\n".join(WORDS[CLASSES]))
-    said = answered(folder, "euclidean.oahu", "items.npz", "plain.npy", "--labels", str(tmp_path / "words.txt"))
+    output = answered(folder, "euclidean.oahu", "items.npz", "plain.npy", "--labels", str(tmp_path / "words.txt"))
     numbers = answered(folder, "euclidean.oahu", "items.npz", "plain.npy")
     # Between classes with as many votes the first in order wins, and words have another order.
-    for one, other in zip(said["answers"], numbers["answers"], strict=True):
+    for one, other in zip(output["answers"], numbers["answers"], strict=True):
         if one["share"] > 0.5:
             assert one["label"] == WORDS[other["label"]]
 
 
-def test_blocks_make_no_difference(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_does_not_change_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = answered(folder, "oahu.oahu", "items.npz", "queries.npz")
-    monkeypatch.setattr(oahu.cli.classify, "_BLOCK", 7)
+    monkeypatch.setattr(oahu.cli.classify_command, "_BLOCK", 7)
     cut = answered(folder, "oahu.oahu", "items.npz", "queries.npz")
     for one, other in zip(whole["answers"], cut["answers"], strict=True):
         assert (one["label"], one["nearest"]) == (other["label"], other["nearest"])
         assert one["share"] == pytest.approx(other["share"], abs=1e-4)
 
 
-def test_the_table_shows_as_many_queries_as_asked(folder: Path) -> None:
+def test_limit_sets_the_number_of_queries_shown(folder: Path) -> None:
     result = classify(folder, "euclidean.oahu", "items.npz", "queries.npz", "--limit", "4")
     assert result.exit_code == 0
     assert [row in result.stdout for row in ("q0 ", "q3 ", "q4 ")] == [True, True, False]
@@ -181,7 +181,7 @@ def test_the_table_shows_as_many_queries_as_asked(folder: Path) -> None:
     assert "are shown" not in everything
 
 
-def test_ids_that_look_like_markup_are_only_ids(folder: Path, tmp_path: Path) -> None:
+def test_ids_are_not_interpreted_as_markup(folder: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "queries.npz", X=QUERIES[:1], ids=np.array(["[/bold]x"]))
     result = classify(folder, "euclidean.oahu", "items.npz", str(tmp_path / "queries.npz"))
     assert "[/bold]x" in result.stdout
@@ -189,7 +189,7 @@ def test_ids_that_look_like_markup_are_only_ids(folder: Path, tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def broken(folder: Path) -> Path:
-    """The folder, with files that are wrong, each in its own way."""
+    """The folder, with several invalid files."""
     holed = QUERIES.copy()
     holed[3, 5] = np.nan
     write(folder / "holed.npy", holed)
@@ -203,7 +203,7 @@ def broken(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("files", "more", "said"),
+    ("files", "more", "message"),
     [
         (("none.oahu", "items.npz", "plain.npy"), (), "none.oahu"),
         (("foreign.oahu", "items.npz", "plain.npy"), (), "foreign.oahu"),
@@ -211,14 +211,14 @@ def broken(folder: Path) -> Path:
         (("euclidean.oahu", "items.npz", "none.csv"), (), "none.csv"),
         (("euclidean.oahu", "items.txt", "plain.npy"), (), ".parquet"),
         (("euclidean.oahu", "items.npz", "holed.npy"), (), "holed.npy: "),
-        (("euclidean.oahu", "items.npz", "narrow.npy"), (), "narrow.npy has 9 features an item"),
+        (("euclidean.oahu", "items.npz", "narrow.npy"), (), "narrow.npy has 9 features per item"),
         (("euclidean.oahu", "items.npz", "words.npz"), (), "words.npz are strings"),
         (("euclidean.oahu", "unlabelled.npy", "plain.npy"), (), "--labels FILE"),
         (("euclidean.oahu", "items.npz", "plain.npy"), ("--labels", "short.npy"), "short.npy has 7 labels"),
     ],
 )
-def test_what_is_wrong_is_named(broken: Path, files: tuple[str, ...], more: tuple[str, ...], said: str) -> None:
+def test_errors_name_the_file(broken: Path, files: tuple[str, ...], more: tuple[str, ...], message: str) -> None:
     result = classify(broken, *files, *(str(broken / name) if "." in name else name for name in more))
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""

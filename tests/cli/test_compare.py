@@ -1,4 +1,4 @@
-"""`oahu compare` answers as the library does, about two items and about streams of pairs."""
+"""`oahu compare` gives the answers of the library, for two items and for streams of pairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = [Pair(IDS[a], IDS[b], bool(same > 0)) for (a, b), same in zip(OTHER_ROW
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models, items and pairs."""
     folder = tmp_path_factory.mktemp("compare")
     learner = oahu.OAHU(n_layers=2, hidden_size=20, embedding_size=10, preprocessor=ITEMS, random_state=0)
@@ -41,10 +41,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """To work in."""
-    monkeypatch.chdir(made)
-    return made
+def folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to the folder."""
+    monkeypatch.chdir(files)
+    return files
 
 
 def compare(*arguments: str, model: str = "oahu.oahu", stdin: str | None = None) -> Any:
@@ -52,7 +52,7 @@ def compare(*arguments: str, model: str = "oahu.oahu", stdin: str | None = None)
 
 
 def answered(*arguments: str, model: str = "oahu.oahu", stdin: str | None = None) -> Any:
-    """What is said as JSON, and nothing beside it."""
+    """Return the JSON output; nothing else must be printed."""
     result = compare("--features", "items.npz", *arguments, "--json", model=model, stdin=stdin)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -68,7 +68,7 @@ def metric(model: str = "oahu.oahu") -> Any:
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet"])
-def test_two_ids_are_compared_as_the_library_does(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_comparing_two_ids_equals_the_library(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"items.{kind}"
     if kind == "npy":
         np.save(path, ITEMS)
@@ -91,7 +91,7 @@ def test_two_ids_are_compared_as_the_library_does(folder: Path, tmp_path: Path, 
     assert pair["same"] is None
 
 
-def test_scores_and_answers_are_what_distances_say(folder: Path) -> None:
+def test_scores_and_answers_follow_from_distances(folder: Path) -> None:
     pairs = answered("--pairs", "pairs.csv", "--threshold", "2.5", "--band", "0.5", model="euclidean.oahu")["pairs"]
     apart = np.linalg.norm(ITEMS[ROWS[:, 0]] - ITEMS[ROWS[:, 1]], axis=1)
     np.testing.assert_allclose([pair["score"] for pair in pairs], -apart, rtol=1e-5)
@@ -100,7 +100,7 @@ def test_scores_and_answers_are_what_distances_say(folder: Path) -> None:
     assert [pair["same"] for pair in pairs] == [pair.same for pair in NAMED]
 
 
-def test_the_rule_is_the_librarys(folder: Path) -> None:
+def test_rule_equals_the_library(folder: Path) -> None:
     pairs = answered("--pairs", "pairs.csv", "--rule", "mean")["pairs"]
     comparator = Comparator(metric(), rule="mean", preprocessor=ITEMS)
     assert [pair["answer"] for pair in pairs] == comparator.predict(ROWS).tolist()
@@ -120,24 +120,24 @@ def test_the_rule_is_the_librarys(folder: Path) -> None:
         '["d1", "d2"]\n\n["d3", "d4"]',
     ],
 )
-def test_pairs_need_no_answers(folder: Path, tmp_path: Path, text: str) -> None:
+def test_pairs_can_be_unlabelled(folder: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "open.txt").write_bytes(text.encode())
-    said = answered("--pairs", str(tmp_path / "open.txt"))
-    assert [(pair["first"], pair["second"], pair["same"]) for pair in said["pairs"]] == [
+    output = answered("--pairs", str(tmp_path / "open.txt"))
+    assert [(pair["first"], pair["second"], pair["same"]) for pair in output["pairs"]] == [
         ("d1", "d2", None),
         ("d3", "d4", None),
     ]
-    assert said["quality"] is None
-    assert [pair["answer"] for pair in said["pairs"]] == Comparator(metric(), preprocessor=ITEMS).predict(
+    assert output["quality"] is None
+    assert [pair["answer"] for pair in output["pairs"]] == Comparator(metric(), preprocessor=ITEMS).predict(
         [[1, 2], [3, 4]]
     ).tolist()
 
 
-def test_answers_may_be_known_of_some(folder: Path) -> None:
+def test_some_pairs_can_be_labelled(folder: Path) -> None:
     lines = '["d1", "d2"]\n["d3", "d4", false]\n{"first": "d0", "second": "d10", "same": true}\n'
-    said = answered("--pairs", "-", stdin=lines)
-    assert [pair["same"] for pair in said["pairs"]] == [None, False, True]
-    assert said["quality"]["n_pairs"] == 2
+    output = answered("--pairs", "-", stdin=lines)
+    assert [pair["same"] for pair in output["pairs"]] == [None, False, True]
+    assert output["quality"]["n_pairs"] == 2
 
 
 def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(scores, Comparator(metric()).decision_function(ITEMS[ROWS[:9]]))
 
 
-def test_a_triplet_is_its_two_pairs(folder: Path, tmp_path: Path) -> None:
+def test_a_triplet_counts_as_two_pairs(folder: Path, tmp_path: Path) -> None:
     oahu.write_stream(tmp_path / "triplets.csv", [Triplet("d0", "d10", "d1")])
     pairs = answered("--pairs", str(tmp_path / "triplets.csv"))["pairs"]
     assert [(pair["first"], pair["second"], pair["same"]) for pair in pairs] == [
@@ -158,16 +158,18 @@ def test_a_triplet_is_its_two_pairs(folder: Path, tmp_path: Path) -> None:
     ]
 
 
-# -- how good it is --------------------------------------------------------------------------------------
+# -- quality --------------------------------------------------------------------------------------
 
 
-def test_quality_is_what_counting_says(folder: Path) -> None:
-    said = answered("--pairs", "pairs.csv", "--threshold", "2.5", "--band", "0.5", model="euclidean.oahu")
+def test_quality_equals_counted_answers(folder: Path) -> None:
+    output = answered("--pairs", "pairs.csv", "--threshold", "2.5", "--band", "0.5", model="euclidean.oahu")
     apart = np.linalg.norm(ITEMS[ROWS[:, 0]] - ITEMS[ROWS[:, 1]], axis=1)
     known = (apart < 2) | (apart >= 3)
-    quality = said["quality"]
+    quality = output["quality"]
     assert quality["unknown"] == pytest.approx(np.mean(~known))
     assert quality["accuracy"] == pytest.approx(np.mean((apart < 2)[known] == (SAME > 0)[known]))
+    assert quality["false_accept_rate"] == pytest.approx(np.mean(apart[SAME < 0] < 2))
+    assert quality["false_reject_rate"] == pytest.approx(np.mean(apart[SAME > 0] >= 3))
     assert quality["auc"] == pytest.approx(roc_auc_score(SAME, -apart))
     far, frr = max(
         ((np.mean(apart[SAME < 0] <= t), np.mean(apart[SAME > 0] > t)) for t in apart),
@@ -178,13 +180,15 @@ def test_quality_is_what_counting_says(folder: Path) -> None:
     assert quality["tar@far=0.01"] == pytest.approx(np.mean(apart[SAME > 0] < strictest))
 
 
-def test_a_rate_that_there_are_too_few_pairs_for_is_null(folder: Path) -> None:
+def test_a_rate_with_too_few_pairs_is_null(folder: Path) -> None:
     assert answered("--pairs", "pairs.csv")["quality"]["tar@far=0.001"] is None
 
 
-def test_pairs_of_one_kind_have_an_accuracy_and_no_curve(folder: Path) -> None:
+def test_pairs_with_one_label_have_an_accuracy_but_no_curve(folder: Path) -> None:
     quality = answered("--pairs", "-", stdin='["d0", "d10", true]')["quality"]
     assert quality["accuracy"] in (0, 1)
+    assert quality["false_accept_rate"] is None
+    assert quality["false_reject_rate"] == 1 - quality["accuracy"]
     assert quality["auc"] is quality["eer"] is None
 
 
@@ -201,21 +205,21 @@ def test_pairs_of_one_kind_have_an_accuracy_and_no_curve(folder: Path) -> None:
         (("--target-far", "0.05", "--target-frr", "0.02"), {"target_far": 0.05, "target_frr": 0.02}),
     ],
 )
-def test_calibration_is_the_librarys_and_can_be_kept(
+def test_calibration_equals_the_library_and_can_be_saved(
     folder: Path, tmp_path: Path, options: tuple[str, ...], target: dict[str, Any]
 ) -> None:
-    kept = tmp_path / "kept.oahu"
-    said = answered("--pairs", "pairs.csv", "--calibrate", "others.jsonl", *options, "--save", str(kept))
+    saved = tmp_path / "saved.oahu"
+    output = answered("--pairs", "pairs.csv", "--calibrate", "others.jsonl", *options, "--save", str(saved))
     comparator = Comparator(metric(), preprocessor=ITEMS).calibrate(OTHER_ROWS, OTHER_SAME, **target)
-    assert (said["yes_below"], said["no_from"]) == pytest.approx((comparator.yes_below_, comparator.no_from_))
-    assert [pair["answer"] for pair in said["pairs"]] == comparator.predict(ROWS).tolist()
-    assert said["calibration"]["n_pairs"] == 400
-    again = answered("--pairs", "pairs.csv", model=str(kept))
-    assert again["pairs"] == said["pairs"]
+    assert (output["yes_below"], output["no_from"]) == pytest.approx((comparator.yes_below_, comparator.no_from_))
+    assert [pair["answer"] for pair in output["pairs"]] == comparator.predict(ROWS).tolist()
+    assert output["calibration"]["n_pairs"] == 400
+    again = answered("--pairs", "pairs.csv", model=str(saved))
+    assert again["pairs"] == output["pairs"]
     assert again["calibration"] is None
 
 
-def test_calibration_alone_says_where_the_threshold_is(folder: Path) -> None:
+def test_calibration_alone_prints_the_threshold(folder: Path) -> None:
     result = compare("--features", "items.npz", "--calibrate", "others.jsonl", model="euclidean.oahu")
     comparator = Comparator(metric("euclidean.oahu"), preprocessor=ITEMS)
     comparator.calibrate(OTHER_ROWS, OTHER_SAME, target="accuracy")
@@ -223,22 +227,22 @@ def test_calibration_alone_says_where_the_threshold_is(folder: Path) -> None:
     assert "400 pairs" in result.stdout
 
 
-def test_a_threshold_that_is_no_number_of_json_is_null(folder: Path) -> None:
+def test_an_infinite_threshold_is_null_in_json(folder: Path) -> None:
     pairs = '["d0", "d0", false]\n["d0", "d10", true]\n'
-    said = answered("d0", "d10", "--calibrate", "-", "--target-far", "0", stdin=pairs)
-    assert said["yes_below"] is None
-    assert said["pairs"][0]["answer"] == "no"
+    output = answered("d0", "d10", "--calibrate", "-", "--target-far", "0", stdin=pairs)
+    assert output["yes_below"] is None
+    assert output["pairs"][0]["answer"] == "no"
 
 
-def test_what_is_given_goes_before_what_was_calibrated(folder: Path, tmp_path: Path) -> None:
-    kept = str(tmp_path / "kept.oahu")
-    answered("--calibrate", "others.jsonl", "--save", kept, "--rule", "mean", model="cosine.oahu")
-    said = answered("d0", "d1", "--threshold", "0.3", model=kept)
-    assert (said["yes_below"], said["no_from"], said["rule"]) == (0.3, 0.3, "mean")
-    band = answered("d0", "d1", "--band", "0.1", model=kept)
-    comparator = oahu.load(kept)
+def test_options_take_precedence_over_calibration(folder: Path, tmp_path: Path) -> None:
+    saved = str(tmp_path / "saved.oahu")
+    answered("--calibrate", "others.jsonl", "--save", saved, "--rule", "mean", model="cosine.oahu")
+    output = answered("d0", "d1", "--threshold", "0.3", model=saved)
+    assert (output["yes_below"], output["no_from"], output["rule"]) == (0.3, 0.3, "mean")
+    band = answered("d0", "d1", "--band", "0.1", model=saved)
+    comparator = oahu.load(saved)
     assert band["yes_below"] == pytest.approx(comparator.yes_below_ - 0.1)
-    refused = compare("--features", "items.npz", "d0", "d1", "--rule", "vote", model=kept)
+    refused = compare("--features", "items.npz", "d0", "d1", "--rule", "vote", model=saved)
     assert refused.exit_code == 1
     assert "--calibrate" in refused.stderr
 
@@ -246,12 +250,22 @@ def test_what_is_given_goes_before_what_was_calibrated(folder: Path, tmp_path: P
 # -- tables, pictures, errors ----------------------------------------------------------------------------
 
 
-def test_the_table_shows_as_many_pairs_as_asked(folder: Path) -> None:
+def test_limit_sets_the_number_of_pairs_shown(folder: Path) -> None:
     result = compare("--features", "items.npz", "--pairs", "pairs.csv", "--limit", "2")
     assert result.exit_code == 0
     rows = [line.split()[:2] for line in result.stdout.splitlines() if line.startswith("d")]
     assert rows == [list(pair[:2]) for pair in NAMED[:2]]
-    for word in ("2 of 300 pairs are shown", "truth", "accuracy", "AUC", "EER", "TAR@FAR=0.01", "0.5500"):
+    for word in (
+        "2 of 300 pairs are shown",
+        "truth",
+        "accuracy",
+        "false accept rate",
+        "false reject rate",
+        "AUC",
+        "EER",
+        "TAR@FAR=0.01",
+        "0.5500",
+    ):
         assert word in result.stdout
     assert "TAR@FAR=0.001" not in result.stdout
 
@@ -266,10 +280,10 @@ F = ("--features", "items.npz")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "said"),
+    ("arguments", "stdin", "message"),
     [
-        ((*F,), None, "nothing to compare"),
-        ((*F, "d1"), None, "Two ids are compared. Got 1"),
+        ((*F,), None, "Nothing to compare"),
+        ((*F, "d1"), None, "Give two ids. Got 1"),
         ((*F, "d1", "d2", "--pairs", "pairs.csv"), None, "not both"),
         (("d1", "d2"), None, "--features"),
         ((*F, "d1", "nobody"), None, "items.npz: There is no item 'nobody'"),
@@ -282,32 +296,38 @@ F = ("--features", "items.npz")
         ),
         ((*F, "--pairs", "-"), "left,right\nd1,d2", "line 1: the first line must be a header"),
         ((*F, "--pairs", "-"), '["d1"', "line 1: not valid JSON"),
-        ((*F, "--pairs", "-"), "[[1.0], [2.0]]", "line 1: the items have 1 features"),
-        ((*F, "--pairs", "-"), f'["d1", "d2"]\n[{[0.0] * 64}, {[0.0] * 64}]', "all be by id, or all by value"),
-        (("--pairs", "pairs.csv"), None, "pairs.csv, line 2: the pair is by id"),
+        ((*F, "--pairs", "-"), "[[1.0], [2.0]]", "line 1: The items have 1 features"),
+        ((*F, "--pairs", "-"), f'["d1", "d2"]\n[{[0.0] * 64}, {[0.0] * 64}]', "all by id or all by value"),
+        (("--pairs", "pairs.csv"), None, "pairs.csv, line 2: The pair names items by id"),
         ((*F, "d1", "d2", "--target", "f1"), None, "--calibrate FILE"),
         ((*F, "--calibrate", "others.jsonl", "--threshold", "1"), None, "not both"),
-        ((*F, "--calibrate", "-"), '["d1", "d2"]', "It says so of none"),
+        ((*F, "--calibrate", "-"), '["d1", "d2"]', "has no labelled pairs"),
         ((*F, "--calibrate", "-"), '["d1", "d2", true]', "needs similar and dissimilar pairs"),
-        ((*F, "--calibrate", "others.jsonl", "--target-frr", "0.1"), None, "--target-frr goes together with"),
-        ((*F, "--calibrate", "others.jsonl", "--target", "f1", "--target-far", "0.1"), None, "one target"),
+        ((*F, "--calibrate", "others.jsonl", "--target-frr", "0.1"), None, "--target-frr needs --target-far"),
+        (
+            (*F, "--calibrate", "others.jsonl", "--target", "f1", "--target-far", "0.1"),
+            None,
+            "--target or --target-far, not both",
+        ),
         ((*F, "--calibrate", "others.jsonl", "--target-far", "2"), None, "in [0, 1]"),
-        ((*F, "--pairs", "-", "--calibrate", "-"), "", "cannot both be standard input"),
+        ((*F, "--pairs", "-", "--calibrate", "-"), "", "cannot both read standard input"),
         ((*F, "--pairs", "-", "--roc", "roc.png"), '["d1", "d2", true]', "standard input: A receiver operating"),
         ((*F, "d1", "d2", "--roc", "roc.png"), None, "--pairs"),
-        ((*F, "--pairs", "pairs.csv", "--roc", "roc.xyz"), None, "roc.xyz cannot be drawn"),
-        ((*F, "--pairs", "pairs.csv", "--save", "no/where.oahu"), None, "There is no folder"),
+        ((*F, "--pairs", "pairs.csv", "--roc", "roc.xyz"), None, "Cannot draw roc.xyz"),
+        ((*F, "--pairs", "pairs.csv", "--save", "no/where.oahu"), None, "Cannot write where.oahu: the folder"),
         ((*F, "d1", "d2", "--band", "-1"), None, "error: The 'band' parameter"),
     ],
 )
-def test_what_is_wrong_is_said(folder: Path, arguments: tuple[str, ...], stdin: str | None, said: str) -> None:
+def test_errors_say_what_is_wrong(
+    folder: Path, arguments: tuple[str, ...], stdin: str | None, message: str
+) -> None:
     result = compare(*arguments, stdin=stdin)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
-def test_a_metric_without_bound_asks_for_a_threshold(folder: Path) -> None:
+def test_an_unbounded_metric_needs_a_threshold(folder: Path) -> None:
     result = compare(*F, "d1", "d2", model="euclidean.oahu")
     assert result.exit_code == 1
     assert "euclidean.oahu" in result.stderr
@@ -315,8 +335,8 @@ def test_a_metric_without_bound_asks_for_a_threshold(folder: Path) -> None:
 
 
 def test_info_describes_a_comparator(folder: Path, tmp_path: Path) -> None:
-    Comparator(metric(), threshold=0.4).save(tmp_path / "kept.oahu")
-    result = runner.invoke(app, ["info", str(tmp_path / "kept.oahu")])
+    Comparator(metric(), threshold=0.4).save(tmp_path / "saved.oahu")
+    result = runner.invoke(app, ["info", str(tmp_path / "saved.oahu")])
     assert result.exit_code == 0
     for word in ("Comparator", "EnsembleMetric", "threshold", "0.4"):
         assert word in result.stdout

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import oahu.cli
 import oahu.cli.datasets
+import oahu.cli.datasets_command
 from oahu.cli import app
 from oahu.evaluation.datasets import DATASETS, Dataset, Source, registry
 from oahu.evaluation.datasets.downloads import RemoteFile
@@ -31,7 +31,7 @@ CONTENT = bytes(range(256)) * 4000
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "sets"
     monkeypatch.setenv("OAHU_DATA_HOME", str(folder))
-    monkeypatch.setattr(oahu.cli, "_console", Console(width=200))
+    monkeypatch.setattr(oahu.cli.datasets_command, "console", Console(width=200))
     return folder
 
 

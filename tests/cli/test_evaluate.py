@@ -1,4 +1,4 @@
-"""`oahu evaluate` measures what can be counted another way, for the model and for what nobody learned."""
+"""`oahu evaluate` gives the numbers of independent computations, for the model and for unlearned metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import oahu
-import oahu.cli.evaluate
+import oahu.cli.evaluate_command
 from oahu import Pair
 from oahu.cli import app
 from oahu.evaluation import eer, error_rate, tar_at_far
@@ -27,7 +27,7 @@ SMALL = ("--n-pairs", "600", "--n-triplets", "500", "--seed", "3")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models, items and queries."""
     folder = tmp_path_factory.mktemp("evaluate")
     learner = oahu.OAHU(n_layers=2, hidden_size=20, embedding_size=10, preprocessor=ITEMS, random_state=0)
@@ -47,10 +47,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """To work in."""
-    monkeypatch.chdir(made)
-    return made
+def folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to the folder."""
+    monkeypatch.chdir(files)
+    return files
 
 
 FILES = ("--items", "items.npz", "--queries", "queries.npz")
@@ -61,7 +61,7 @@ def evaluate(*arguments: str, model: str = "oahu.oahu") -> Any:
 
 
 def measured(*arguments: str, model: str = "oahu.oahu") -> Any:
-    """What is said as JSON, and nothing beside it."""
+    """Return the JSON output; nothing else must be printed."""
     result = evaluate(*arguments, "--json", model=model)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -73,7 +73,7 @@ def unit(X: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "scaled"), [("euclidean", np.asarray), ("cosine", unit)])
-def test_what_nobody_learned_is_what_distances_say(folder: Path, name: str, scaled: Any) -> None:
+def test_unlearned_metrics_equal_plain_distances(folder: Path, name: str, scaled: Any) -> None:
     results = measured(*FILES, *SMALL)["results"][name]
     items, queries = scaled(ITEMS), scaled(QUERIES)
     order = np.argsort(cdist(queries, items), axis=1, kind="stable")
@@ -91,38 +91,38 @@ def test_what_nobody_learned_is_what_distances_say(folder: Path, name: str, scal
     assert results["triplet_accuracy"] == pytest.approx(right.mean())
 
 
-def test_a_model_is_classified_by_as_the_library_does(folder: Path) -> None:
+def test_classification_equals_the_library(folder: Path) -> None:
     results = measured(*FILES, *SMALL, "--k", "3")["results"]
     metrics = {"model": oahu.load("oahu.oahu").metric(), "cosine": oahu.CosineMetric(64)}
     for name, metric in metrics.items():
-        said = oahu.Classifier(metric, k=3).fit(ITEMS, CLASSES).predict(QUERIES)
-        assert results[name]["error_rate"] == pytest.approx(error_rate(TRUTH, said))
+        output = oahu.Classifier(metric, k=3).fit(ITEMS, CLASSES).predict(QUERIES)
+        assert results[name]["error_rate"] == pytest.approx(error_rate(TRUTH, output))
 
 
-def test_a_model_that_is_euclidean_does_as_euclidean_does(folder: Path) -> None:
+def test_a_euclidean_model_equals_the_euclidean_column(folder: Path) -> None:
     results = measured(*FILES, *SMALL, model="euclidean.oahu")["results"]
     assert results["model"] == results["euclidean"]
 
 
-def test_the_same_question_has_the_same_answer(folder: Path) -> None:
+def test_results_are_deterministic(folder: Path) -> None:
     assert measured(*FILES, *SMALL) == measured(*FILES, *SMALL)
 
 
-def test_labels_may_be_in_files_of_their_own(folder: Path) -> None:
+def test_labels_can_be_in_separate_files(folder: Path) -> None:
     files = ("--items", "items.npy", "--labels", "labels.npy", "--queries", "queries.npy")
     apart = measured(*files, "--query-labels", "truth.npy", *SMALL)
     assert apart["results"] == measured(*FILES, *SMALL)["results"]
 
 
-def test_pairs_may_be_given(folder: Path, tmp_path: Path) -> None:
+def test_pairs_can_be_given_in_a_file(folder: Path, tmp_path: Path) -> None:
     pairs, same = oahu.sample_pairs(TRUTH, 600, random_state=3)
     given = (Pair(int(a), int(b), bool(alike > 0)) for (a, b), alike in zip(pairs, same, strict=True))
     oahu.write_stream(tmp_path / "pairs.csv", given)
-    said = measured(*FILES, "--pairs", str(tmp_path / "pairs.csv"), "--n-triplets", "500", "--seed", "3")
-    assert said["results"] == measured(*FILES, *SMALL)["results"]
+    output = measured(*FILES, "--pairs", str(tmp_path / "pairs.csv"), "--n-triplets", "500", "--seed", "3")
+    assert output["results"] == measured(*FILES, *SMALL)["results"]
 
 
-def test_what_is_not_wanted_is_left_out(folder: Path) -> None:
+def test_pairs_and_triplets_can_be_skipped(folder: Path) -> None:
     result = evaluate("--items", "items.npz", "--queries", "alike.npz", "--n-pairs", "0", "--n-triplets", "0")
     assert result.exit_code == 0
     for word in ("AUC", "EER", "TAR", "triplets"):
@@ -130,21 +130,21 @@ def test_what_is_not_wanted_is_left_out(folder: Path) -> None:
     assert "Recall@8" in result.stdout
 
 
-def test_recall_goes_as_deep_as_there_are_items(folder: Path) -> None:
-    said = measured("--items", "few.npz", "--queries", "queries.npz", *SMALL)["results"]["model"]
-    assert [name for name in said if name.startswith("recall")] == ["recall@1", "recall@2"]
+def test_recall_depth_is_limited_by_the_number_of_items(folder: Path) -> None:
+    output = measured("--items", "few.npz", "--queries", "queries.npz", *SMALL)["results"]["model"]
+    assert [name for name in output if name.startswith("recall")] == ["recall@1", "recall@2"]
 
 
-def test_a_similarity_without_distances_is_measured(folder: Path) -> None:
-    said = measured(*FILES, *SMALL, model="oasis.oahu")["results"]["model"]
+def test_a_metric_without_distances_is_measured(folder: Path) -> None:
+    output = measured(*FILES, *SMALL, model="oasis.oahu")["results"]["model"]
     metric = oahu.load("oasis.oahu").metric()
     pairs, same = oahu.sample_pairs(TRUTH, 600, random_state=3)
-    assert said["auc"] == pytest.approx(roc_auc_score(same, metric.score(*QUERIES[pairs].transpose(1, 0, 2))))
+    assert output["auc"] == pytest.approx(roc_auc_score(same, metric.score(*QUERIES[pairs].transpose(1, 0, 2))))
 
 
-def test_blocks_make_no_difference(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_does_not_change_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measured(*FILES, *SMALL, model="euclidean.oahu")
-    monkeypatch.setattr(oahu.cli.evaluate, "_BLOCK", 7)
+    monkeypatch.setattr(oahu.cli.evaluate_command, "_BLOCK", 7)
     assert measured(*FILES, *SMALL, model="euclidean.oahu") == whole
 
 
@@ -167,30 +167,30 @@ def test_a_report_is_drawn(folder: Path, tmp_path: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("--items", "items.npz"), "evaluate needs both"),
-        (("--queries", "queries.npz"), "evaluate needs both"),
+        (("--items", "items.npz"), "Give both --items"),
+        (("--queries", "queries.npz"), "Give both --items"),
         (("--items", "items.npy", "--queries", "queries.npz"), "items.npy has no labels"),
         (("--items", "items.npz", "--queries", "queries.npy"), "--query-labels FILE"),
         (("--items", "items.npz", "--queries", "none.npz"), "none.npz"),
-        (("--items", "items.npz", "--queries", "alike.npz"), "--n-pairs 0 leaves pairs out"),
+        (("--items", "items.npz", "--queries", "alike.npz"), "--n-pairs 0 skips pairs"),
         (
             ("--items", "items.npz", "--queries", "alike.npz", "--n-pairs", "0"),
-            "--n-triplets 0 leaves triplets out",
+            "--n-triplets 0 skips triplets",
         ),
-        ((*FILES, "--plot", "report.xyz"), "report.xyz cannot be drawn"),
+        ((*FILES, "--plot", "report.xyz"), "Cannot draw report.xyz"),
         ((*FILES, "--pairs", "none.csv"), "none.csv"),
     ],
 )
-def test_what_is_wrong_is_said(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_errors_say_what_is_wrong(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     result = evaluate(*arguments)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
-def test_items_are_not_asked_for_among_themselves(folder: Path) -> None:
+def test_items_and_queries_must_be_different_files(folder: Path) -> None:
     result = evaluate("--items", "items.npz", "--queries", "./items.npz")
     assert result.exit_code == 1
     assert "every query would find itself" in " ".join(result.stderr.split())

@@ -1,4 +1,4 @@
-"""`oahu search` finds what the library finds, in tables, as JSON and as pictures."""
+"""`oahu search` finds the matches of the library, in tables, as JSON and as pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import oahu
-import oahu.cli.search
+import oahu.cli.search_command
 import oahu.plots
 from oahu import Retriever
 from oahu.cli import app
@@ -26,7 +26,7 @@ IDS = [f"d{row}" for row in range(200)]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models, items and queries."""
     folder = tmp_path_factory.mktemp("search")
     learner = oahu.OAHU(n_layers=2, hidden_size=20, embedding_size=10, preprocessor=ITEMS, random_state=0)
@@ -42,10 +42,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """To work in."""
-    monkeypatch.chdir(made)
-    return made
+def folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to the folder."""
+    monkeypatch.chdir(files)
+    return files
 
 
 F = ("--features", "items.npz")
@@ -56,7 +56,7 @@ def search(*arguments: str, model: str = "oahu.oahu") -> Any:
 
 
 def found(*arguments: str, model: str = "oahu.oahu") -> Any:
-    """What is said as JSON, and nothing beside it."""
+    """Return the JSON output; nothing else must be printed."""
     result = search(*arguments, "--json", model=model)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -67,11 +67,11 @@ def retriever(**settings: Any) -> Retriever:
     return Retriever(oahu.load("oahu.oahu").metric(), **settings).add(IDS, ITEMS)
 
 
-def check_equal(said: Any, result: oahu.Result) -> None:
-    """That all of a result is said. An item's last bits depend on its company, so 0 may be 1e-7 of its length."""
-    assert said["version"] == result.version
-    assert [match["key"] for match in said["matches"]] == result.keys
-    for match, expected in zip(said["matches"], result, strict=True):
+def check_equal(output: Any, result: oahu.Result) -> None:
+    """Check that JSON contains the whole result. The last bits of a distance may differ with the batch size."""
+    assert output["version"] == result.version
+    assert [match["key"] for match in output["matches"]] == result.keys
+    for match, expected in zip(output["matches"], result, strict=True):
         for name in ("score", "distance", "similarity"):
             assert match[name] == pytest.approx(getattr(expected, name), rel=1e-5, abs=1e-6)
         assert len(match["evidence"]) == len(expected.evidence)
@@ -82,13 +82,11 @@ def check_equal(said: Any, result: oahu.Result) -> None:
             )
 
 
-# -- what is found ---------------------------------------------------------------------------------------
+# -- matches ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet"])
-def test_the_likes_of_an_item_are_the_librarys_from_every_kind_of_file(
-    folder: Path, tmp_path: Path, kind: str
-) -> None:
+def test_matches_equal_the_library_for_every_file_format(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"items.{kind}"
     if kind == "npy":
         np.save(path, ITEMS)
@@ -103,19 +101,19 @@ def test_the_likes_of_an_item_are_the_librarys_from_every_kind_of_file(
 
         pyarrow.parquet.write_table(pyarrow.table({"key": IDS, "vector": list(ITEMS)}), path)
     name = "17" if kind == "npy" else "d17"
-    (said,) = found("--features", str(path), "--query", name, "--k", "6")["queries"]
+    (output,) = found("--features", str(path), "--query", name, "--k", "6")["queries"]
     result = retriever().similar_to("d17", k=6)
     if kind == "npy":
-        assert [f"d{match['key']}" for match in said["matches"]] == result.keys
+        assert [f"d{match['key']}" for match in output["matches"]] == result.keys
     else:
-        assert said["query"] == "d17"
-        check_equal(said, result)
+        assert output["query"] == "d17"
+        check_equal(output, result)
 
 
-def test_what_is_found_is_nearest(folder: Path) -> None:
-    said = found(*F, "--queries", "queries.npz", "--k", "5", model="euclidean.oahu")
+def test_matches_are_the_nearest_items(folder: Path) -> None:
+    output = found(*F, "--queries", "queries.npz", "--k", "5", model="euclidean.oahu")
     apart = cdist(QUERIES, ITEMS)
-    for row, one in enumerate(said["queries"]):
+    for row, one in enumerate(output["queries"]):
         nearest = np.argsort(apart[row], kind="stable")[:5]
         assert one["query"] == f"q{row}"
         assert one["label"] == TRUTH[row]
@@ -124,9 +122,9 @@ def test_what_is_found_is_nearest(folder: Path) -> None:
         np.testing.assert_allclose([match["distance"] for match in one["matches"]], apart[row][nearest], rtol=1e-5)
 
 
-def test_an_item_is_not_its_own_like(folder: Path) -> None:
-    said = found(*F, "--query", "d3", "--k", "200", model="euclidean.oahu")
-    (one,) = said["queries"]
+def test_a_query_is_not_its_own_match(folder: Path) -> None:
+    output = found(*F, "--query", "d3", "--k", "200", model="euclidean.oahu")
+    (one,) = output["queries"]
     order = np.argsort(cdist(ITEMS[3:4], ITEMS)[0], kind="stable")[1:]
     assert [match["key"] for match in one["matches"]] == [IDS[at] for at in order]
 
@@ -139,42 +137,42 @@ def test_an_item_is_not_its_own_like(folder: Path) -> None:
         (("--combine", "sum"), {"combine": "sum"}),
     ],
 )
-def test_settings_are_the_librarys(folder: Path, options: tuple[str, ...], settings: dict[str, Any]) -> None:
-    said = found(*F, "--query", "d5", "--query", "d6", "--queries", "queries.npz", *options)
+def test_settings_equal_the_library(folder: Path, options: tuple[str, ...], settings: dict[str, Any]) -> None:
+    output = found(*F, "--query", "d5", "--query", "d6", "--queries", "queries.npz", *options)
     index = retriever(**settings)
     expected = [index.similar_to("d5"), index.similar_to("d6"), *index.search_batch(QUERIES)]
-    assert len(said["queries"]) == 32
-    for one, result in zip(said["queries"], expected, strict=True):
+    assert len(output["queries"]) == 32
+    for one, result in zip(output["queries"], expected, strict=True):
         check_equal(one, result)
 
 
-def test_an_approximate_search_finds_nearly_all(folder: Path) -> None:
-    said = found(*F, "--queries", "queries.npz", "--approximate")
+def test_approximate_search_finds_nearly_all_matches(folder: Path) -> None:
+    output = found(*F, "--queries", "queries.npz", "--approximate")
     both = [
         len({match["key"] for match in one["matches"]} & set(result.keys))
-        for one, result in zip(said["queries"], retriever().search_batch(QUERIES), strict=True)
+        for one, result in zip(output["queries"], retriever().search_batch(QUERIES), strict=True)
     ]
     assert np.mean(both) >= 9  # of 10; two graphs of the same items are not the same
 
 
-def test_blocks_make_no_difference(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_does_not_change_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = found(*F, "--queries", "queries.npz", model="euclidean.oahu")
-    monkeypatch.setattr(oahu.cli.search, "_BLOCK", 7)
+    monkeypatch.setattr(oahu.cli.search_command, "_BLOCK", 7)
     cut = found(*F, "--queries", "queries.npz", model="euclidean.oahu")
-    keys = [[[match["key"] for match in one["matches"]] for one in said["queries"]] for said in (whole, cut)]
+    keys = [[[match["key"] for match in one["matches"]] for one in output["queries"]] for output in (whole, cut)]
     assert keys[0] == keys[1]
 
 
-def test_an_index_can_be_kept_and_searched_without_features(folder: Path, tmp_path: Path) -> None:
-    kept = str(tmp_path / "index.oahu")
+def test_a_saved_index_is_searched_without_features(folder: Path, tmp_path: Path) -> None:
+    saved = str(tmp_path / "index.oahu")
     asked = ("--query", "d5", "--queries", "queries.npz")
-    before = found(*F, *asked, "--combine", "sum", "--save", kept)
-    after = found(*asked, "--labels", "labels.npy", model=kept)
+    before = found(*F, *asked, "--combine", "sum", "--save", saved)
+    after = found(*asked, "--labels", "labels.npy", model=saved)
     assert after["queries"] == before["queries"]
     assert after["n_items"] == 200
 
 
-def test_an_index_can_be_made_without_a_search(folder: Path, tmp_path: Path) -> None:
+def test_an_index_can_be_saved_without_a_search(folder: Path, tmp_path: Path) -> None:
     result = search(*F, "--save", str(tmp_path / "index.oahu"))
     assert result.exit_code == 0
     assert len(oahu.load(tmp_path / "index.oahu")) == 200
@@ -183,7 +181,7 @@ def test_an_index_can_be_made_without_a_search(folder: Path, tmp_path: Path) -> 
     assert "200" in described.stdout
 
 
-def test_a_similarity_without_distances_says_so(folder: Path) -> None:
+def test_a_metric_without_distances_shows_similarities(folder: Path) -> None:
     (one,) = found(*F, "--query", "d5", "--k", "3", model="oasis.oahu")["queries"]
     metric = oahu.load("oasis.oahu").metric()
     scores = np.delete(metric.scores(ITEMS[5:6], ITEMS)[0], 5)
@@ -196,10 +194,10 @@ def test_a_similarity_without_distances_says_so(folder: Path) -> None:
 # -- tables ----------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_one_query_names_it(folder: Path) -> None:
+def test_the_table_of_one_query_has_its_name_as_title(folder: Path) -> None:
     result = search(*F, "--query", "d5", "--k", "2")
     assert result.exit_code == 0
-    assert f"most like d5 ({CLASSES[5]})" in result.stdout
+    assert f"most similar to d5 ({CLASSES[5]})" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines() if line.lstrip()[:1].isdigit()]
     matches = retriever().similar_to("d5", k=2)
     expected = [[match.key, str(CLASSES[IDS.index(str(match.key))]), f"{match.score:.3f}"] for match in matches]
@@ -207,7 +205,7 @@ def test_the_table_of_one_query_names_it(folder: Path) -> None:
     assert [row[5:] for row in rows] == [[one.space for one in match.evidence] for match in matches]
 
 
-def test_the_table_shows_as_many_queries_as_asked(folder: Path) -> None:
+def test_limit_sets_the_number_of_queries_shown(folder: Path) -> None:
     result = search(*F, "--queries", "queries.npz", "--limit", "2", "--k", "3")
     assert "q1 " in result.stdout
     assert "q2 " not in result.stdout
@@ -219,7 +217,7 @@ def test_the_table_shows_as_many_queries_as_asked(folder: Path) -> None:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a sheet is drawn of."""
+    """Record the arguments of the drawing function."""
     given: list[Any] = []
     draw = oahu.plots.contact_sheet
 
@@ -231,7 +229,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return given
 
 
-def test_a_sheet_shows_what_was_asked_and_found(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
+def test_a_sheet_shows_queries_and_matches(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
     path = tmp_path / "sheet.png"
     asked = ("--query", "d5", "--queries", "queries.npz", "--k", "4", "--limit", "6")
     assert search(*F, *asked, "--sheet", str(path), "--shape", "8x8", "--invert").exit_code == 0
@@ -251,7 +249,7 @@ def test_a_sheet_shows_what_was_asked_and_found(folder: Path, tmp_path: Path, dr
         ]
 
 
-def test_a_sheet_of_items_without_labels_has_no_right_and_wrong(
+def test_a_sheet_without_labels_marks_nothing_as_right_or_wrong(
     folder: Path, tmp_path: Path, drawn: list[Any]
 ) -> None:
     sheet = str(tmp_path / "sheet.svg")
@@ -261,7 +259,7 @@ def test_a_sheet_of_items_without_labels_has_no_right_and_wrong(
     assert drawn[4] is None
 
 
-def test_of_a_long_key_a_sheet_shows_the_end(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
+def test_a_sheet_shows_the_end_of_a_long_key(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
     np.savez(
         tmp_path / "long.npz", X=ITEMS[:2], ids=np.array([f"/archive/of/digits/{row}.png" for row in range(2)])
     )
@@ -270,7 +268,7 @@ def test_of_a_long_key_a_sheet_shows_the_end(folder: Path, tmp_path: Path, drawn
     assert drawn[3] == ["…ive/of/digits/0.png"]
 
 
-def test_a_kept_index_can_be_drawn(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
+def test_a_saved_index_can_be_drawn(folder: Path, tmp_path: Path, drawn: list[Any]) -> None:
     retriever().save(tmp_path / "index.oahu")
     sheet = str(tmp_path / "sheet.png")
     assert search("--query", "d5", "--sheet", sheet, model=str(tmp_path / "index.oahu")).exit_code == 0
@@ -281,52 +279,52 @@ def test_a_kept_index_can_be_drawn(folder: Path, tmp_path: Path, drawn: list[Any
 
 
 @pytest.fixture(scope="module")
-def broken(made: Path) -> Path:
-    """The folder, with files that are wrong, each in its own way."""
+def broken(files: Path) -> Path:
+    """The folder, with several invalid files."""
     holed = QUERIES.copy()
     holed[3, 5] = np.inf
-    np.save(made / "holed.npy", holed)
-    np.save(made / "narrow.npy", QUERIES[:, :9])
-    np.savez(made / "words.npz", X=QUERIES, y=np.array(["one"] * 30))
-    np.save(made / "short.npy", CLASSES[:7])
-    Retriever(oahu.EuclideanMetric(64)).add(IDS, ITEMS).save(made / "index.oahu")
-    return made
+    np.save(files / "holed.npy", holed)
+    np.save(files / "narrow.npy", QUERIES[:, :9])
+    np.savez(files / "words.npz", X=QUERIES, y=np.array(["one"] * 30))
+    np.save(files / "short.npy", CLASSES[:7])
+    Retriever(oahu.EuclideanMetric(64)).add(IDS, ITEMS).save(files / "index.oahu")
+    return files
 
 
 @pytest.mark.parametrize(
-    ("model", "arguments", "said"),
+    ("model", "arguments", "message"),
     [
         ("oahu.oahu", F, "--query ID or --queries FILE"),
-        ("oahu.oahu", ("--query", "d5"), "oahu.oahu holds a OAHU, and no items"),
+        ("oahu.oahu", ("--query", "d5"), "oahu.oahu contains an OAHU, but no items"),
         ("oahu.oahu", (*F, "--query", "nobody"), "items.npz: There is no item 'nobody'"),
         ("oahu.oahu", (*F, "--queries", "none.npy"), "none.npy"),
         ("oahu.oahu", (*F, "--queries", "holed.npy"), "holed.npy: "),
-        ("oahu.oahu", (*F, "--queries", "narrow.npy"), "narrow.npy has 9 features an item"),
+        ("oahu.oahu", (*F, "--queries", "narrow.npy"), "narrow.npy has 9 features per item"),
         ("oahu.oahu", (*F, "--queries", "words.npz"), "words.npz are strings"),
         ("oahu.oahu", (*F, "--query", "d5", "--labels", "short.npy"), "short.npy has 7 labels"),
         ("oahu.oahu", ("--features", "holed.npy", "--query", "5"), "holed.npy: "),
         ("oahu.oahu", (*F, "--query", "d5", "--shape", "8x8"), "--sheet FILE"),
-        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8"), "such as 8x8"),
+        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8"), "--shape must look like 8x8"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8x9"), "(8, 9) has 72 values"),
-        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "a.xyz cannot be drawn"),
-        ("oahu.oahu", (*F, "--query", "d5", "--save", "no/where.oahu"), "There is no folder"),
-        ("oahu.oahu", (*F, "--save", "b.oahu", "--sheet", "a.png"), "A sheet shows what was found"),
-        ("index.oahu", (*F, "--query", "d5"), "leave --features out"),
-        ("index.oahu", ("--query", "d5", "--combine", "sum"), "leave --combine out"),
-        ("index.oahu", ("--query", "d5", "--approximate"), "leave --approximate out"),
+        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "Cannot draw a.xyz"),
+        ("oahu.oahu", (*F, "--query", "d5", "--save", "no/where.oahu"), "Cannot write where.oahu: the folder"),
+        ("oahu.oahu", (*F, "--save", "b.oahu", "--sheet", "a.png"), "--sheet shows matches"),
+        ("index.oahu", (*F, "--query", "d5"), "Remove --features"),
+        ("index.oahu", ("--query", "d5", "--combine", "sum"), "Remove --combine"),
+        ("index.oahu", ("--query", "d5", "--approximate"), "Remove --approximate"),
         ("index.oahu", ("--query", "d5", "--labels", "short.npy"), "short.npy has 7 labels"),
         ("index.oahu", ("--query", "nobody"), "index.oahu: There is no item 'nobody'"),
     ],
 )
-def test_what_is_wrong_is_said(
-    broken: Path, monkeypatch: pytest.MonkeyPatch, model: str, arguments: tuple[str, ...], said: str
+def test_errors_say_what_is_wrong(
+    broken: Path, monkeypatch: pytest.MonkeyPatch, model: str, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(broken)
     result = search(*arguments, model=model)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
-def test_a_vote_that_there_is_not_is_a_wrong_use(folder: Path) -> None:
+def test_an_unknown_vote_is_a_usage_error(folder: Path) -> None:
     assert search(*F, "--query", "d5", "--vote", "loudest").exit_code == 2

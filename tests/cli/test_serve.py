@@ -1,4 +1,4 @@
-"""`oahu serve`, `oahu keys` and `oahu backup`: what they say, how they end, and that nothing is lost between."""
+"""`oahu serve`, `oahu keys` and `oahu backup`: output, exit codes and durability."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-import oahu.cli.serve
+import oahu.cli.serve_command
 from oahu import DatasetError, Pair, Triplet
 from oahu.cli import app
 from oahu.service.keys import KeyFile
-from oahu.service.records import Config, NewItem
+from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
@@ -40,8 +40,8 @@ SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No setting of whoever runs the tests, and loggers as they were."""
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove settings from the environment, and restore the loggers."""
     for name in [name for name in os.environ if name.startswith("OAHU_")]:
         monkeypatch.delenv(name)
     loggers = [logging.getLogger(name) for name in ("oahu", "uvicorn", "uvicorn.access")]
@@ -57,7 +57,7 @@ def call(*arguments: str) -> Any:
 
 
 def failed(*arguments: str) -> str:
-    """What a command that fails says: one line."""
+    """Run a command that fails, and return its one line of output."""
     result = call(*arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
@@ -65,38 +65,38 @@ def failed(*arguments: str) -> str:
     return line
 
 
-# -- what it says --------------------------------------------------------------------------------------------
+# -- errors and help -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "words", [("serve",), ("keys",), ("keys", "add"), ("keys", "list"), ("keys", "remove"), ("backup",)]
 )
-def test_every_command_says_what_it_does(words: tuple[str, ...]) -> None:
+def test_every_command_has_help(words: tuple[str, ...]) -> None:
     result = call(*words, "--help")
     assert result.exit_code == 0
     assert "Usage" in result.stdout
 
 
-def test_serving_says_what_can_be_set() -> None:
-    said = call("serve", "--help").stdout
-    assert all(option in said for option in ("--data", "--host", "--port", "--demo", "--no-page", "OAHU_"))
+def test_serve_help_lists_the_options() -> None:
+    output = call("serve", "--help").stdout
+    assert all(option in output for option in ("--data", "--host", "--port", "--demo", "--no-page", "OAHU_"))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.7.7", "127.evil.example", "example.com"])
-def test_serving_others_without_a_key_is_refused(tmp_path: Path, host: str) -> None:
+def test_a_public_address_without_a_key_is_rejected(tmp_path: Path, host: str) -> None:
     line = failed("serve", "--host", host, "--data", str(tmp_path / "data"))
-    assert f"Listening at {host} would let in everyone" in line
+    assert f"With host {host}, other machines can reach the service" in line
     assert "oahu keys add --role admin" in line
     assert not (tmp_path / "data").exists()
 
 
-def test_a_removed_key_does_not_count_for_serving_others(tmp_path: Path) -> None:
+def test_a_revoked_key_does_not_permit_a_public_address(tmp_path: Path) -> None:
     file = KeyFile(tmp_path)
     file.remove(file.add("gone", "admin").split("_")[1])
-    assert "would let in everyone" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
+    assert "other machines can reach the service" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
 
 
-def test_an_address_in_use_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         line = failed("serve", "--port", str(port), "--data", str(tmp_path / "data"))
@@ -104,12 +104,12 @@ def test_an_address_in_use_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+def test_an_address_of_another_machine_is_an_error(tmp_path: Path) -> None:
     KeyFile(tmp_path).add("one", "admin")
     assert "Cannot listen at 203.0.113.1" in failed("serve", "--host", "203.0.113.1", "--data", str(tmp_path))
 
 
-def test_a_store_in_use_is_told(tmp_path: Path) -> None:
+def test_a_store_in_use_is_an_error(tmp_path: Path) -> None:
     service = Service(Settings(data=tmp_path))
     try:
         line = failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
@@ -118,31 +118,31 @@ def test_a_store_in_use_is_told(tmp_path: Path) -> None:
     assert f"{tmp_path} is in use by another oahu service (process {os.getpid()})" in line
 
 
-def test_a_store_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "oahu.db").write_bytes(b"this is no database" * 1000)
     assert "oahu.db" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
 
 
-def test_a_store_that_cannot_be_read_on_is_told(tmp_path: Path) -> None:
-    """Tables are missing: that shows when the service opens, not before."""
+def test_a_database_with_missing_tables_is_an_error(tmp_path: Path) -> None:
+    """Missing tables are found when the service opens."""
     Service(Settings(data=tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / "oahu.db")) as database:
         database.execute("DROP TABLE collections")
     assert "no such table" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
 
 
-def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_file_as_data_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "file" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path / "file"))
 
 
-def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_an_invalid_key_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{")
     assert "keys.json is not a file of keys" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("PORT", "x", "OAHU_PORT cannot be 'x'"),
         ("RATE", "-1", "OAHU_RATE cannot be '-1'"),
@@ -151,33 +151,33 @@ def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         ("KEEP_SNAPSHOTS", "1", "OAHU_KEEP_SNAPSHOTS cannot be '1'"),
     ],
 )
-def test_a_wrong_setting_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, told: str
+def test_an_invalid_setting_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(f"OAHU_{name}", value)
-    assert told in failed("serve", "--data", str(tmp_path))
+    assert message in failed("serve", "--data", str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["a.example, b.example,", '["a.example", "b.example"]'])
-def test_names_are_given_with_commas_between_them_or_as_json(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_trusted_hosts_are_comma_separated_or_json(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("OAHU_TRUSTED_HOSTS", text)
     assert Settings().trusted_hosts == ("a.example", "b.example")
 
 
 @pytest.mark.parametrize(("name", "value"), [("TRUSTED_HOSTS", "a.example"), ("HTTPS", "true")])
-def test_serving_others_through_a_proxy_without_a_key_is_refused(
+def test_a_proxy_without_a_key_is_rejected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"OAHU_{name}", value)
     line = failed("serve", "--data", str(tmp_path))
-    assert f"(OAHU_{name}) would let in everyone" in line
+    assert f"With OAHU_{name}={value}, other machines can reach the service" in line
 
 
-# -- the real command ----------------------------------------------------------------------------------------
+# -- the command in a process ------------------------------------------------------------------------------------
 
 
 class Command:
-    """`oahu serve` in a process of its own."""
+    """`oahu serve` in a separate process."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", *arguments]
@@ -200,15 +200,15 @@ class Command:
                 self._listening.set()
         self._listening.set()
 
-    def says(self, words: str) -> bool:
-        """Whether it says something in time."""
+    def wait_for(self, words: str) -> bool:
+        """Wait until a line of output contains some words."""
         end = time.monotonic() + 60
         while time.monotonic() < end and not any(words in line for line in self.lines):
             time.sleep(0.01)
         return any(words in line for line in self.lines)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Tell it to stop; with what it ends."""
+        """Send a signal, and return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         code = self.process.wait(60)
@@ -217,20 +217,20 @@ class Command:
         self.process.communicate()
         return code
 
-    def ask(self, method: str, path: str, **sent: Any) -> Any:
+    def request(self, method: str, path: str, **sent: Any) -> Any:
         answer = self.http.request(method, f"/v1/collections{path}", **sent)
         assert answer.is_success, answer.text
         return answer.json()
 
     def fill(self) -> None:
-        self.ask("POST", "", json={"name": "c", "dimension": 4, "parameters": SMALL})
+        self.request("POST", "", json={"name": "c", "dimension": 4, "parameters": SMALL})
         items = [{"key": f"i{at}", "vector": row} for at, row in enumerate(ROWS.tolist())]
-        self.ask("PUT", "/c/items", json={"items": items})
+        self.request("PUT", "/c/items", json={"items": items})
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Command]]:
-    """Starts the command; nothing of it is left."""
+    """Start the command; the process is killed at the end of the test."""
     commands: list[Command] = []
 
     def start(*arguments: str, **environment: str) -> Command:
@@ -243,23 +243,21 @@ def serve() -> Iterator[Callable[..., Command]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_finishes_what_it_has_begun_and_nothing_is_lost(
-    serve: Any, tmp_path: Path, how: signal.Signals
-) -> None:
-    """With requests in flight, and someone who listens."""
+def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path: Path, how: signal.Signals) -> None:
+    """There are requests in flight and an open event stream."""
     command = serve("--data", str(tmp_path))
     command.fill()
     acknowledged: list[int] = []
     enough, ended = threading.Event(), threading.Event()
 
-    def say(person: int) -> None:
+    def give_feedback(worker: int) -> None:
         with (
             httpx.Client(base_url=command.url, timeout=60, trust_env=False) as http,
             suppress(httpx.TransportError),
         ):
             for at in range(100_000):
-                piece = {"anchor": f"i{person}", "positive": f"i{5 + at % 7}", "negative": f"i{12 + at % 7}"}
-                answer = http.post("/v1/collections/c/feedback", json={"feedback": [piece]})
+                record = {"anchor": f"i{worker}", "positive": f"i{5 + at % 7}", "negative": f"i{12 + at % 7}"}
+                answer = http.post("/v1/collections/c/feedback", json={"feedback": [record]})
                 if answer.status_code != 200:
                     return
                 acknowledged.append(answer.json()["last_seq"])
@@ -271,9 +269,9 @@ def test_told_to_stop_it_finishes_what_it_has_begun_and_nothing_is_lost(
         with httpx.stream("GET", url, timeout=60, trust_env=False) as answer:
             for _ in answer.iter_lines():
                 pass
-        ended.set()  # the stream was ended, not cut
+        ended.set()  # the server ended the stream
 
-    threads = [threading.Thread(target=say, args=(person,)) for person in range(3)]
+    threads = [threading.Thread(target=give_feedback, args=(worker,)) for worker in range(3)]
     threads.append(threading.Thread(target=listen))
     for thread in threads:
         thread.start()
@@ -292,68 +290,66 @@ def test_told_to_stop_it_finishes_what_it_has_begun_and_nothing_is_lost(
     again.close()
 
 
-def test_its_log_is_lines_of_json_and_tells_where_it_listens(serve: Any, tmp_path: Path) -> None:
+def test_the_log_is_json_lines_and_contains_the_address(serve: Any, tmp_path: Path) -> None:
     command = serve("--data", str(tmp_path))
     answer = command.http.get("/healthz", headers={"X-Request-ID": "mine"})
     assert "server" not in answer.headers
     assert command.end() == 0
-    told = [json.loads(line) for line in command.lines]
-    assert [line["request_id"] for line in told if line["logger"] == "oahu.access"] == ["mine"]
-    (where,) = [line["message"] for line in told if "listens at" in line["message"]]
-    assert (
-        where == f"oahu listens at {command.url}/v1/openapi.json, its data is in {tmp_path}. Stop it with Ctrl+C."
-    )
+    records = [json.loads(line) for line in command.lines]
+    assert [line["request_id"] for line in records if line["logger"] == "oahu.access"] == ["mine"]
+    (where,) = [line["message"] for line in records if "listens at" in line["message"]]
+    assert where == f"oahu listens at {command.url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
 
 
-def test_a_terminal_is_told_where_it_listens_and_what_is_wrong(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
     main, side = pty.openpty()
     command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", "--data", str(tmp_path)]
     process = subprocess.Popen(command, stderr=side, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "dumb"})
     os.close(side)
     try:
-        said = read_until(main, "Ctrl+C.")
-        url = re.findall(r"http://[\d.]+:\d+", said)[0]
+        output = read_until(main, "to stop.")
+        url = re.findall(r"http://[\d.]+:\d+", output)[0]
         assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
         (tmp_path / "keys.json").write_text("{")
-        said += ask_until(main, f"{url}/v1/collections", "the keys stay as they were")
+        output += request_until(main, f"{url}/v1/collections", "the keys stay as they were")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
         os.close(main)
-    first, second = said.replace("\r", "").splitlines()[:2]
-    assert first == f"oahu listens at {url}/v1/openapi.json, its data is in {tmp_path}. Stop it with Ctrl+C."
+    first, second = output.replace("\r", "").splitlines()[:2]
+    assert first == f"oahu listens at {url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
     assert second.startswith("error: the keys stay as they were: ")
 
 
 def read_until(terminal: int, words: str) -> str:
-    """What a terminal shows, until it shows some words."""
-    said, end = "", time.monotonic() + 120
-    while words not in said:
-        assert time.monotonic() < end, said
+    """Read a terminal until it shows some words."""
+    output, end = "", time.monotonic() + 120
+    while words not in output:
+        assert time.monotonic() < end, output
         if select.select([terminal], [], [], 1)[0]:
-            said += os.read(terminal, 65_536).decode()
-    return said
+            output += os.read(terminal, 65_536).decode()
+    return output
 
 
-def ask_until(terminal: int, url: str, words: str) -> str:
-    """Ask again and again, until a terminal shows some words."""
-    said, end = "", time.monotonic() + 60
-    while words not in said or not said.endswith("\n"):
-        assert time.monotonic() < end, said
+def request_until(terminal: int, url: str, words: str) -> str:
+    """Repeat a request until a terminal shows some words."""
+    output, end = "", time.monotonic() + 60
+    while words not in output or not output.endswith("\n"):
+        assert time.monotonic() < end, output
         httpx.get(url, trust_env=False)
         if select.select([terminal], [], [], 0.05)[0]:
-            said += os.read(terminal, 65_536).decode()
-    return said
+            output += os.read(terminal, 65_536).decode()
+    return output
 
 
-def test_serving_others_takes_a_key_and_no_endless_headers(serve: Any, tmp_path: Path) -> None:
+def test_a_public_address_needs_a_key_and_limits_headers(serve: Any, tmp_path: Path) -> None:
     key = KeyFile(tmp_path).add("one", "admin")
     command = serve("--data", str(tmp_path), "--host", "0.0.0.0")
     assert command.http.get("/v1/collections").status_code == 401
     command.http.headers["Authorization"] = f"Bearer {key}"
-    assert command.ask("GET", "") == {"collections": []}
+    assert command.request("GET", "") == {"collections": []}
     host, port = command.url.removeprefix("http://").split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
         with suppress(OSError):
@@ -362,20 +358,20 @@ def test_serving_others_takes_a_key_and_no_endless_headers(serve: Any, tmp_path:
     assert command.end() == 0
 
 
-def test_it_is_stopped_at_once_if_told_twice(serve: Any, tmp_path: Path) -> None:
-    """Also with a request that does not end."""
+def test_a_second_signal_stops_at_once(serve: Any, tmp_path: Path) -> None:
+    """This also holds with an incomplete request."""
     command = serve("--data", str(tmp_path))
     host, port = command.url.removeprefix("http://").split(":")
     with closing(socket.create_connection((host, int(port)))) as connection:
         connection.sendall(b"POST /v1/collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
         command.http.get("/healthz")
         command.process.send_signal(signal.SIGINT)
-        assert command.says("Waiting for connections to close")
+        assert command.wait_for("Waiting for connections to close")
         assert command.end(signal.SIGINT) == 0
     assert not [line for line in command.lines if "timeout graceful shutdown" in line]
 
 
-# -- the demo ------------------------------------------------------------------------------------------------
+# -- examples ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -386,30 +382,32 @@ def store(tmp_path: Path) -> Iterator[Service]:
     service.close()
 
 
-def test_the_demo_has_real_digits_with_thumbnails(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_here(*_: Any) -> None:
-        raise DatasetError("not on this machine")
+def test_the_examples_contain_digits_with_thumbnails(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_downloaded(*_: Any) -> None:
+        raise DatasetError("not downloaded")
 
-    monkeypatch.setattr("oahu.evaluation.datasets.load", not_here)
-    said: list[str] = []
-    oahu.cli.serve._fill(said.append, store)
+    monkeypatch.setattr("oahu.evaluation.datasets.load", not_downloaded)
+    output: list[str] = []
+    oahu.cli.serve_command._add_examples(output.append, store)
     digits = store.collection("digits")
     images, labels = load_digits(return_X_y=True)
-    assert (digits.n_items, len(said)) == (1797, 1)
+    assert (digits.n_items, len(output)) == (1797, 1)
     item = digits.item("digits-00017")
     assert (item.label, item.has_thumbnail) == (str(labels[17]), True)
     found = digits.search((images[17] / 16).astype(np.float32), 1)
     assert found.matches[0][0] == "digits-00017"
-    oahu.cli.serve._fill(said.append, store)  # once is enough
-    assert len(said) == 1
+    oahu.cli.serve_command._add_examples(output.append, store)  # existing collections are not added again
+    assert len(output) == 1
 
 
-def test_the_demo_has_clothes_where_they_are(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_contain_clothes_if_downloaded(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = np.arange(2 * 784).reshape(2, 784) / 784, np.array([0, 9])
     filled_with: dict[str, Any] = {}
-    monkeypatch.setattr("oahu.service.demo_data.fill", lambda _, name, *told: filled_with.update({name: told}))
+    monkeypatch.setattr(
+        "oahu.service.demo_data.fill", lambda _, name, *content: filled_with.update({name: content})
+    )
     monkeypatch.setattr("oahu.evaluation.datasets.load", lambda _: type("Data", (), {"X": images, "y": labels}))
-    oahu.cli.serve._fill(lambda _: None, store)
+    oahu.cli.serve_command._add_examples(lambda _: None, store)
     assert list(filled_with) == ["digits", "fashion-mnist"]
     pictures, classes, names = filled_with["fashion-mnist"]
     assert (pictures.shape, pictures.max()) == ((2, 28, 28), 255)
@@ -419,7 +417,7 @@ def test_the_demo_has_clothes_where_they_are(store: Service, monkeypatch: pytest
 # -- keys ----------------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_printed_alone_and_opens_what_it_is_for(tmp_path: Path) -> None:
+def test_a_new_key_is_the_only_output_and_has_its_role(tmp_path: Path) -> None:
     result = call("keys", "add", "--role", "feedback", "--name", "the shop", "--data", str(tmp_path))
     assert result.exit_code == 0
     (token,) = result.stdout.splitlines()
@@ -431,34 +429,34 @@ def test_a_key_is_printed_alone_and_opens_what_it_is_for(tmp_path: Path) -> None
 
 def test_keys_are_listed_without_their_secrets(tmp_path: Path) -> None:
     tokens = [KeyFile(tmp_path).add(name, "read") for name in ("one", "[red]two[/red]")]
-    said = call("keys", "list", "--data", str(tmp_path)).stdout
-    assert all(token.split("_")[1] in said for token in tokens)
-    assert not any(token.split("_", 2)[2] in said for token in tokens)
-    assert "[red]two[/red]" in said
+    output = call("keys", "list", "--data", str(tmp_path)).stdout
+    assert all(token.split("_")[1] in output for token in tokens)
+    assert not any(token.split("_", 2)[2] in output for token in tokens)
+    assert "[red]two[/red]" in output
 
 
-def test_no_keys_are_told(tmp_path: Path) -> None:
+def test_an_empty_key_list_says_so(tmp_path: Path) -> None:
     assert "There are no keys" in call("keys", "list", "--data", str(tmp_path)).stdout
 
 
-def test_a_key_is_removed(tmp_path: Path) -> None:
+def test_a_key_is_revoked(tmp_path: Path) -> None:
     token = KeyFile(tmp_path).add("one", "read")
     result = call("keys", "remove", token.split("_")[1], "--data", str(tmp_path))
     assert result.exit_code == 0
     assert KeyFile(tmp_path).check(token) is None
 
 
-def test_a_key_that_is_not_there_is_not_removed(tmp_path: Path) -> None:
+def test_revoking_an_unknown_key_is_an_error(tmp_path: Path) -> None:
     assert "There is no key 'nothing'" in failed("keys", "remove", "nothing", "--data", str(tmp_path))
 
 
-def test_a_role_that_there_is_not_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_role_is_rejected(tmp_path: Path) -> None:
     result = call("keys", "add", "--role", "root", "--data", str(tmp_path))
     assert result.exit_code == 2
     assert KeyFile(tmp_path).all() == []
 
 
-def test_the_folder_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_folder_can_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA", str(tmp_path / "elsewhere"))
     call("keys", "add", "--role", "read")
     assert len(KeyFile(tmp_path / "elsewhere").all()) == 1
@@ -467,62 +465,62 @@ def test_the_folder_may_come_from_the_environment(tmp_path: Path, monkeypatch: p
 # -- backups -------------------------------------------------------------------------------------------------
 
 
-SAID = [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6", "i7")]
+FEEDBACK = [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6", "i7")]
 
 
 def filled(service: Service) -> Any:
-    collection = service.create(Config("c", 4, parameters=SMALL))
+    collection = service.create(CollectionConfig("c", 4, parameters=SMALL))
     items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
     collection.put_items(items).result()
     collection.settle()
-    collection.feedback(SAID, "once").result()
+    collection.feedback(FEEDBACK, "once").result()
     collection.undo(1).result()
     collection.delete_items(["i19"]).result()
     collection.settle()
     return collection
 
 
-def told(collection: Any) -> dict[str, Any]:
-    """All that can be seen of a collection."""
+def contents(collection: Any) -> dict[str, Any]:
+    """Return everything a collection shows."""
     collection.fresh(60)
     return {
         "items": collection.page(0, 100),
         "image": collection.thumbnail("i0"),
         "log": collection.log(0, 100),
         "model": collection.model(),
-        "found": [(key, match.score, said) for key, match, said in collection.search("i0", 20).matches],
+        "found": [(key, match.score, output) for key, match, output in collection.search("i0", 20).matches],
         "config": collection.config,
     }
 
 
-def test_a_backup_of_a_running_service_goes_back_to_all_of_it(store: Service, tmp_path: Path) -> None:
-    before = told(filled(store))
+def test_a_backup_of_a_running_service_restores_everything(store: Service, tmp_path: Path) -> None:
+    before = contents(filled(store))
     result = call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "copy.db"))
     assert result.exit_code == 0
-    store.collection("c").delete_items(["i0"]).result()  # later than the copy
+    store.collection("c").delete_items(["i0"]).result()  # after the backup
     (tmp_path / "back").mkdir()
     (tmp_path / "copy.db").rename(tmp_path / "back" / "oahu.db")
     again = Service(Settings(data=tmp_path / "back"))
     again.open()
     try:
-        assert told(again.collection("c")) == before
-        receipt = again.collection("c").feedback(SAID, "once")
+        assert contents(again.collection("c")) == before
+        receipt = again.collection("c").feedback(FEEDBACK, "once")
         assert receipt.result().replayed
     finally:
         again.close()
 
 
-def test_a_backup_taken_while_things_are_said_is_of_one_moment(store: Service, tmp_path: Path) -> None:
-    """What is in it is a beginning of the log, and sound."""
+def test_a_backup_during_writes_is_consistent(store: Service, tmp_path: Path) -> None:
+    """The copy contains a prefix of the log, and its integrity check passes."""
     collection = filled(store)
     stop = threading.Event()
 
-    def say() -> None:
+    def write() -> None:
         while not stop.is_set():
             collection.feedback([Triplet("i0", "i1", "i2")] * 20).result()
 
-    talking = threading.Thread(target=say)
-    talking.start()
+    writer = threading.Thread(target=write)
+    writer.start()
     try:
         for at in range(3):
             assert (
@@ -530,7 +528,7 @@ def test_a_backup_taken_while_things_are_said_is_of_one_moment(store: Service, t
             )
     finally:
         stop.set()
-        talking.join()
+        writer.join()
     for at in range(3):
         with closing(sqlite3.connect(tmp_path / f"{at}.db")) as copy:
             assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -550,18 +548,18 @@ def test_a_backup_of_a_stopped_service_is_one_file(tmp_path: Path) -> None:
     assert set(before) <= {path.name for path in (tmp_path / "data").iterdir()}
 
 
-def test_a_backup_says_what_is_not_in_it(store: Service, tmp_path: Path) -> None:
-    said = call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db")).stderr
-    assert "everything but the keys" in said
+def test_a_backup_says_that_keys_are_missing(store: Service, tmp_path: Path) -> None:
+    output = call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db")).stderr
+    assert "all data except the API keys" in output
 
 
 @pytest.mark.parametrize("odd", ["a b#c?d%41.db", "ä.db"])
-def test_a_backup_may_have_any_name(store: Service, tmp_path: Path, odd: str) -> None:
+def test_a_backup_can_have_any_name(store: Service, tmp_path: Path, odd: str) -> None:
     assert call("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / odd)).exit_code == 0
     assert (tmp_path / odd).stat().st_size > 0
 
 
-def test_a_store_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
+def test_a_data_folder_can_have_any_name(tmp_path: Path) -> None:
     data = tmp_path / "a b#c?d%41"
     Service(Settings(data=data)).close()
     assert call("backup", "--data", str(data), "--out", str(tmp_path / "b.db")).exit_code == 0
@@ -569,22 +567,20 @@ def test_a_store_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
 
 def test_a_backup_does_not_replace_a_file(store: Service, tmp_path: Path) -> None:
     (tmp_path / "b.db").write_text("mine")
-    assert "is there already" in failed("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db"))
+    assert "already exists" in failed("backup", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "b.db"))
     assert (tmp_path / "b.db").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
-    ("data", "out", "words"),
+    ("data", "out", "message"),
     [
-        ("nowhere", "b.db", "There is no store in"),
-        ("broken", "b.db", "cannot be copied"),
-        ("broken", "no/b.db", "no folder"),
+        ("nowhere", "b.db", "contains no service data"),
+        ("broken", "b.db", "Cannot copy"),
+        ("broken", "no/b.db", "the folder"),
     ],
 )
-def test_a_backup_that_cannot_be_is_told_and_leaves_nothing(
-    tmp_path: Path, data: str, out: str, words: str
-) -> None:
+def test_a_failed_backup_is_an_error_and_leaves_no_file(tmp_path: Path, data: str, out: str, message: str) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "oahu.db").write_bytes(b"no database" * 1000)
-    assert words in failed("backup", "--data", str(tmp_path / data), "--out", str(tmp_path / out))
+    assert message in failed("backup", "--data", str(tmp_path / data), "--out", str(tmp_path / out))
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]

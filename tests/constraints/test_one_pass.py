@@ -115,7 +115,7 @@ def test_copy_goes_its_own_way(rule: str) -> None:
 
 def test_triplets_say_which_item_completed_them() -> None:
     triplets = fresh("author").take(np.zeros((5, 1)), [0, 0, 1, 0, 1], start=100)[1]
-    assert [triplets.told(k) for k in range(2)] == [("item", 103), ("item", 104)]
+    assert [triplets.origin(k) for k in range(2)] == [("item", 103), ("item", 104)]
 
 
 def test_items_are_copied() -> None:

@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, StreamError
-from oahu.io.features import Features, read_features, read_labels
+from oahu.io.features import FeatureTable, read_features, read_labels
 
 TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6))
 IDS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8, unique=True)
@@ -455,18 +455,18 @@ def test_a_missing_file_of_labels_is_just_that(suffix: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("item", [2, "2", np.int8(2), np.uint64(2), np.str_("2")], ids=repr)
 @pytest.mark.parametrize("rows", [None, {"tea": 0, 7: 1, 2: 2}], ids=["rows", "ids"])
 def test_an_integer_is_the_same_id_in_every_type(item: Any, rows: Any) -> None:
-    row = Features(table_of(3), rows).row(item)
+    row = FeatureTable(table_of(3), rows).row(item)
     assert (row, type(row)) == (2, int)
 
 
 @given(st.permutations(range(5)))
 def test_the_keys_are_in_the_order_of_the_table(rows: list[int]) -> None:
-    features = Features(table_of(5), dict(zip("abcde", rows, strict=True)))
+    features = FeatureTable(table_of(5), dict(zip("abcde", rows, strict=True)))
     assert [features.row(key) for key in features.keys] == [0, 1, 2, 3, 4]
 
 
 def test_without_ids_the_keys_are_the_rows() -> None:
-    assert Features(table_of(3)).keys == [0, 1, 2]
+    assert FeatureTable(table_of(3)).keys == [0, 1, 2]
 
 
 ROWS = "which have rows 0 to 99."
@@ -484,7 +484,7 @@ MANY = "which have 4 ids such as 0, 1, 2."
 )
 def test_an_id_that_is_not_there_is_refused_with_what_is(rows: Any, item: Any, known: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        Features(table_of(100), rows).row(item)
+        FeatureTable(table_of(100), rows).row(item)
     assert str(caught.value) == f"There is no item {item!r} in the features, {known}"
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, StreamError
 from oahu.io import streams
-from oahu.io.streams import Line, as_id, read_stream, write_stream
+from oahu.io.streams import StreamLine, as_id, read_stream, write_stream
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: not text.isspace())
@@ -220,7 +220,7 @@ def test_lines_have_their_numbers_and_their_bytes(
     expected = []
     for i, (text, blank) in enumerate(zip(texts, blanks, strict=True)):
         physical += [" " * k for k in range(blank)] + [text]
-        expected.append(Line(len(physical), Triplet(f"é{i}", 2, 3), text.encode()))
+        expected.append(StreamLine(len(physical), Triplet(f"é{i}", 2, 3), text.encode()))
     data = b"\xef\xbb\xbf" * bom + end.join(physical).encode() + end.encode() * last_ends
     assert list(read_stream(io.BytesIO(data))) == expected
 
@@ -238,7 +238,7 @@ def test_an_error_has_the_number_of_its_line(blanks: list[int], bom: bool, heade
 @pytest.mark.parametrize("kind", ["bytes", "text", "-"])
 def test_a_line_is_handed_out_as_soon_as_it_has_arrived(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
-    arrived: queue.Queue[Line] = queue.Queue()
+    arrived: queue.Queue[StreamLine] = queue.Queue()
     with os.fdopen(reading, "r" if kind == "text" else "rb") as file:
         if kind == "-":
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))

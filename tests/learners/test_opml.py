@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from oahu import OPML, InvalidInputError, RefusedConstraintError, load
+from oahu import OPML, InvalidInputError, RejectedConstraintError, load
 
 Matrix = NDArray[np.float64]
 
@@ -115,7 +115,7 @@ TOO_LONG = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 2.0]])  # gamma ||x - n||^2 i
 def test_gamma_too_large_is_refused_and_nothing_learned(gamma: float) -> None:
     triplets = np.array([[[0, 0], [0.01, 0], [0, 0.01]], TOO_LONG])
     learner = OPML(gamma, dtype="float64").initialize(2)
-    with pytest.raises(RefusedConstraintError, match="lower it") as caught:
+    with pytest.raises(RejectedConstraintError, match="lower it") as caught:
         learner.partial_fit(triplets)
     assert caught.value.row == 1
     np.testing.assert_array_equal(learner.factor_, np.eye(2))
@@ -275,7 +275,7 @@ def test_copml_pair_of_identical_items_is_not_used() -> None:
 def test_refusal_of_a_copml_pair_names_the_item(row: int) -> None:
     X = np.zeros((2000, 2))
     X[row] = 1e15  # its square is beyond what a float32 model may be moved by
-    with pytest.raises(RefusedConstraintError) as caught:
+    with pytest.raises(RejectedConstraintError) as caught:
         OPML(copml=True).partial_fit(X, np.zeros(2000, int))
     assert caught.value.row == row
 
@@ -284,7 +284,7 @@ def test_refusal_of_a_copml_pair_names_the_item(row: int) -> None:
 def test_refusal_of_a_stream_triplet_names_the_item(row: int) -> None:
     X, y = np.random.default_rng(0).normal(scale=0.01, size=(2000, 2)), np.arange(2000) % 2
     X[row] = 3.0
-    with pytest.raises(RefusedConstraintError, match=f"Item {row} ") as caught:
+    with pytest.raises(RejectedConstraintError, match=f"Item {row} ") as caught:
         OPML(0.5).partial_fit(X, y)
     assert caught.value.row == row
 
@@ -419,7 +419,7 @@ def test_refused_item_leaves_what_the_stream_remembers_as_it_was(tmp_path: Path)
     X = 0.1 * np.random.default_rng(0).standard_normal((6, 2))
     learner = OPML(0.5).partial_fit(X[:4], [0, 1, 0, 1])
     before = saved(learner, tmp_path)
-    with pytest.raises(RefusedConstraintError):
+    with pytest.raises(RejectedConstraintError):
         learner.partial_fit(np.array([[0.0, 0.0], [50.0, 50.0]]), [2, 0])
     assert saved(learner, tmp_path) == before
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
-from oahu import OASIS, SORS, AdaSORS, NoDistanceError, RefusedConstraintError, sample_triplets
+from oahu import OASIS, SORS, AdaSORS, NoDistanceError, RejectedConstraintError, sample_triplets
 
 Matrix = NDArray[np.float64]
 
@@ -195,6 +195,6 @@ def test_parameters_that_the_type_cannot_hold_make_no_nan(learner: SORS) -> None
     same = np.array([[[1.0, 0, 0], [0, 1, 0], [0, 1, 0]]])
     try:
         learner.partial_fit(same)
-    except RefusedConstraintError:
+    except RejectedConstraintError:
         return
     assert np.isfinite(learner.matrix_).all()

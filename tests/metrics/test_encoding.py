@@ -162,6 +162,13 @@ def test_encoded_vectors_are_of_the_metrics_type(name: str, dtype: str) -> None:
 
 
 @every_metric
+def test_dimensions_are_the_widths_of_the_encoded_vectors(name: str) -> None:
+    metric = metric_of(name, "float32")
+    assert [space.dimensions for space in metric.spaces] == [rows.shape[1] for rows in metric.encode(items(1))]
+    assert [metric.dimensions] == [rows.shape[1] for rows in metric.encode(items(1), joint=True)]
+
+
+@every_metric
 def test_the_weights_of_the_spaces_sum_to_1(name: str) -> None:
     assert math.fsum(space.weight for space in metric_of(name, "float64").spaces) == pytest.approx(1, abs=1e-12)
 

@@ -11,12 +11,12 @@ import pytest
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
-from oahu.service.learning import LearnerLoop, new_learner
-from oahu.service.records import Click, Config, NewItem, Published
+from oahu.service.feature_store import FeatureStore
+from oahu.service.learner_loop import LearnerLoop, new_learner
+from oahu.service.records import Click, CollectionConfig, NewItem, PublishedMetric
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 from oahu.service.store import SQLiteStore
-from oahu.service.vectors import Vectors
 
 PATIENCE = 120.0
 DIMENSION = 5
@@ -92,7 +92,7 @@ def filled(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..
     """Makes a collection with n items."""
 
     def make(n: int = 20, name: str = "things", **config: Any) -> Collection:
-        collection = service.create(Config(name, **{"dimension": 4, "learner": "Euclidean", **config}))
+        collection = service.create(CollectionConfig(name, **{"dimension": 4, "learner": "Euclidean", **config}))
         collection.put_items(items(n, collection.config.dimension)).result()
         return collection
 
@@ -105,18 +105,20 @@ def filled(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..
 class Lab:
     """A log in a store, with a loop that learns it and can be stopped, killed and started again."""
 
-    def __init__(self, open_store: Callable[..., SQLiteStore], config: Config, rows: Any, **options: Any) -> None:
+    def __init__(
+        self, open_store: Callable[..., SQLiteStore], config: CollectionConfig, rows: Any, **options: Any
+    ) -> None:
         self._open, self.config, self.options = open_store, config, options
         self.rows = np.concatenate([np.zeros((1, rows.shape[1])), rows]).astype(np.float32)  # numbers begin at 1
         self.store = open_store()
         self.id = self.store.commit(lambda t: t.create(config)).result(PATIENCE).id
         self.log: list[Any] = []
         self.models: dict[int, bytes] = {}
-        self.published: list[Published] = []
+        self.published: list[PublishedMetric] = []
         self._start()
 
     def _start(self) -> None:
-        self.vectors = Vectors(self.config.dimension, np.dtype(np.float32))
+        self.vectors = FeatureStore(self.config.dimension, np.dtype(np.float32))
         numbers = list(range(1, len(self.rows)))
         self.vectors.add(numbers, [f"i{n}" for n in numbers], self.rows[1:].tobytes())
         self.loop = LearnerLoop(
@@ -157,7 +159,7 @@ class Lab:
                 made.append(Click(query, likes, ()) if likes else Click(query, (), unlikes[:2]))
         return made
 
-    def learn(self) -> Published:
+    def learn(self) -> PublishedMetric:
         """Learn all of it."""
         if self.loop._thread.ident is None:
             self.loop.start()
@@ -189,7 +191,7 @@ def lab(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., Lab]]:
     def make(learner: str = "OASIS", rows: Any = None, options: Any = None, **config: Any) -> Lab:
         rows = np.random.default_rng(1).normal(size=(N_ITEMS, DIMENSION)) if rows is None else rows
         parameters = {**(SMALL if learner in ("OAHU", "AnchoredOAHU") else {}), **config.pop("parameters", {})}
-        told = Config(config.pop("name", "things"), rows.shape[1], learner, parameters, **config)
+        told = CollectionConfig(config.pop("name", "things"), rows.shape[1], learner, parameters, **config)
         made.append(Lab(open_store, told, rows, **(options or {})))
         return made[-1]
 
@@ -202,14 +204,14 @@ def lab(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., Lab]]:
 
 
 @pytest.fixture(scope="session")
-def trained() -> Callable[..., Published]:
+def trained() -> Callable[..., PublishedMetric]:
     """Makes a metric that has learned n random triplets, as it is handed out."""
 
-    def make(learner: str, n: int = 0, version: int | None = None, dimension: int = DIMENSION) -> Published:
+    def make(learner: str, n: int = 0, version: int | None = None, dimension: int = DIMENSION) -> PublishedMetric:
         parameters = SMALL if learner in ("OAHU", "AnchoredOAHU") else {}
-        made = new_learner(Config("things", dimension, learner, parameters))
+        made = new_learner(CollectionConfig("things", dimension, learner, parameters))
         if n:
             made.partial_fit(np.random.default_rng(n).normal(size=(n, 3, dimension)).astype(np.float32))
-        return Published(made.metric(), n if version is None else version, n, None, 0.0)
+        return PublishedMetric(made.metric(), n if version is None else version, n, None, 0.0)
 
     return make

@@ -16,18 +16,18 @@ from oahu import Comparator, Retriever
 from oahu.constraints import Pair, Triplet
 from oahu.io import model_files
 from oahu.io.model_files import Content
-from oahu.service import learning, vectors
+from oahu.service import feature_store, learner_loop
 from oahu.service.collection import Collection
 from oahu.service.errors import (
     ConflictError,
-    ContradictedError,
-    InvalidError,
-    LearnerStoppedError,
-    NotThereError,
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    LearnerFailedError,
+    NotFoundError,
     OverloadedError,
 )
-from oahu.service.learning import new_learner
-from oahu.service.records import Click, Config, NewItem, Replaced, Undo
+from oahu.service.learner_loop import new_learner
+from oahu.service.records import Click, CollectionConfig, ModelReplacement, NewItem, Undo
 from oahu.service.service import Service
 
 PATIENCE = 120.0
@@ -74,7 +74,7 @@ def test_features_that_are_no_items_can_be_searched_by(filled: Any) -> None:
 
 @pytest.mark.parametrize("ask", ["search", "classify"])
 def test_an_item_that_is_not_there_cannot_be_searched_by(filled: Any, ask: str) -> None:
-    with pytest.raises(NotThereError, match="'nobody'"):
+    with pytest.raises(NotFoundError, match="'nobody'"):
         getattr(filled(3), ask)("nobody", 5)
 
 
@@ -138,7 +138,7 @@ def test_a_replaced_item_is_found_by_its_new_features(filled: Any) -> None:
 def test_replacing_all_items_again_and_again_takes_no_more_memory(
     filled: Any, items: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_FEW", 8)
+    monkeypatch.setattr(feature_store, "_FEW", 8)
     collection = filled(20)
     said = collection.vectors.take([collection.item(key).number for key in ("i0", "i1")])
     collection.feedback([Pair("i0", "i1", True)]).result(PATIENCE)
@@ -153,9 +153,9 @@ def test_a_deleted_item_is_gone(filled: Any) -> None:
     collection = filled(20)
     collection.delete_items(["i3", "i4"]).result(PATIENCE)
     assert len(keys(collection, "i0", 100)) == 17
-    with pytest.raises(NotThereError):
+    with pytest.raises(NotFoundError):
         collection.item("i3")
-    with pytest.raises(NotThereError):
+    with pytest.raises(NotFoundError):
         collection.search("i3", 5)
     assert collection.describe()["items"] == 18
 
@@ -196,7 +196,7 @@ def test_thresholds_are_chosen_by_the_pairs_for_the_metric_as_it_is(filled: Any)
 
 def test_a_calibration_is_there_after_a_restart_and_without_its_items(open_service: Any, items: Any) -> None:
     service = open_service()
-    collection = service.create(Config("things", 4, "Euclidean"))
+    collection = service.create(CollectionConfig("things", 4, "Euclidean"))
     collection.put_items(items(12)).result(PATIENCE)
     collection.calibrate(labelled(), {"target": "accuracy"}).result(PATIENCE)
     collection.delete_items([f"i{at}" for at in range(5)]).result(PATIENCE)
@@ -211,12 +211,12 @@ def test_a_calibration_is_there_after_a_restart_and_without_its_items(open_servi
 @pytest.mark.parametrize(
     ("pairs", "target", "error"),
     [
-        ([("i0", "nobody", True)], {"target": "f1"}, NotThereError),
-        ([("i0", "i2", True)], {"target": "f1"}, InvalidError),
-        ([("i0", "i1", False), ("i0", "i3", False)], {"target": "f1"}, InvalidError),
-        (labelled(4), {"target": "beauty"}, InvalidError),
-        (labelled(4), {}, InvalidError),
-        (labelled(4), {"target_far": 2.0}, InvalidError),
+        ([("i0", "nobody", True)], {"target": "f1"}, NotFoundError),
+        ([("i0", "i2", True)], {"target": "f1"}, InvalidRequestError),
+        ([("i0", "i1", False), ("i0", "i3", False)], {"target": "f1"}, InvalidRequestError),
+        (labelled(4), {"target": "beauty"}, InvalidRequestError),
+        (labelled(4), {}, InvalidRequestError),
+        (labelled(4), {"target_far": 2.0}, InvalidRequestError),
     ],
 )
 def test_pairs_that_no_threshold_can_be_chosen_by_are_refused(
@@ -268,7 +268,7 @@ def test_features_are_numbers_or_their_bytes(filled: Any, given: Any) -> None:
     ],
 )
 def test_features_that_cannot_be_are_refused(filled: Any, given: Any, message: str) -> None:
-    with pytest.raises(InvalidError, match=message) as caught:
+    with pytest.raises(InvalidRequestError, match=message) as caught:
         filled(0).features(given, "items/3/vector")
     assert caught.value.more["where"] == "items/3/vector"
 
@@ -286,7 +286,7 @@ def test_the_largest_that_is_let_in_can_be_searched_by(filled: Any) -> None:
 def test_a_contradiction_is_counted_and_proved(filled: Any) -> None:
     collection = filled(5)
     collection.feedback([Pair("i0", "i1", True)]).result(PATIENCE)
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         collection.feedback([Pair("i1", "i0", False)]).result(PATIENCE)
     assert caught.value.more["chain"] == [{"seq": 1, "first": "i1", "second": "i0", "same": True}]
     assert (collection.counts.accepted, collection.counts.contradictions) == (1, 1)
@@ -299,7 +299,7 @@ def test_the_log_has_keys_and_tells_what_counts(filled: Any) -> None:
     assert collection.replace_model(collection.model()).result(PATIENCE) == 4
     collection.feedback([Triplet("i0", "i2", "i4")]).result(PATIENCE)
     log = collection.log(0, 10)
-    assert [entry.change for entry, _ in log if not isinstance(entry.change, Replaced)] == [
+    assert [entry.change for entry, _ in log if not isinstance(entry.change, ModelReplacement)] == [
         Pair("i0", "i1", True),
         Click("i2", ("i3",), ("i4", "i5")),
         Undo(1, 1),
@@ -312,7 +312,7 @@ def test_the_log_has_keys_and_tells_what_counts(filled: Any) -> None:
 @pytest.mark.parametrize("undone", [False, True])
 def test_the_log_can_be_read_when_its_items_are_long_gone(open_service: Any, items: Any, undone: bool) -> None:
     service = open_service()
-    collection = service.create(Config("things", 4, "OASIS"))
+    collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(4)).result(PATIENCE)
     collection.feedback([Triplet("i0", "i1", "i2")]).result(PATIENCE)
     if undone:
@@ -325,7 +325,7 @@ def test_the_log_can_be_read_when_its_items_are_long_gone(open_service: Any, ite
 
 def test_too_much_to_learn_is_refused(open_service: Any, items: Any) -> None:
     service = open_service(max_behind=3)
-    collection = service.create(Config("things", 4, "OASIS"))
+    collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(6)).result(PATIENCE)
     with collection._loop._learning:  # it cannot learn meanwhile
         collection.feedback([Pair("i0", "i1", True)] * 3).result(PATIENCE)
@@ -434,7 +434,7 @@ def test_restoring_any_version_after_anything_is_its_model(filled: Any, seed: in
         models[collection.last_seq] = model(collection)
 
 
-@pytest.mark.parametrize(("version", "error"), [(-1, NotThereError), (6, NotThereError), (5, ConflictError)])
+@pytest.mark.parametrize(("version", "error"), [(-1, NotFoundError), (6, NotFoundError), (5, ConflictError)])
 def test_a_version_that_cannot_be_restored_is_refused(learned: Collection, version: int, error: Any) -> None:
     with pytest.raises(error):
         learned.restore(version).result(PATIENCE)
@@ -449,7 +449,7 @@ def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> Non
     assert model_files.from_bytes(model(learned), "model").n_seen_ > other.n_seen_
 
 
-def overflowing(config: Config) -> bytes:
+def overflowing(config: CollectionConfig) -> bytes:
     """A model that is sound, and in which no item has a place."""
     content = new_learner(config)._to_content()
     arrays = {name: np.asarray(array * 3e38, array.dtype) for name, array in content.arrays.items()}
@@ -463,19 +463,19 @@ def overflowing(config: Config) -> bytes:
         (lambda config: b"no model", "truncated|not"),
         (lambda config: model_files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
         (
-            lambda config: model_files.to_bytes(new_learner(Config("a", 4, "RDML"))),
+            lambda config: model_files.to_bytes(new_learner(CollectionConfig("a", 4, "RDML"))),
             "learns with LEGO.*holds a RDML",
         ),
         (lambda config: model_files.to_bytes(new_learner(config).metric()), "learns with LEGO"),
-        (lambda config: model_files.to_bytes(new_learner(Config("a", 5, "LEGO"))), "4 features.*for 5"),
+        (lambda config: model_files.to_bytes(new_learner(CollectionConfig("a", 5, "LEGO"))), "4 features.*for 5"),
         (overflowing, "too large|overflow"),
     ],
 )
 def test_a_model_that_cannot_take_over_is_refused(
-    filled: Any, make: Callable[[Config], bytes], message: str
+    filled: Any, make: Callable[[CollectionConfig], bytes], message: str
 ) -> None:
     collection = filled(8, learner="LEGO")
-    with pytest.raises(InvalidError, match=message):
+    with pytest.raises(InvalidRequestError, match=message):
         collection.replace_model(make(collection.config)).result(PATIENCE)
     assert collection.last_seq == 0
 
@@ -574,11 +574,11 @@ def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]
 def test_all_at_once_nothing_breaks_and_a_restart_changes_nothing(
     open_service: Any, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_FEW", 8)  # tables take over from each other all the time
+    monkeypatch.setattr(feature_store, "_FEW", 8)  # tables take over from each other all the time
     service = open_service(snapshot_every=20)
-    collection = service.create(Config("things", 4, "OASIS"))
+    collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(30)).result(PATIENCE)
-    expected = (NotThereError, ConflictError, ContradictedError, InvalidError)
+    expected = (NotFoundError, ConflictError, ContradictoryFeedbackError, InvalidRequestError)
     broken: list[Exception] = []
 
     def repeat(work: Callable[[Any], Any], seed: int) -> None:
@@ -619,7 +619,7 @@ def broken(filled: Any, monkeypatch: pytest.MonkeyPatch) -> Collection:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr(learning._Student, "_teach", fail)
+    monkeypatch.setattr(learner_loop._Student, "_teach", fail)
     collection.feedback([Triplet("i4", "i6", "i5")]).result(PATIENCE)
     collection.fresh()
     monkeypatch.undo()
@@ -639,7 +639,7 @@ def test_a_collection_whose_learner_failed_still_answers(broken: Collection) -> 
 
 
 def test_a_collection_whose_learner_failed_accepts_no_feedback(broken: Collection) -> None:
-    with pytest.raises(LearnerStoppedError):
+    with pytest.raises(LearnerFailedError):
         broken.feedback([Triplet("i1", "i3", "i2")])
     assert broken.last_seq == 2
 
@@ -670,10 +670,10 @@ def test_a_collection_describes_itself(filled: Any) -> None:
         "contradictions": "refuse",
         "vote": "experts",
         "items": 6,
-        "feedback": 1,
+        "last_seq": 1,
         "metric_version": 1,
         "constraints": 1,
-        "behind": 0,
+        "pending_feedback": 0,
         "calibrated": False,
         "ready": True,
         "learner_error": None,
@@ -687,7 +687,7 @@ def test_a_refresh_is_wanted_when_the_metric_has_moved_and_not_before(open_servi
     service = open_service(refresh_every=1e-9)
     service._stop.set()  # nobody else refreshes
     service._refresher.join()
-    collection = service.create(Config("things", 4, "OASIS"))
+    collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(5)).result(PATIENCE)
     assert not collection.wants_refresh()
     collection.feedback([Triplet("i0", "i2", "i1")]).result(PATIENCE)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from oahu.service.images import kind_of, png
+from oahu.service.images import encode_png, image_type
 
 SHAPES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
@@ -45,24 +45,24 @@ def pixels(data: bytes) -> NDArray[Any]:
 
 @given(arrays(np.uint8, SHAPES))
 def test_a_png_holds_every_pixel(grey: NDArray[Any]) -> None:
-    np.testing.assert_array_equal(pixels(png(grey)), grey)
+    np.testing.assert_array_equal(pixels(encode_png(grey)), grey)
 
 
 @given(arrays(np.float64, SHAPES, elements=st.floats(-1e3, 1e3)))
 def test_what_is_no_grey_becomes_the_nearest(grey: NDArray[Any]) -> None:
-    assert np.abs(pixels(png(grey)) - np.clip(grey, 0, 255)).max() <= 0.5
+    assert np.abs(pixels(encode_png(grey)) - np.clip(grey, 0, 255)).max() <= 0.5
 
 
 @given(arrays(np.uint8, SHAPES))
 def test_a_png_has_the_parts_that_it_must(grey: NDArray[Any]) -> None:
-    assert [kind for kind, _ in chunks(png(grey))] == [b"IHDR", b"IDAT", b"IEND"]
+    assert [kind for kind, _ in chunks(encode_png(grey))] == [b"IHDR", b"IDAT", b"IEND"]
 
 
 def test_others_read_a_png_the_same() -> None:
     from matplotlib import image
 
     grey = np.random.default_rng(0).integers(0, 256, (9, 14))
-    read = image.imread(io.BytesIO(png(grey)), format="png")
+    read = image.imread(io.BytesIO(encode_png(grey)), format="png")
     np.testing.assert_array_equal(np.round(read * 255), grey)
 
 
@@ -77,7 +77,7 @@ def test_others_read_a_png_the_same() -> None:
     ],
 )
 def test_images_are_told_by_their_first_bytes(data: bytes, kind: str) -> None:
-    assert kind_of(data) == kind
+    assert image_type(data) == kind
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_images_are_told_by_their_first_bytes(data: bytes, kind: str) -> None:
     ],
 )
 def test_what_could_be_a_program_is_no_image(data: bytes) -> None:
-    assert kind_of(data) is None
+    assert image_type(data) is None

@@ -22,18 +22,28 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from oahu.constraints import Pair, Triplet
 from oahu.service.errors import (
     ConflictError,
-    ContradictedError,
-    InvalidError,
-    NotThereError,
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
     ServiceError,
     StoreUnavailableError,
 )
 from oahu.service.intake import Intake, counting
-from oahu.service.records import Click, Config, Entry, NewItem, Piece, Receipt, Replaced, Undo, constraints_of
+from oahu.service.records import (
+    Click,
+    CollectionConfig,
+    FeedbackRecord,
+    LoggedChange,
+    ModelReplacement,
+    NewItem,
+    Receipt,
+    Undo,
+    constraints_of,
+)
 from oahu.service.store import SQLiteStore
 
 PATIENCE = 30.0
-CONFIG = Config("things", 1)
+CONFIG = CollectionConfig("things", 1)
 
 
 def vector(value: float) -> bytes:
@@ -47,7 +57,7 @@ def new(key: str, value: float = 0.0, label: str | None = None) -> NewItem:
 class Door:
     """An intake and its store; every method of the intake is a command that is waited for."""
 
-    def __init__(self, store: SQLiteStore, config: Config = CONFIG, max_items: int = 100) -> None:
+    def __init__(self, store: SQLiteStore, config: CollectionConfig = CONFIG, max_items: int = 100) -> None:
         self.store, self.config, self._max_items = store, config, max_items
         known = [kept.id for kept in store.collections()]
         self.id = known[0] if known else store.commit(lambda t: t.create(config)).result(PATIENCE).id
@@ -82,7 +92,7 @@ class Door:
         """The log, with keys for numbers."""
 
         def named(change: Any) -> Any:
-            if isinstance(change, Undo | Replaced):
+            if isinstance(change, Undo | ModelReplacement):
                 return change
             if isinstance(change, Click):
                 some = (tuple(self.names[n] for n in part) for part in change[1:])
@@ -128,8 +138,8 @@ def state(intake: Intake, store: SQLiteStore) -> dict[str, Any]:
         "seqs": list(head.seqs),
         "named": head.named,
         "calibrated": head.calibrated,
-        "alike": {item: sorted(head.graph.alike_to(item)) for item in items},
-        "unlike": {item: [other for other in items if head.graph.unlike(item, other)] for item in items},
+        "alike": {item: sorted(head.graph.similar_to(item)) for item in items},
+        "unlike": {item: [other for other in items if head.graph.are_dissimilar(item, other)] for item in items},
     }
 
 
@@ -152,13 +162,18 @@ class Model:
 
     @property
     def named(self) -> set[int]:
-        return {thing for piece in self.log if not isinstance(piece, Undo | Replaced) for thing in things_of(piece)}
+        return {
+            thing
+            for piece in self.log
+            if not isinstance(piece, Undo | ModelReplacement)
+            for thing in things_of(piece)
+        }
 
-    def counted(self) -> list[Piece]:
+    def counted(self) -> list[FeedbackRecord]:
         return [
             piece
             for seq, piece in enumerate(self.log, 1)
-            if seq not in self.undone and not isinstance(piece, Undo | Replaced)
+            if seq not in self.undone and not isinstance(piece, Undo | ModelReplacement)
         ]
 
     def put(self, items: list[tuple[str, float, str | None]]) -> None:
@@ -180,18 +195,18 @@ class Model:
             del self.labels[key]
         self.kept -= gone - self.named - self.calibrated
 
-    def feedback(self, pieces: list[Piece], request: str | None) -> Receipt:
+    def feedback(self, pieces: list[FeedbackRecord], request: str | None) -> Receipt:
         if request in self.answers:
             before, receipt = self.answers[request]
             if before != pieces:
-                raise InvalidError("")
+                raise InvalidRequestError("")
             return receipt._replace(replayed=True)
         self._check_keys([key for piece in pieces for key in things_of(piece)])
         said = [translated(piece, self.now.__getitem__) for piece in pieces]
         tried = [[one] for piece in said for one in constraints_of(piece)] if self.newest else []
         whole = [] if self.newest else [one for piece in [*self.counted(), *said] for one in constraints_of(piece)]
         if not all(consistent(one) for one in [*tried, whole]):
-            raise ContradictedError("", [])
+            raise ContradictoryFeedbackError("", [])
         receipt = Receipt(len(self.log) + 1, len(self.log) + len(said))
         self.log += said
         if request is not None:
@@ -200,20 +215,20 @@ class Model:
 
     def undo(self, first: int, last: int) -> None:
         if not 1 <= first <= last <= len(self.log):
-            raise NotThereError("")
+            raise NotFoundError("")
         counted = {
             seq
             for seq in set(range(first, last + 1)) - self.undone
-            if not isinstance(self.log[seq - 1], Undo | Replaced)
+            if not isinstance(self.log[seq - 1], Undo | ModelReplacement)
         }
         if not counted:
-            wrong = isinstance(self.log[first - 1], Undo | Replaced)
-            raise InvalidError("") if wrong else ConflictError("")
+            wrong = isinstance(self.log[first - 1], Undo | ModelReplacement)
+            raise InvalidRequestError("") if wrong else ConflictError("")
         self.undone |= counted
         self.log.append(Undo(first, last))
 
     def replace(self) -> None:
-        self.log.append(Replaced("x"))
+        self.log.append(ModelReplacement("x"))
 
     def calibrate(self, pairs: list[tuple[str, str, bool]]) -> None:
         self._check_keys([key for pair in pairs for key in pair[:2]])
@@ -221,16 +236,16 @@ class Model:
 
     def _check_keys(self, keys: list[str]) -> None:
         if any(key not in self.now for key in keys):
-            raise NotThereError("")
+            raise NotFoundError("")
 
 
-def things_of(piece: Piece) -> list[Any]:
+def things_of(piece: FeedbackRecord) -> list[Any]:
     if isinstance(piece, Click):
         return [piece.query, *piece.positive, *piece.negative]
     return list(piece if isinstance(piece, Triplet) else piece[:2])
 
 
-def translated(piece: Piece, to: Callable[[Any], Any]) -> Piece:
+def translated(piece: FeedbackRecord, to: Callable[[Any], Any]) -> FeedbackRecord:
     if isinstance(piece, Click):
         return Click(to(piece.query), tuple(map(to, piece.positive)), tuple(map(to, piece.negative)))
     if isinstance(piece, Triplet):
@@ -314,9 +329,10 @@ class Doors(RuleBasedStateMachine):
     def the_log_is_that_of_the_model(self) -> None:
         if hasattr(self, "door"):
             log = [
-                one if isinstance(one, Undo | Replaced) else translated(one, self._name) for one in self.model.log
+                one if isinstance(one, Undo | ModelReplacement) else translated(one, self._name)
+                for one in self.model.log
             ]
-            said = [Replaced("x") if isinstance(one, Replaced) else one for one in self.door.said]
+            said = [ModelReplacement("x") if isinstance(one, ModelReplacement) else one for one in self.door.said]
             assert said == log
 
     @invariant()
@@ -442,7 +458,7 @@ def test_features_that_thresholds_are_chosen_by_stay(door: Door) -> None:
 
 
 def test_deleting_what_is_not_there_deletes_nothing(door: Door) -> None:
-    with pytest.raises(NotThereError, match="'nobody'") as caught:
+    with pytest.raises(NotFoundError, match="'nobody'") as caught:
         door.delete_items(["a", "nobody"])
     assert caught.value.more == {"key": "nobody", "at": 1}
     assert door.number("a") == 1
@@ -455,7 +471,7 @@ def test_deleting_one_twice_deletes_it_once(door: Door) -> None:
 def test_there_are_only_so_many_items(store: SQLiteStore) -> None:
     door = Door(store, max_items=3)
     door.put_items([new("a"), new("b")])
-    with pytest.raises(InvalidError, match="at most 3 items"):
+    with pytest.raises(InvalidRequestError, match="at most 3 items"):
         door.put_items([new("c"), new("d")])
     door.put_items([new("a", 5.0), new("c"), new("c", 1.0)])  # two of these are no more than there were
     assert len(store.items(door.id, 0, 10, None)) == 3
@@ -500,15 +516,15 @@ def test_a_request_is_remembered_after_a_restart_and_after_its_items_are_gone(op
         [Click("a", ("b",), ())],
     ],
 )
-def test_the_same_key_for_other_feedback_is_refused(door: Door, other: list[Piece]) -> None:
+def test_the_same_key_for_other_feedback_is_refused(door: Door, other: list[FeedbackRecord]) -> None:
     door.feedback([Pair("a", "b", True)], "request")
-    with pytest.raises(InvalidError, match="used for other feedback"):
+    with pytest.raises(InvalidRequestError, match="used for other feedback"):
         door.feedback(other, "request")
     assert len(door.said) == 1
 
 
 def test_a_request_that_was_refused_can_be_sent_again(door: Door) -> None:
-    with pytest.raises(NotThereError):
+    with pytest.raises(NotFoundError):
         door.feedback([Pair("a", "new", True)], "request")
     door.put_items([new("new", 9.0)])
     receipt, _ = door.feedback([Pair("a", "new", True)], "request")
@@ -530,8 +546,8 @@ def test_a_request_that_was_refused_can_be_sent_again(door: Door) -> None:
         Click("a", ("b",), ("c", "nobody")),
     ],
 )
-def test_an_unknown_key_is_named_and_nothing_is_accepted(door: Door, piece: Piece) -> None:
-    with pytest.raises(NotThereError, match="'nobody'") as caught:
+def test_an_unknown_key_is_named_and_nothing_is_accepted(door: Door, piece: FeedbackRecord) -> None:
+    with pytest.raises(NotFoundError, match="'nobody'") as caught:
         door.feedback([Pair("a", "b", True), piece])
     assert caught.value.more == {"key": "nobody", "at": 1}
     assert door.said == []
@@ -548,7 +564,7 @@ def test_sequence_numbers_count_everything_in_the_log(door: Door) -> None:
 def test_a_contradiction_is_proved_by_keys_and_sequence_numbers(door: Door) -> None:
     door.feedback([Click("a", ("b", "c"), ("d",))])  # two constraints under one number
     door.feedback([Pair("e", "c", True)])
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         door.feedback([Pair("f", "d", True), Triplet("f", "e", "a")])
     more = caught.value.more
     assert more["piece"] == 1
@@ -563,7 +579,7 @@ def test_a_contradiction_is_proved_by_keys_and_sequence_numbers(door: Door) -> N
 
 def test_the_chain_is_also_said_in_words(door: Door) -> None:
     door.feedback([Pair("a", "b", True)])
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         door.feedback([Pair("b", "a", False)])
     assert str(caught.value) == (
         "Piece 0 says that 'b' and 'a' are unlike, but feedback 1 says 'b' and 'a' are alike. Nothing of this "
@@ -575,7 +591,7 @@ def test_a_long_chain_is_cut_in_words_only(store: SQLiteStore) -> None:
     door = Door(store)
     door.put_items([new(f"k{at}", at) for at in range(30)])
     door.feedback([Pair(f"k{at}", f"k{at + 1}", True) for at in range(29)])
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         door.feedback([Pair("k0", "k29", False)])
     assert len(caught.value.more["chain"]) == 29
     assert "feedback 10 says" in str(caught.value)
@@ -586,7 +602,7 @@ def test_a_long_chain_is_cut_in_words_only(store: SQLiteStore) -> None:
 def test_what_contradicts_leaves_nothing_of_its_request(door: Door) -> None:
     door.feedback([Pair("a", "b", True)])
     before = state(door.intake, door.store)
-    with pytest.raises(ContradictedError):
+    with pytest.raises(ContradictoryFeedbackError):
         door.feedback([Pair("c", "d", True), Pair("a", "b", False), Pair("e", "f", True)])
     assert state(door.intake, door.store) == before
     assert len(door.said) == 1
@@ -598,10 +614,10 @@ def test_what_contradicts_leaves_nothing_of_its_request(door: Door) -> None:
 )
 @pytest.mark.parametrize("policy", ["door", "newest"])
 def test_what_cannot_be_true_is_refused_whatever_the_policy(
-    piece: Piece, policy: str, request: pytest.FixtureRequest
+    piece: FeedbackRecord, policy: str, request: pytest.FixtureRequest
 ) -> None:
     door = request.getfixturevalue(policy)
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         door.feedback([Pair("e", "f", True), piece])
     assert caught.value.more["piece"] == 1
     assert all(link["piece"] == 1 for link in caught.value.more["chain"])
@@ -643,7 +659,7 @@ def test_what_was_undone_can_be_said_the_other_way_round(door: Door) -> None:
 def test_what_does_not_rest_on_what_was_undone_still_holds(door: Door) -> None:
     door.feedback([Pair("a", "b", True), Pair("c", "d", True)])
     door.undo(1, 1)
-    with pytest.raises(ContradictedError) as caught:
+    with pytest.raises(ContradictoryFeedbackError) as caught:
         door.feedback([Pair("c", "d", False)])
     assert [link["seq"] for link in caught.value.more["chain"]] == [2]
 
@@ -651,7 +667,7 @@ def test_what_does_not_rest_on_what_was_undone_still_holds(door: Door) -> None:
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (-1, 1), (3, 3), (1, 3), (2, 1), (2**62, 2**62)])
 def test_what_is_not_there_cannot_be_undone(door: Door, first: int, last: int) -> None:
     door.feedback([Pair("a", "b", True), Pair("c", "d", True)])
-    with pytest.raises(NotThereError):
+    with pytest.raises(NotFoundError):
         door.undo(first, last)
     assert len(door.said) == 2
 
@@ -666,13 +682,13 @@ def test_what_was_undone_cannot_be_undone_again(door: Door) -> None:
 def test_an_undoing_cannot_be_undone(door: Door) -> None:
     door.feedback([Pair("a", "b", True)])
     door.undo(1, 1)
-    with pytest.raises(InvalidError, match="no feedback"):
+    with pytest.raises(InvalidRequestError, match="no feedback"):
         door.undo(2, 2)
 
 
 def test_a_model_that_took_over_is_no_feedback(door: Door) -> None:
     door.replace(b"model")
-    with pytest.raises(InvalidError, match="no feedback"):
+    with pytest.raises(InvalidRequestError, match="no feedback"):
         door.undo(1, 1)
 
 
@@ -683,7 +699,7 @@ def test_of_a_range_what_still_counts_is_undone(door: Door) -> None:
     assert counting(door.store.log(door.id), door.store.undone(door.id)) == []
 
 
-ENTRIES = [Entry(seq, 0.0, Undo(1, 1) if seq % 4 == 0 else Pair(seq, 99, True)) for seq in range(1, 12)]
+ENTRIES = [LoggedChange(seq, 0.0, Undo(1, 1) if seq % 4 == 0 else Pair(seq, 99, True)) for seq in range(1, 12)]
 
 
 @pytest.mark.parametrize("undone", [[], [(1, 1)], [(2, 3), (3, 9)], [(1, 10**15)], [(5, 5), (5, 6), (100, 200)]])
@@ -743,7 +759,7 @@ def test_a_collection_that_is_deleted_accepts_nothing_more(door: Door) -> None:
         lambda t: door.intake.undo(t, 1, 1),
     ]
     _, *errors = door.together(said)
-    assert [type(error) for error in errors] == [NotThereError] * 3
+    assert [type(error) for error in errors] == [NotFoundError] * 3
     assert door.store.collections() == []
 
 

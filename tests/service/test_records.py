@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from oahu import EuclideanMetric
 from oahu.constraints import ConstraintGraph, Pair, Triplet
-from oahu.service.records import Click, Published, Replaced, Undo, constraints_of, pack, unpack
+from oahu.service.records import (
+    Click,
+    ModelReplacement,
+    PublishedMetric,
+    Undo,
+    change_from_json,
+    change_to_json,
+    constraints_of,
+)
 
 NUMBERS = st.integers(1, 2**62)
 MANY = st.lists(NUMBERS, max_size=5).map(tuple)
@@ -20,13 +28,13 @@ CHANGES = st.one_of(
     st.builds(Pair, NUMBERS, NUMBERS, st.booleans()),
     st.builds(Click, NUMBERS, MANY, MANY),
     st.builds(Undo, NUMBERS, NUMBERS),
-    st.builds(Replaced, st.text(max_size=64)),
+    st.builds(ModelReplacement, st.text(max_size=64)),
 )
 
 
 @given(CHANGES)
 def test_the_log_gives_back_what_was_put_in(change: Any) -> None:
-    kept = unpack(orjson.loads(orjson.dumps(pack(change))))
+    kept = change_from_json(orjson.loads(orjson.dumps(change_to_json(change))))
     assert (kept, type(kept)) == (change, type(change))
 
 
@@ -43,9 +51,9 @@ def test_a_click_says_of_each_whether_it_is_like_the_query(click: Click) -> None
     graph = ConstraintGraph()
     for constraint in constraints_of(click):
         graph.add(constraint)
-    assert all(graph.alike(click.query, other) for other in click.positive)
-    assert all(graph.unlike(click.query, other) for other in click.negative)
-    assert all(graph.unlike(one, two) for one, two in product(click.positive, click.negative))
+    assert all(graph.are_similar(click.query, other) for other in click.positive)
+    assert all(graph.are_dissimilar(click.query, other) for other in click.negative)
+    assert all(graph.are_dissimilar(one, two) for one, two in product(click.positive, click.negative))
 
 
 @given(clicks())
@@ -69,7 +77,7 @@ def test_a_triplet_and_a_pair_say_themselves() -> None:
 
 
 def test_a_moment_tells_what_a_metric_weighs() -> None:
-    published = Published(EuclideanMetric(3), version=7, constraints=5, loss=0.25, time=12.0)
+    published = PublishedMetric(EuclideanMetric(3), version=7, constraints=5, loss=0.25, time=12.0)
     moment = published.moment
     assert (moment.version, moment.constraints, moment.loss, moment.time) == (7, 5, 0.25, 12.0)
     assert moment.weights == tuple(published.weights.values()) == (1.0,)

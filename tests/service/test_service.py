@@ -13,8 +13,8 @@ import pytest
 from oahu.constraints import Pair, Triplet
 from oahu.service import service as service_module
 from oahu.service.collection import Collection
-from oahu.service.errors import ConflictError, InvalidError, NotThereError, StoreBusyError
-from oahu.service.records import Config, NewItem
+from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError, StoreBusyError
+from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
@@ -45,46 +45,46 @@ def taught(collection: Collection, n: int = 4) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (Config("a", 3, "Nobody"), "no learner"),
-        (Config("a", 3, "OASIS", {"speed": 1}), "no parameter"),
-        (Config("a", 3, "OAHU", {"tau": -1}), "tau"),
-        (Config("a", 3, "OASIS", {"dtype": "complex64"}), "dtype"),
-        (Config("a", 0, "OASIS"), "n_features"),
-        (Config("a", 10**6, "Euclidean"), "up to 16384 features"),
-        (Config("a", 16_384, "OASIS"), "MiB"),
-        (Config("a", 100, "OAHU", {"hidden_size": 10**9}), "MiB"),
+        (CollectionConfig("a", 3, "Nobody"), "no learner"),
+        (CollectionConfig("a", 3, "OASIS", {"speed": 1}), "no parameter"),
+        (CollectionConfig("a", 3, "OAHU", {"tau": -1}), "tau"),
+        (CollectionConfig("a", 3, "OASIS", {"dtype": "complex64"}), "dtype"),
+        (CollectionConfig("a", 0, "OASIS"), "n_features"),
+        (CollectionConfig("a", 10**6, "Euclidean"), "up to 16384 features"),
+        (CollectionConfig("a", 16_384, "OASIS"), "MiB"),
+        (CollectionConfig("a", 100, "OAHU", {"hidden_size": 10**9}), "MiB"),
     ],
 )
 def test_a_collection_that_cannot_be_is_refused_and_nothing_is_stored(
-    service: Service, config: Config, message: str, tmp_path: Path
+    service: Service, config: CollectionConfig, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidError, match=message):
+    with pytest.raises(InvalidRequestError, match=message):
         service.create(config)
     assert rows_of(tmp_path / "data") == 0
     assert service.collections == []
 
 
 def test_a_name_can_be_taken_once(service: Service) -> None:
-    service.create(Config("a", 3, "Euclidean"))
+    service.create(CollectionConfig("a", 3, "Euclidean"))
     with pytest.raises(ConflictError, match="'a' already"):
-        service.create(Config("a", 4, "Cosine"))
+        service.create(CollectionConfig("a", 4, "Cosine"))
     assert service.collection("a").config.dimension == 3
 
 
 def test_there_are_only_so_many_collections(open_service: Any) -> None:
     service = open_service(max_collections=2)
     for name in "ab":
-        service.create(Config(name, 3, "Euclidean"))
-    with pytest.raises(InvalidError, match="2 collections"):
-        service.create(Config("c", 3, "Euclidean"))
+        service.create(CollectionConfig(name, 3, "Euclidean"))
+    with pytest.raises(InvalidRequestError, match="2 collections"):
+        service.create(CollectionConfig("c", 3, "Euclidean"))
     service.delete("a")
-    service.create(Config("c", 3, "Euclidean"))
+    service.create(CollectionConfig("c", 3, "Euclidean"))
     assert [collection.config.name for collection in service.collections] == ["b", "c"]
 
 
 def test_a_collection_that_is_not_there_is_named(service: Service) -> None:
     for ask in (service.collection, service.delete):
-        with pytest.raises(NotThereError, match="'nobody'") as caught:
+        with pytest.raises(NotFoundError, match="'nobody'") as caught:
             ask("nobody")
         assert caught.value.more == {"collection": "nobody"}
 
@@ -94,7 +94,7 @@ def test_two_at_once_cannot_take_the_same_name(service: Service) -> None:
 
     def create() -> None:
         try:
-            results.append(service.create(Config("a", 3, "Euclidean")))
+            results.append(service.create(CollectionConfig("a", 3, "Euclidean")))
         except ConflictError as error:
             results.append(error)
 
@@ -111,7 +111,7 @@ def test_two_at_once_cannot_take_the_same_name(service: Service) -> None:
 
 def test_a_collection_that_is_deleted_leaves_nothing(open_service: Any, items: Any, tmp_path: Path) -> None:
     service = open_service(snapshot_every=1)
-    collection = service.create(Config("a", 4, "OASIS"))
+    collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(20)).result(PATIENCE)
     taught(collection)
     collection.calibrate([("i0", "i2", True), ("i0", "i1", False)], {"target": "f1"}).result(PATIENCE)
@@ -126,19 +126,19 @@ def test_a_collection_that_is_deleted_leaves_nothing(open_service: Any, items: A
 
 
 def test_a_name_that_was_deleted_begins_anew(service: Service, items: Any) -> None:
-    collection = service.create(Config("a", 4, "OASIS"))
+    collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(20)).result(PATIENCE)
     taught(collection)
     service.delete("a")
-    again = service.create(Config("a", 4, "Cosine"))
+    again = service.create(CollectionConfig("a", 4, "Cosine"))
     told = again.describe()
-    assert (told["items"], told["feedback"], told["constraints"], told["metric_version"]) == (0, 0, 0, 0)
+    assert (told["items"], told["last_seq"], told["constraints"], told["metric_version"]) == (0, 0, 0, 0)
     assert again.history()[0].constraints == 0
     assert again.search(np.ones(4, np.float32), 5).matches == ()
 
 
 def test_what_comes_behind_a_deletion_is_refused(service: Service, items: Any) -> None:
-    collection = service.create(Config("a", 4, "OASIS"))
+    collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(6)).result(PATIENCE)
     begun, enough = threading.Event(), threading.Event()
     service.store.commit(lambda _: begun.set() or enough.wait(PATIENCE))
@@ -151,11 +151,11 @@ def test_what_comes_behind_a_deletion_is_refused(service: Service, items: Any) -
     late = [collection.feedback([Pair("i0", "i1", True)]), collection.put_items(items(2)), collection.undo(1)]
     enough.set()
     deleting.join()
-    assert [type(future.exception(PATIENCE)) for future in late] == [NotThereError] * 3
+    assert [type(future.exception(PATIENCE)) for future in late] == [NotFoundError] * 3
 
 
 def test_a_deleted_collection_is_not_learned_any_more(service: Service) -> None:
-    collection = service.create(Config("a", 4, "Euclidean"))
+    collection = service.create(CollectionConfig("a", 4, "Euclidean"))
     name = collection._loop._thread.name
     service.delete("a")
     assert name not in [thread.name for thread in threading.enumerate()]
@@ -167,7 +167,7 @@ def test_a_deleted_collection_is_not_learned_any_more(service: Service) -> None:
 @pytest.mark.parametrize("learner", ["AnchoredOAHU", "LEGO", "OASIS"])
 def test_everything_is_there_again(open_service: Any, items: Any, learner: str) -> None:
     service = open_service()
-    collection = service.create(Config("a", 4, learner, OAHU if learner == "AnchoredOAHU" else {}))
+    collection = service.create(CollectionConfig("a", 4, learner, OAHU if learner == "AnchoredOAHU" else {}))
     collection.put_items(items(30)).result(PATIENCE)
     taught(collection, 8)
     collection.undo(3).result(PATIENCE)
@@ -184,7 +184,7 @@ def test_everything_is_there_again(open_service: Any, items: Any, learner: str) 
     assert again.model() == before[0]
     assert [again.search(f"i{at}", 9).matches for at in (0, 1, 20)] == before[1]
     told = again.describe()
-    changing = {"candidates", "loss"}
+    changing = {"candidates", "error_rate"}
     assert {name: value for name, value in told.items() if name not in changing} == {
         name: value for name, value in before[2].items() if name not in changing
     }
@@ -194,7 +194,7 @@ def test_everything_is_there_again(open_service: Any, items: Any, learner: str) 
 def test_all_collections_are_opened(open_service: Any, items: Any) -> None:
     service = open_service()
     for at, name in enumerate("abc"):
-        service.create(Config(name, 4, "Euclidean")).put_items(items(at + 1)).result(PATIENCE)
+        service.create(CollectionConfig(name, 4, "Euclidean")).put_items(items(at + 1)).result(PATIENCE)
     service.close()
     again = open_service()
     assert {one.config.name: one.n_items for one in again.collections} == {"a": 1, "b": 2, "c": 3}
@@ -203,7 +203,7 @@ def test_all_collections_are_opened(open_service: Any, items: Any) -> None:
 
 def test_what_was_not_learned_before_is_learned_when_opening(open_service: Any, items: Any) -> None:
     service = open_service()
-    collection = service.create(Config("a", 4, "OASIS"))
+    collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(30)).result(PATIENCE)
     collection._loop.stop()  # it dies, and feedback goes on
     collection.feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}") for at in range(20)]).result(PATIENCE)
@@ -215,7 +215,7 @@ def test_what_was_not_learned_before_is_learned_when_opening(open_service: Any, 
 
 def test_features_are_kept_in_the_numbers_of_the_learner(open_service: Any) -> None:
     service = open_service()
-    collection = service.create(Config("a", 2, "OASIS", {"dtype": "float64"}))
+    collection = service.create(CollectionConfig("a", 2, "OASIS", {"dtype": "float64"}))
     row = collection.features([0.1, 1 / 3], "vector")
     collection.put_items([NewItem("k", row.tobytes())]).result(PATIENCE)
     service.close()
@@ -236,7 +236,7 @@ def test_closing_ends_all_threads(tmp_path: Path, items: Any) -> None:
     service = Service(Settings(data=tmp_path / "data"))
     service.open()
     for name in "ab":
-        collection = service.create(Config(name, 4, "OASIS"))
+        collection = service.create(CollectionConfig(name, 4, "OASIS"))
         collection.put_items(items(20)).result(PATIENCE)
         taught(collection)
     assert len(set(threading.enumerate()) - before) >= 4
@@ -260,10 +260,10 @@ def test_a_closed_service_is_not_ready(open_service: Any) -> None:
 def test_closing_lets_listeners_go(service: Service) -> None:
     import asyncio
 
-    collection = service.create(Config("a", 4, "Euclidean"))
+    collection = service.create(CollectionConfig("a", 4, "Euclidean"))
 
     async def listen() -> list[Any]:
-        listening = asyncio.ensure_future(anext(collection.events.listen(), None))
+        listening = asyncio.ensure_future(anext(collection.events.subscribe(), None))
         await asyncio.sleep(0)
         await asyncio.to_thread(service.close)
         return [await asyncio.wait_for(listening, PATIENCE)]
@@ -278,11 +278,11 @@ def test_catalogues_are_embedded_anew_in_the_background(open_service: Any, items
     import asyncio
 
     service = open_service(refresh_every=1e-3)
-    collection = service.create(Config("a", 4, "OASIS"))
+    collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(20)).result(PATIENCE)
 
     async def refreshed() -> Any:
-        events = collection.events.listen()
+        events = collection.events.subscribe()
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         await asyncio.to_thread(taught, collection, 1)
@@ -302,7 +302,7 @@ def test_a_catalogue_that_cannot_be_embedded_does_not_stop_the_others(
     service = open_service(refresh_every=1e-3)
     done = threading.Event()
     for name in "ab":
-        service.create(Config(name, 4, "OASIS")).put_items(items(20)).result(PATIENCE)
+        service.create(CollectionConfig(name, 4, "OASIS")).put_items(items(20)).result(PATIENCE)
     first, second = service.collections
 
     def broken(*_: Any) -> None:
@@ -326,7 +326,7 @@ def test_a_refresh_lets_answers_finish_between_its_blocks(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "_PATIENCE", PATIENCE)
-    collection = service.create(Config("things", 4))
+    collection = service.create(CollectionConfig("things", 4))
     rested = threading.Event()
 
     def rest() -> None:

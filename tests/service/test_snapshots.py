@@ -14,8 +14,8 @@ import pytest
 from oahu.constraints import Triplet
 from oahu.exceptions import ModelFileError
 from oahu.io import model_files
-from oahu.service.learning import new_learner
-from oahu.service.records import Config, Undo
+from oahu.service.learner_loop import new_learner
+from oahu.service.records import CollectionConfig, Undo
 from oahu.service.store.snapshots import SnapshotFolder
 
 NOTES = {"seq": 7, "time": [1.5], "undone": [[1, 2]]}
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> SnapshotFolder:
 
 
 def learner(n_seen: int = 0) -> Any:
-    made = new_learner(Config("a", 3, "OASIS"))
+    made = new_learner(CollectionConfig("a", 3, "OASIS"))
     return made.partial_fit(np.random.default_rng(n_seen).normal(size=(n_seen, 3, 3))) if n_seen else made
 
 
@@ -141,7 +141,7 @@ def replaced_by_a_folder(path: Path) -> None:
 
 def of_another_learner(path: Path) -> None:
     notes = model_files.read_notes(path)
-    model_files.save(new_learner(Config("a", 5, "LEGO")), path, notes | {"time": [0.0]})
+    model_files.save(new_learner(CollectionConfig("a", 5, "LEGO")), path, notes | {"time": [0.0]})
 
 
 DAMAGES = [

@@ -18,13 +18,22 @@ from hypothesis import strategies as st
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.errors import StoreBusyError, StoreFullError, StoreUnavailableError
-from oahu.service.records import Calibration, Click, Config, Item, Moment, NewItem, Replaced, Undo
+from oahu.service.records import (
+    Calibration,
+    CatalogueItem,
+    Click,
+    CollectionConfig,
+    HistoryPoint,
+    ModelReplacement,
+    NewItem,
+    Undo,
+)
 from oahu.service.store import SQLiteStore
-from oahu.service.store.interface import Answered
+from oahu.service.store.interface import StoredReceipt
 from oahu.service.store.sqlite import DATABASE
 
 PATIENCE = 30.0
-CONFIG = Config("things", 4)
+CONFIG = CollectionConfig("things", 4)
 
 NUMBERS = st.integers(1, 2**62)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -34,7 +43,7 @@ CHANGES = st.one_of(
     st.builds(Pair, NUMBERS, NUMBERS, st.booleans()),
     st.builds(Click, NUMBERS, FEW, FEW),
     st.builds(Undo, NUMBERS, NUMBERS),
-    st.builds(Replaced, TEXT),
+    st.builds(ModelReplacement, TEXT),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT,
@@ -138,7 +147,7 @@ def test_items_are_read_back_as_they_were(items: list[NewItem]) -> None:
         store.close()
         store = SQLiteStore(Path(folder))
         expected = [
-            Item(one.key, number, one.label, one.payload, one.thumbnail is not None)
+            CatalogueItem(one.key, number, one.label, one.payload, one.thumbnail is not None)
             for number, one in zip(numbers, items, strict=True)
         ]
         assert store.items(collection, 0, 100, None) == expected
@@ -171,8 +180,8 @@ def test_a_calibration_is_read_back(pairs: Any, target: dict[str, Any], seq: int
 
 def test_configs_are_read_back(open_store: Any) -> None:
     configs = [
-        Config("a", 3, "OAHU", {"n_layers": 2, "tau": 0.1, "dtype": "float64"}, 5, "newest", "joint"),
-        Config("b", 16_384),
+        CollectionConfig("a", 3, "OAHU", {"n_layers": 2, "tau": 0.1, "dtype": "float64"}, 5, "newest", "joint"),
+        CollectionConfig("b", 16_384),
     ]
     store = open_store()
     kept = [do(store, lambda t, config=config: t.create(config)) for config in configs]
@@ -184,7 +193,7 @@ def test_configs_are_read_back(open_store: Any) -> None:
 def test_moments_are_read_back_in_the_order_of_versions(open_store: Any) -> None:
     store = open_store()
     collection = made(store)
-    moments = [Moment(v, 10 * v, (0.1, 0.2 * v), None if v == 1 else 1 / v, 1e9 + v / 7) for v in (3, 1, 2)]
+    moments = [HistoryPoint(v, 10 * v, (0.1, 0.2 * v), None if v == 1 else 1 / v, 1e9 + v / 7) for v in (3, 1, 2)]
     do(store, lambda t: t.remember(collection, moments))
     store.close()
     assert open_store().history(collection) == sorted(moments, key=lambda one: one.version)
@@ -193,13 +202,13 @@ def test_moments_are_read_back_in_the_order_of_versions(open_store: Any) -> None
 def test_a_moment_of_the_same_version_is_the_newer(store: SQLiteStore) -> None:
     collection = made(store)
     for loss in (0.1, 0.2):
-        do(store, lambda t, loss=loss: t.remember(collection, [Moment(1, 1, (1.0,), loss, 0.0)]))
+        do(store, lambda t, loss=loss: t.remember(collection, [HistoryPoint(1, 1, (1.0,), loss, 0.0)]))
     assert [moment.loss for moment in store.history(collection)] == [0.2]
 
 
 def test_history_is_forgotten_from_a_version_on(store: SQLiteStore) -> None:
     collection = made(store)
-    do(store, lambda t: t.remember(collection, [Moment(v, v, (1.0,), None, 0.0) for v in range(5)]))
+    do(store, lambda t: t.remember(collection, [HistoryPoint(v, v, (1.0,), None, 0.0) for v in range(5)]))
     do(store, lambda t: t.forget_history(collection, 3))
     assert [moment.version for moment in store.history(collection)] == [0, 1, 2]
 
@@ -209,11 +218,11 @@ def test_a_model_and_an_answer_are_read_back(open_store: Any) -> None:
     collection = made(store)
     data = bytes(range(256)) * 100
     do(store, lambda t: t.keep_model(collection, 7, data))
-    do(store, lambda t: t.answer(collection, "request", Answered("digest", 3, 2**62)))
+    do(store, lambda t: t.answer(collection, "request", StoredReceipt("digest", 3, 2**62)))
     store.close()
     store = open_store()
     assert store.model(collection, 7) == data
-    assert do(store, lambda t: t.answered(collection, "request")) == Answered("digest", 3, 2**62)
+    assert do(store, lambda t: t.answered(collection, "request")) == StoredReceipt("digest", 3, 2**62)
     assert do(store, lambda t: t.answered(collection, "another")) is None
 
 
@@ -239,7 +248,7 @@ def test_an_item_is_replaced_whole(store: SQLiteStore) -> None:
     collection = made(store)
     put(store, collection, [item("a", label="x", payload={"n": 1}, thumbnail=b"png")])
     (number,) = put(store, collection, [item("a")])
-    assert store.items(collection, 0, 10, None) == [Item("a", number, None, None, False)]
+    assert store.items(collection, 0, 10, None) == [CatalogueItem("a", number, None, None, False)]
 
 
 def test_an_item_that_is_removed_leaves_its_features(store: SQLiteStore) -> None:
@@ -265,7 +274,7 @@ def test_features_that_are_forgotten_are_gone(store: SQLiteStore) -> None:
 def test_pages_of_items_are_all_of_them_once(store: SQLiteStore, limit: int) -> None:
     collection = made(store)
     put(store, collection, [item(f"k{at}", label="ab"[at % 2]) for at in range(10)])
-    found: list[Item] = []
+    found: list[CatalogueItem] = []
     while page := store.items(collection, found[-1].number if found else 0, limit, None):
         assert len(page) <= limit
         found += page
@@ -441,9 +450,9 @@ def test_a_collection_that_is_deleted_leaves_nothing(open_store: Any, tmp_path: 
 
     def everything(transaction: Any) -> None:
         transaction.append(collection, 1, [Pair(1, 2, True), Undo(1, 1)])
-        transaction.answer(collection, "request", Answered("digest", 1, 1))
+        transaction.answer(collection, "request", StoredReceipt("digest", 1, 1))
         transaction.keep_model(collection, 3, b"model")
-        transaction.remember(collection, [Moment(1, 1, (1.0,), None, 0.0)])
+        transaction.remember(collection, [HistoryPoint(1, 1, (1.0,), None, 0.0)])
         transaction.calibrate(collection, Calibration(((1, 2, True),), {}, 1))
 
     put(store, collection, [item("a", payload={}, thumbnail=b"")])
@@ -470,8 +479,8 @@ def test_nothing_is_stored_for_a_collection_that_was_deleted(store: SQLiteStore,
     do(store, lambda t: t.delete(collection))
     late = [
         lambda t: t.append(collection, 1, [Pair(1, 2, True)]),
-        lambda t: t.remember(collection, [Moment(1, 1, (1.0,), None, 0.0)]),
-        lambda t: t.answer(collection, "request", Answered("digest", 1, 1)),
+        lambda t: t.remember(collection, [HistoryPoint(1, 1, (1.0,), None, 0.0)]),
+        lambda t: t.answer(collection, "request", StoredReceipt("digest", 1, 1)),
         lambda t: t.put(collection, item("a"), 1, True),
     ]
     assert all(store.commit(command).exception(PATIENCE) for command in late)

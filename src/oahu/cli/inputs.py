@@ -1,4 +1,4 @@
-"""What commands read: a model, items with their labels; and errors that say which file is wrong."""
+"""Input files of commands: model files and item files, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -7,137 +7,153 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from oahu.exceptions import InvalidInputError, OAHUError
-from oahu.io.features import Features, read_features, read_labels
-from oahu.learners import load
-from oahu.learners.base import Learner
-from oahu.metrics import Metric
-from oahu.tasks.matches import Key
+import oahu
 
-__all__ = ["Items", "Model", "about", "blocks", "check_folder", "check_picture", "check_same_kind"]
+if TYPE_CHECKING:
+    from oahu.io.features import FeatureTable
+    from oahu.metrics import Metric
+    from oahu.tasks.matches import Key
+
+__all__ = [
+    "LoadedItems",
+    "LoadedModel",
+    "check_folder",
+    "check_label_types",
+    "check_picture",
+    "naming_file",
+    "row_blocks",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """What a model file holds, and the metric in it."""
+class LoadedModel:
+    """The contents of a model file, and the metric among them."""
 
     path: Path
-    loaded: Any
+    content: Any
     metric: Metric
 
     @classmethod
-    def read(cls, path: Path) -> Model:
-        """A learner, a metric, or a task that was saved with its metric."""
-        loaded = load(path)
-        metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
-        return cls(path, loaded, metric)
+    def read(cls, path: Path) -> LoadedModel:
+        """Load a learner, a metric, or a task with its metric."""
+        from oahu.learners.base import Learner
+
+        content = oahu.load(path)
+        metric = content.metric() if isinstance(content, Learner) else getattr(content, "metric", content)
+        return cls(path, content, metric)
 
     @property
-    def name(self) -> str:
-        """OAHU, or whatever it is."""
-        return type(self.loaded).__name__
+    def class_name(self) -> str:
+        """Name of the class of the content, such as AnchoredOAHU."""
+        return type(self.content).__name__
 
-    def described(self) -> dict[str, Any]:
-        """For JSON."""
-        metric = self.metric
-        return {"file": self.path, "class": self.name, "n_features": metric.n_features, "version": metric.version}
+    def as_json(self) -> dict[str, Any]:
+        """Return the file and its content as JSON output describes them."""
+        return {
+            "file": self.path,
+            "class": self.class_name,
+            "n_features": self.metric.n_features,
+            "version": self.metric.version,
+        }
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
-    """Items of a file, with their labels if these are known."""
+class LoadedItems:
+    """Items of a file, with labels if there are any."""
 
     path: Path
-    features: Features
+    features: FeatureTable
     labels: NDArray[Any] | None
 
     @classmethod
-    def read(cls, path: Path, model: Model, labels: Path | None = None) -> Items:
-        """Items for a model, which must be of its number of features."""
-        features = read_features(path)
+    def read(cls, path: Path, model: LoadedModel, labels: Path | None = None) -> LoadedItems:
+        """Load items and check that they have as many features as the model expects."""
+        features = oahu.read_features(path)
         width = features.table.shape[1]
         if width != model.metric.n_features:
-            raise InvalidInputError(
-                f"{path} has {width} features an item, and {model.path} is for {model.metric.n_features}."
+            raise oahu.InvalidInputError(
+                f"{path} has {width} features per item, but {model.path} expects {model.metric.n_features}."
             )
-        given = features.labels if labels is None else read_labels(labels)
-        if given is not None and len(given) != len(features.table):
-            raise InvalidInputError(
-                f"{labels} has {len(given)} labels, and {path} has {len(features.table)} items: every item needs "
-                "one, in the same order."
+        item_labels = features.labels if labels is None else oahu.read_labels(labels)
+        if item_labels is not None and len(item_labels) != len(features.table):
+            raise oahu.InvalidInputError(
+                f"{labels} has {len(item_labels)} labels, but {path} has {len(features.table)} items. Give one "
+                "label per item, in the same order."
             )
-        return cls(path, features, given)
+        return cls(path, features, item_labels)
 
     def __len__(self) -> int:
         return len(self.table)
 
     @property
     def table(self) -> NDArray[Any]:
-        """The features, (n_items, n_features)."""
+        """FeatureTable, of shape (n_items, n_features)."""
         return self.features.table
 
     @cached_property
     def keys(self) -> list[Key]:
-        """The id of every item."""
+        """Id of each item."""
         return self.features.keys
 
-    def needed_labels(self, option: str) -> NDArray[Any]:
-        """The labels; if there are none, an error that says how ``option`` gives them."""
+    def require_labels(self, option: str) -> NDArray[Any]:
+        """Return the labels, or raise an error that names the ``option`` that gives them."""
         if self.labels is None:
-            raise InvalidInputError(
-                f"{self.path} has no labels. They are the array y of a .npz file, the column label of a .csv or "
-                f".parquet file, or a file of their own: {option} FILE."
+            raise oahu.InvalidInputError(
+                f"{self.path} has no labels. Add them as the array y of a .npz file or as the column label of a "
+                f".csv or .parquet file, or give a label file: {option} FILE."
             )
         return self.labels
 
 
-def check_same_kind(items: Items, queries: Items) -> None:
-    """Refuse strings on one side and numbers on the other: no label would ever be right."""
+def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
+    """Reject string labels on one side and integer labels on the other: they never match."""
     if items.labels is None or queries.labels is None:
         return
-    both = (items.labels, queries.labels)
-    kinds = ["strings" if labels.dtype.kind == "U" else "integers" for labels in both]
-    if kinds[0] != kinds[1]:
-        raise InvalidInputError(
-            f"The labels of {items.path} are {kinds[0]}, and those of {queries.path} are {kinds[1]}: they must be "
-            "of one kind."
+    types = ["strings" if labels.dtype.kind == "U" else "integers" for labels in (items.labels, queries.labels)]
+    if types[0] != types[1]:
+        raise oahu.InvalidInputError(
+            f"The labels of {items.path} are {types[0]}, but those of {queries.path} are {types[1]}. Use one type."
         )
 
 
 @contextmanager
-def about(path: Path | str | None, hint: str = "") -> Iterator[None]:
-    """Let the errors of the library begin with the file that they are about, and end with what can be done."""
+def naming_file(path: Path | str | None, hint: str = "") -> Iterator[None]:
+    """Prefix the library's errors with the file they are about, and append a hint. None changes nothing."""
     try:
         yield
-    except OAHUError as error:
+    except oahu.OAHUError as error:
         if path is None:
             raise
-        raise InvalidInputError(f"{path}: {error}{hint and f' {hint}'}") from error
+        raise oahu.InvalidInputError(f"{path}: {error}{hint and f' {hint}'}") from error
 
 
 def check_folder(path: Path | None) -> None:
-    """Before the work: is there a folder for what will be written?"""
+    """Reject an output file whose folder does not exist, before any work is done."""
     if path is not None and not path.resolve().parent.is_dir():
-        raise InvalidInputError(f"There is no folder {path.resolve().parent} for {path.name}.")
+        raise oahu.InvalidInputError(
+            f"Cannot write {path.name}: the folder {path.resolve().parent} does not exist."
+        )
 
 
 def check_picture(path: Path | None) -> None:
-    """Before the work: can a picture be drawn there?"""
+    """Reject an output picture whose folder or format does not exist, before any work is done."""
     check_folder(path)
     if path is not None:
         from oahu.plots import figure
 
-        drawn, _ = figure()
-        kinds = drawn.canvas.get_supported_filetypes()
-        if path.suffix.lower().removeprefix(".") not in kinds:
-            raise InvalidInputError(f"{path} cannot be drawn: a picture is a .png, .pdf or .svg file.")
+        canvas = figure()[0].canvas
+        if path.suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
+            raise oahu.InvalidInputError(
+                f"Cannot draw {path}: the format {path.suffix or 'without suffix'} is not supported. Use .png, "
+                ".pdf or .svg."
+            )
 
 
-def blocks(n: int, size: int) -> Iterator[slice]:
-    """So many at a time."""
+def row_blocks(n: int, size: int) -> Iterator[slice]:
+    """Yield slices that cover ``n`` rows in blocks of at most ``size``."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -1,35 +1,68 @@
-"""What the commands ask for in the same words."""
+"""Option types that several commands share, and the choices of options."""
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["KINDS", "Combine", "Data", "Features", "Json", "Labels", "Model", "People", "Protocol"]
-__all__ += ["QueryLabels", "Role", "Rule", "Target"]
-__all__ += ["Vote", "Voting", "data_of"]
+__all__ = [
+    "FORMATS",
+    "Combine",
+    "DataFolder",
+    "FeatureFile",
+    "JsonFlag",
+    "LabelFile",
+    "MetricFile",
+    "PairFile",
+    "People",
+    "Protocol",
+    "QueryLabelFile",
+    "Role",
+    "Rule",
+    "Seed",
+    "Target",
+    "Vote",
+    "VoteOption",
+]
+
+FORMATS = ".npy, .npz, .csv, .tsv or .parquet"
 
 
 class Vote(StrEnum):
+    """How a metric with several experts ranks items."""
+
     experts = "experts"
     joint = "joint"
 
 
 class Combine(StrEnum):
+    """How the scores of several experts for one item are combined."""
+
     max = "max"
     sum = "sum"
 
 
 class Rule(StrEnum):
+    """How a comparator combines the distances of several experts."""
+
     vote = "vote"
     mean = "mean"
 
 
+class Target(StrEnum):
+    """What calibration optimises."""
+
+    accuracy = "accuracy"
+    f1 = "f1"
+    eer = "eer"
+
+
 class Protocol(StrEnum):
+    """An experiment of `oahu bench`."""
+
     classification = "classification"
     constraints = "constraints"
     verification = "verification"
@@ -40,38 +73,41 @@ class Protocol(StrEnum):
 
 
 class People(StrEnum):
+    """Whether training and test folds share people."""
+
     shared = "shared"
     disjoint = "disjoint"
 
 
-class Target(StrEnum):
-    accuracy = "accuracy"
-    f1 = "f1"
-    eer = "eer"
-
-
 class Role(StrEnum):
+    """What an API key permits."""
+
     read = "read"
     feedback = "feedback"
     admin = "admin"
 
 
-KINDS = ".npy, .npz, .csv, .parquet"
-
-Model = Annotated[Path, typer.Option(help="A learner or a metric, as train and save() write them.")]
-Features = Annotated[Path | None, typer.Option(help=f"The items that ids are of ({KINDS}).")]
-Labels = Annotated[
-    Path | None,
-    typer.Option(help="The items' labels (.npy, .txt, .csv), in place of those in their own file."),
+MetricFile = Annotated[Path, typer.Option(help="Model file with a learner or a metric.")]
+FeatureFile = Annotated[Path | None, typer.Option(help=f"Feature table of the items ({FORMATS}).")]
+LabelFile = Annotated[
+    Path | None, typer.Option(help="Labels of the items (.npy, .txt or .csv). Replaces labels in the item file.")
 ]
-QueryLabels = Annotated[Path | None, typer.Option(help="The queries' labels, likewise.")]
-Voting = Annotated[Vote, typer.Option(help="Ask every expert, or their joint vectors in one search.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
-Data = Annotated[
-    Path | None, typer.Option(help="The folder of the service ($OAHU_DATA).", show_default="oahu-data")
+QueryLabelFile = Annotated[
+    Path | None, typer.Option(help="Labels of the queries (.npy, .txt or .csv). Replaces labels in the query file.")
 ]
-
-
-def data_of(given: Path | None) -> Path:
-    """The folder of a service: as given, or as the environment says."""
-    return given or Path(os.environ.get("OAHU_DATA", "oahu-data"))
+PairFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Pairs as JSON Lines or CSV with first, second and, if available, same; - for standard input.",
+    ),
+]
+VoteOption = Annotated[
+    Vote | None,
+    typer.Option(help="Search each expert's space and vote, or search the joint vectors once.", show_default=False),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random generator.")]
+DataFolder = Annotated[
+    Path, typer.Option(envvar="OAHU_DATA", help="Data folder of the service.", show_default="oahu-data")
+]

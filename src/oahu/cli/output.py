@@ -1,4 +1,4 @@
-"""How commands answer: tables for people, JSON for programs."""
+"""Output of commands: tables and progress bars for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,54 +19,83 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["NOTHING", "Advance", "cell", "number", "print_facts", "print_json", "print_rest"]
-__all__ += ["progress", "table"]
+__all__ = [
+    "NOTHING",
+    "Advance",
+    "article",
+    "cell",
+    "console",
+    "error_console",
+    "number",
+    "print_facts",
+    "print_json",
+    "print_rest",
+    "progress",
+    "progress_bar",
+    "table",
+]
 
 NOTHING = "-"
 
+console = Console()
+error_console = Console(stderr=True)
+
+
+def article(name: str) -> str:
+    """Return the name with its indefinite article.
+
+    >>> article("AnchoredOAHU"), article("OAHU"), article("Retriever")
+    ('an AnchoredOAHU', 'an OAHU', 'a Retriever')
+    """
+    spoken_vowels = "AEIOaeio"
+    return f"{'an' if name[:1] in spoken_vowels else 'a'} {name}"
+
 
 def print_json(value: Any) -> None:
-    """One JSON value to standard output, indented for a terminal. What is no finite number is null."""
-    typer.echo(json.dumps(_plain(value), allow_nan=False, indent=2 if sys.stdout.isatty() else None))
+    """Print one JSON value to standard output, indented on a terminal. NaN and infinity become null."""
+    typer.echo(json.dumps(_jsonable(value), allow_nan=False, indent=2 if sys.stdout.isatty() else None))
 
 
-def _plain(value: Any) -> Any:
-    """The value in types that JSON has."""
+def _jsonable(value: Any) -> Any:
+    """Convert a value to types that JSON has."""
     if isinstance(value, float | np.floating):
         return float(value) if isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(vars(value))
+        return _jsonable(vars(value))
     if isinstance(value, Mapping):
-        return {str(name): _plain(entry) for name, entry in value.items()}
+        return {str(name): _jsonable(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_jsonable(entry) for entry in value]
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return _jsonable(value.tolist())
     return str(value) if isinstance(value, Path) else value
 
 
 def table(*titles: str) -> Table:
-    """An empty table. A column whose title begins with > is one of numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    """Return an empty table. A title that starts with > makes a right-aligned column for numbers."""
+    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for title in titles:
         right = title.startswith(">")
         justify: Any = "right" if right else "left"
-        made.add_column(title.removeprefix(">"), justify=justify, no_wrap=right, overflow="fold")
-    return made
+        empty.add_column(title.removeprefix(">"), justify=justify, no_wrap=right, overflow="fold")
+    return empty
 
 
 def cell(value: Any, style: str = "") -> Text:
-    """A value as it is: nothing in it is markup."""
+    """Return a value as text in which nothing is interpreted as markup."""
     return Text(NOTHING if value is None else str(value), style=style)
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for people."""
+    """Format a number with a fixed number of digits; a dash if there is none."""
     return NOTHING if value is None or not isfinite(value) else f"{value:.{digits}f}"
 
 
 def print_facts(console: Console, facts: Mapping[str, str | None], below: bool = True) -> None:
-    """What there is to say, below a table or alone, each on its line; None leaves a fact out."""
+    """Print names and values, one per line, and skip values that are None.
+
+    ``below`` adds an empty line, for facts below a table.
+    """
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -79,31 +108,36 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
         console.print(grid)
 
 
-def print_rest(console: Console, n_shown: int, n: int, what: str) -> None:
-    """That there are more than are shown, if there are."""
+def print_rest(console: Console, n_shown: int, n: int, noun: str) -> None:
+    """Print how many rows the limit hides, if it hides any."""
     if n_shown < n:
-        console.print(f"{n_shown} of {n:,} {what} are shown; --limit 0 shows all.", style="dim", highlight=False)
+        console.print(f"{n_shown} of {n:,} {noun} are shown; --limit 0 shows all.", style="dim", highlight=False)
 
 
 class Advance(Protocol):
-    """How a long computation says how far it is."""
+    """Reports that ``n`` more steps are done, and what the next ones do."""
 
     def __call__(self, n: int, doing: str | None = None) -> None: ...
 
 
-@contextmanager
-def progress(console: Console, total: int, doing: str) -> Iterator[Advance]:
-    """A bar, if somebody is there to see it."""
+def progress_bar(console: Console) -> Progress:
+    """Return a progress bar that is shown only on a terminal and disappears at the end."""
     columns = (
         BarColumn(bar_width=30),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
-        task = shown.add_task(doing, total=total)
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+
+@contextmanager
+def progress(console: Console, total: int, doing: str) -> Iterator[Advance]:
+    """Show a progress bar of ``total`` steps; yields the function that advances it."""
+    with progress_bar(console) as bar:
+        task = bar.add_task(doing, total=total)
 
         def advance(n: int, doing: str | None = None) -> None:
-            shown.update(task, advance=n, description=doing)
+            bar.update(task, advance=n, description=doing)
 
         yield advance

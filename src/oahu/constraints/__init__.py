@@ -1,20 +1,21 @@
 """What arrives: pairs and triplets, drawing them from labels, what follows from them, and streams of them."""
 
+from oahu.constraints.add_result import AddResult
 from oahu.constraints.closure import closure
-from oahu.constraints.contradictions import Contradiction, Given
-from oahu.constraints.graph import Addition, ConstraintGraph
-from oahu.constraints.implied import Implied
+from oahu.constraints.constraint_graph import ConstraintGraph
+from oahu.constraints.contradictions import Contradiction, GivenPair
+from oahu.constraints.implied import ImpliedConstraints
 from oahu.constraints.sampling import sample_pairs, sample_triplets
 from oahu.constraints.single import Pair, Triplet
 from oahu.constraints.transformer import TupleTransformer
 from oahu.constraints.tuples import Pairs, Triplets, Tuples
 
 __all__ = [
-    "Addition",
+    "AddResult",
     "ConstraintGraph",
     "Contradiction",
-    "Given",
-    "Implied",
+    "GivenPair",
+    "ImpliedConstraints",
     "Pair",
     "Pairs",
     "Triplet",

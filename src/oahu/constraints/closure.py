@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from oahu.constraints.graph import ConstraintGraph
-from oahu.constraints.implied import Implied, check_number
+from oahu.constraints.constraint_graph import ConstraintGraph
+from oahu.constraints.implied import ImpliedConstraints, check_count
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.randomness import RandomState
@@ -47,13 +47,15 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
            [2, 3, 0],
            [3, 2, 1]])
     """
-    check_number("n_more", n_more)
+    check_count("n_more", n_more)
     constraints, restore = _records(seeds)
     graph = ConstraintGraph()
     for constraint in constraints:
         graph.add(constraint)
     triplets = bool(constraints) and isinstance(constraints[0], Triplet)
-    following: Implied[Pair] | Implied[Triplet] = graph.triplets if triplets else graph.pairs
+    following: ImpliedConstraints[Pair] | ImpliedConstraints[Triplet] = (
+        graph.implied_triplets if triplets else graph.implied_pairs
+    )
     if exact and following.count < n_more:
         raise InvalidInputError(
             f"{n_more} more {'triplets' if triplets else 'pairs'} were asked for, and {following.count} follow "
@@ -78,7 +80,7 @@ def _first_followed(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Trip
         for middle, seed in enumerate(seeds[: max(at) + 1]):
             graph.add(seed)
             for k in at.get(middle, ()):
-                if graph.holds(drawn[k]):
+                if graph.implies(drawn[k]):
                     high[k] = middle
                 else:
                     low[k] = middle + 1

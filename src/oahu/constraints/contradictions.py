@@ -1,4 +1,4 @@
-"""Why a constraint cannot be true, link by link."""
+"""Contradictions between constraints, with their proofs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import ContradictionError
 
-__all__ = ["Contradiction", "Given"]
+__all__ = ["Contradiction", "GivenPair"]
 
-_LONGEST: Final = 10  # links of a chain that a message shows
+_MAX_SHOWN: Final = 10  # links of a proof that a message shows
 
 
-class Given(NamedTuple):
-    """A pair that was said: by which constraint, and what. A triplet says two, under one number."""
+class GivenPair(NamedTuple):
+    """A pair that a constraint states, with the constraint's number. A triplet states two pairs."""
 
     number: int
     first: Any
@@ -23,30 +23,31 @@ class Given(NamedTuple):
 
 
 class Contradiction:
-    """Why a constraint cannot be true together with what was held when it arrived.
+    """Why a constraint contradicts the graph as it was when the constraint arrived.
 
     Attributes
     ----------
     constraint : Pair or Triplet
     number : int
-        Its place in the stream, counted from 0.
+        The constraint's position in the stream, counted from 0.
     pair : Pair
-        What it says that contradicts: itself, or one of a triplet's two pairs.
+        The contradicting pair: the constraint itself, or one of a triplet's two pairs.
     """
 
     def __init__(
-        self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[Given]]
+        self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[GivenPair]]
     ) -> None:
+        """``prove`` returns the chain; it is called when the chain is first read."""
         self.constraint, self.number, self.pair = constraint, number, pair
-        self._prove: Callable[[], list[Given]] | None = prove
-        self._chain: tuple[Given, ...] = ()
+        self._prove: Callable[[], list[GivenPair]] | None = prove
+        self._chain: tuple[GivenPair, ...] = ()
 
     @property
-    def chain(self) -> tuple[Given, ...]:
-        """What proves the opposite of ``pair``, in order from its first to its second item.
+    def chain(self) -> tuple[GivenPair, ...]:
+        """The given pairs that prove the opposite of ``pair``, from its first to its second item.
 
-        At most one link says unlike. An item is like itself without proof: then the chain is empty. A triplet that
-        contradicts what follows from its own similar pair has that as the first link, under its own number.
+        At most one of them is dissimilar. The chain is empty if both items are the same one. If a triplet
+        contradicts a consequence of its own similar pair, that pair is the first link, with the triplet's number.
         """
         if self._prove is not None:
             self._chain, self._prove = tuple(self._prove()), None
@@ -54,20 +55,21 @@ class Contradiction:
 
     def __str__(self) -> str:
         first, second, same = self.pair
-        words = [_in_words(*link) for link in self.chain]
-        if len(words) > _LONGEST:
-            half = _LONGEST // 2
-            words[half:-half] = [f"... {len(words) - 2 * half} more ..."]
-        proof = "; ".join(words) if words else "an item is like itself"
-        opposite = "unlike" if same else "alike"
+        links = [_describe(*link) for link in self.chain]
+        if len(links) > _MAX_SHOWN:
+            half = _MAX_SHOWN // 2
+            links[half:-half] = [f"... {len(links) - 2 * half} more ..."]
+        proof = "; ".join(links) if links else "an item is similar to itself"
+        opposite = "dissimilar" if same else "similar"
         return (
-            f"Constraint {_in_words(self.number, first, second, same)}, but they are {opposite}: {proof}. "
-            "Correct one of these."
+            f"Constraint {_describe(self.number, first, second, same)}, but they are {opposite}: {proof}. "
+            "Correct one of these constraints."
         )
 
     def error(self) -> ContradictionError:
+        """Return the error to raise for this contradiction."""
         return ContradictionError(str(self), self.constraint, self.chain)
 
 
-def _in_words(number: int, first: Any, second: Any, same: bool) -> str:
-    return f"#{number} says {first!r} and {second!r} are {'alike' if same else 'unlike'}"
+def _describe(number: int, first: Any, second: Any, same: bool) -> str:
+    return f"#{number} states that {first!r} and {second!r} are {'similar' if same else 'dissimilar'}"

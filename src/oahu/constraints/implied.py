@@ -1,4 +1,4 @@
-"""What follows, counted and drawn from products of components, and never listed unless it is asked for."""
+"""Implied constraints, counted and sampled from products of components. They are listed only on request."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from oahu.constraints.components import Components, Span
+from oahu.constraints.graph_state import GraphState
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError
 from oahu.randomness import RandomState, as_generator
 
-__all__ = ["Implied", "PairBlock", "Span", "TripletBlock", "check_fresh", "check_number"]
+__all__ = [
+    "ImpliedConstraints",
+    "PairBlock",
+    "TripletBlock",
+    "all_pairs",
+    "all_triplets",
+    "check_count",
+    "check_not_stale",
+]
 
 Constraint = TypeVar("Constraint", Pair, Triplet)
 
 
-class Span(NamedTuple):
-    """Some of a component's items: a stretch of its list, which only ever grows at the end."""
-
-    items: list[int]
-    start: int
-    stop: int
-
-
 class PairBlock(NamedTuple):
-    """Each of ``first`` with each of ``second``; all pairs within, if they are one."""
+    """All pairs of an item of ``first`` and an item of ``second``; if both are one span, all pairs within it."""
 
     first: Span
     second: Span
@@ -40,17 +42,19 @@ class PairBlock(NamedTuple):
         n = stop - start
         return n * (n - 1) // 2 if self.first is self.second else n * (stop2 - start2)
 
-    def at(self, place: int) -> tuple[int, int, int]:
+    def at(self, position: int) -> tuple[int, int, int]:
+        """Return the pair at a position, as (item, item, same)."""
         (items, start, _), (items2, start2, stop2) = self.first, self.second
         if self.first is self.second:
-            j = (1 + isqrt(1 + 8 * place)) // 2  # the pairs (i, j) with i < j, by j: j(j - 1)/2 come before
-            return items[start + place - j * (j - 1) // 2], items[start + j], self.same
-        i, j = divmod(place, stop2 - start2)
+            # The pairs (i, j) with i < j are ordered by j, so j (j - 1) / 2 pairs come before the first with j.
+            j = (1 + isqrt(1 + 8 * position)) // 2
+            return items[start + position - j * (j - 1) // 2], items[start + j], self.same
+        i, j = divmod(position, stop2 - start2)
         return items[start + i], items2[start2 + j], self.same
 
 
 class TripletBlock(NamedTuple):
-    """Each anchor with each positive (not itself) and each negative."""
+    """All triplets of an anchor, a different positive, and a negative, each from its span."""
 
     anchors: Span
     positives: Span
@@ -61,40 +65,61 @@ class TripletBlock(NamedTuple):
         (_, start, stop), (_, start2, stop2), (_, start3, stop3) = self
         return (stop - start) * (stop2 - start2 - (self.anchors is self.positives)) * (stop3 - start3)
 
-    def at(self, place: int) -> tuple[int, int, int]:
+    def at(self, position: int) -> tuple[int, int, int]:
+        """Return the triplet at a position, as (anchor, positive, negative)."""
         (items, start, _), (items2, start2, stop2), (items3, start3, stop3) = self
-        within = self.anchors is self.positives
-        place, k = divmod(place, stop3 - start3)
-        i, j = divmod(place, stop2 - start2 - within)
-        return items[start + i], items2[start2 + j + (within and j >= i)], items3[start3 + k]
+        one_span = self.anchors is self.positives
+        position, k = divmod(position, stop3 - start3)
+        i, j = divmod(position, stop2 - start2 - one_span)
+        return items[start + i], items2[start2 + j + (one_span and j >= i)], items3[start3 + k]
 
 
-class Implied(Generic[Constraint]):
-    """Constraints that follow, counted without listing them: iterate over them, or draw some.
+def all_pairs(components: Components) -> Iterator[PairBlock]:
+    """Yield all pairs that hold in a graph, given or implied."""
+    spans = {root: components.span(root) for root in components.members}
+    for root, span in spans.items():
+        if span.stop > 1:
+            yield PairBlock(span, span, True)
+        for other in components.neighbours(root):
+            if root < other:
+                yield PairBlock(span, spans[other], False)
 
-    Each is there once, in an order that depends only on the constraints that were added; a pair is there in one of
-    its two directions. What was given is left out. To be used before the next `ConstraintGraph.add`.
+
+def all_triplets(components: Components) -> Iterator[TripletBlock]:
+    """Yield all triplets that hold in a graph, given or implied."""
+    spans = {root: components.span(root) for root in components.members}
+    for root, span in spans.items():
+        if span.stop > 1:
+            for other in components.neighbours(root):
+                yield TripletBlock(span, span, spans[other])
+
+
+class ImpliedConstraints(Generic[Constraint]):
+    """Implied constraints, counted without listing them. Iterate over them, or draw a sample.
+
+    Each constraint occurs once, in an order that depends only on the constraints that were added. A pair occurs in
+    one of its two directions. Given constraints are left out. The view is stale after the next
+    `ConstraintGraph.add`: reading it then is an error.
     """
 
     def __init__(
         self,
-        version: Callable[[], int],
+        state: GraphState,
         blocks: Iterable[PairBlock] | Iterable[TripletBlock],
-        record: Callable[[int, int, int], Constraint],
-        given: Callable[[tuple[int, int, int]], bool],
+        make: Callable[[int, int, int], Constraint],
+        is_given: Callable[[tuple[int, int, int]], bool],
         n_given: int,
     ) -> None:
-        self._now: Callable[[], int] = version
-        self._version = version()
+        self._state, self._version = state, state.version
         self._blocks: list[PairBlock | TripletBlock] = list(blocks)
         self._ends = list(accumulate(block.size for block in self._blocks))
-        self._record: Callable[[int, int, int], Constraint] = record
-        self._given, self._n_given = given, n_given
+        self._make: Callable[[int, int, int], Constraint] = make
+        self._is_given, self._n_given = is_given, n_given
 
     @property
     def count(self) -> int:
-        """How many; ``len`` is the same, up to ``sys.maxsize``."""
-        self._check()
+        """The number of constraints. ``len`` is the same, up to ``sys.maxsize``."""
+        self._check_not_stale()
         return (self._ends[-1] if self._ends else 0) - self._n_given
 
     def __len__(self) -> int:
@@ -105,43 +130,43 @@ class Implied(Generic[Constraint]):
 
     def __iter__(self) -> Iterator[Constraint]:
         for block in self._blocks:
-            for place in range(block.size):
-                self._check()
-                found = block.at(place)
-                if not self._given(found):
-                    yield self._record(*found)
+            for position in range(block.size):
+                self._check_not_stale()
+                found = block.at(position)
+                if not self._is_given(found):
+                    yield self._make(*found)
 
     def sample(self, limit: int, random_state: RandomState = None) -> list[Constraint]:
-        """At most ``limit`` of them, uniformly and without replacement, in the order of iteration."""
-        check_number("limit", limit)
+        """Return at most ``limit`` of them, drawn uniformly without replacement, in the order of iteration."""
+        check_count("limit", limit)
         rng = as_generator(random_state)
         if limit >= self.count:
             return list(self)
         drawn: list[tuple[int, tuple[int, int, int]]] = []
-        places = _shuffled(self._ends[-1], rng)
+        positions = _random_order(self._ends[-1], rng)
         while len(drawn) < limit:
-            place = next(places)
-            block = bisect_right(self._ends, place)
-            found = self._blocks[block].at(place - (self._ends[block - 1] if block else 0))
-            if not self._given(found):
-                drawn.append((place, found))
-        return [self._record(*found) for _, found in sorted(drawn)]
+            position = next(positions)
+            block = bisect_right(self._ends, position)
+            found = self._blocks[block].at(position - (self._ends[block - 1] if block else 0))
+            if not self._is_given(found):
+                drawn.append((position, found))
+        return [self._make(*found) for _, found in sorted(drawn)]
 
-    def _check(self) -> None:
-        check_fresh(self._version, self._now())
+    def _check_not_stale(self) -> None:
+        check_not_stale(self._version, self._state.version)
 
 
-def _shuffled(n: int, rng: np.random.Generator) -> Iterator[int]:
-    """The numbers below n in random order, as many as are asked for: a shuffle that keeps only what it moved."""
+def _random_order(n: int, rng: np.random.Generator) -> Iterator[int]:
+    """Yield the integers below n in random order. A Fisher-Yates shuffle that stores only the moved entries."""
     moved: dict[int, int] = {}
     for i in range(n):
-        j = i + _below(n - i, rng)
+        j = i + _random_below(n - i, rng)
         yield moved.get(j, j)
         moved[j] = moved.pop(i, i)
 
 
-def _below(n: int, rng: np.random.Generator) -> int:
-    """A number below n, which may be more than 64 bits hold."""
+def _random_below(n: int, rng: np.random.Generator) -> int:
+    """Return a random integer below n, which may exceed 64 bits."""
     n_bits = (n - 1).bit_length()
     n_bytes = (n_bits + 7) // 8
     while True:
@@ -150,12 +175,15 @@ def _below(n: int, rng: np.random.Generator) -> int:
             return number
 
 
-def check_fresh(asked: int, now: int) -> None:
-    """Refuse to say what newly followed when the graph has moved on."""
-    if asked != now:
-        raise InvalidInputError("The graph has changed since: ask for what follows before you add the next.")
+def check_not_stale(version: int, current: int) -> None:
+    """Raise if a graph has changed since a view of it was taken."""
+    if version != current:
+        raise InvalidInputError(
+            "Stale view: the graph has changed. Read implied constraints before the next add()."
+        )
 
 
-def check_number(name: str, value: Any) -> None:
+def check_count(name: str, value: Any) -> None:
+    """Raise unless a parameter is an int of at least 0."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"The {name!r} parameter must be an int of at least 0. Got {value!r} instead.")

@@ -23,7 +23,7 @@ class _OfItems:
 
     rows: list[int]
 
-    def told(self, position: int) -> tuple[str, int]:
+    def origin(self, position: int) -> tuple[str, int]:
         return "item", self.rows[position]
 
 

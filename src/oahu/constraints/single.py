@@ -1,16 +1,20 @@
-"""One constraint by name: what people say, before it is numbers."""
+"""One constraint between named items: a pair or a triplet."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Pair", "Triplet"]
+import numpy as np
+
+from oahu.exceptions import InvalidTypeError
+
+__all__ = ["Pair", "Triplet", "check_hashable", "validate_constraint"]
 
 
 class Pair(NamedTuple):
-    """Two items are alike, or they are not.
+    """Two items that are similar (``same=True``) or dissimilar.
 
-    An item is whatever names it: a row number, a string; in a stream by value, its features.
+    An item is an id, such as a row number or a string. In a stream, it may also be a list of feature values.
 
     >>> Pair("tea", "coffee", same=False)
     Pair(first='tea', second='coffee', same=False)
@@ -22,7 +26,7 @@ class Pair(NamedTuple):
 
 
 class Triplet(NamedTuple):
-    """The anchor is like the positive, and unlike the negative.
+    """An anchor that is similar to the positive and dissimilar to the negative.
 
     >>> Triplet("tea", "green tea", "coffee").pairs
     (Pair(first='tea', second='green tea', same=True), Pair(first='tea', second='coffee', same=False))
@@ -34,5 +38,33 @@ class Triplet(NamedTuple):
 
     @property
     def pairs(self) -> tuple[Pair, Pair]:
-        """The one similar and the one dissimilar pair that a triplet says."""
+        """The similar and the dissimilar pair that the triplet states."""
         return Pair(self.anchor, self.positive, True), Pair(self.anchor, self.negative, False)
+
+
+def validate_constraint(constraint: Any) -> None:
+    """Raise `InvalidTypeError` unless the argument is a `Pair` or a `Triplet` of hashable items."""
+    if isinstance(constraint, Pair):
+        same: Any = constraint.same
+        if same is not True and same is not False and not isinstance(same, np.bool_):
+            raise InvalidTypeError(f"'same' of a Pair must be True or False. Got {same!r} instead.")
+    elif not isinstance(constraint, Triplet):
+        raise InvalidTypeError(
+            f"A constraint must be a Pair or a Triplet of oahu.constraints. Got {constraint!r} instead."
+        )
+    try:
+        hash(constraint)
+    except TypeError:
+        for item in constraint:
+            check_hashable(item)
+        raise
+
+
+def check_hashable(item: Any) -> None:
+    """Raise `InvalidTypeError` unless an item is hashable."""
+    try:
+        hash(item)
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"An item of a constraint must be hashable, such as a row number or a string. Got {item!r} instead."
+        ) from error

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from oahu.arrays import as_array, as_table, not_finite
+from oahu.arrays import as_array, as_table, describe_non_finite
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["Pairs", "Triplets", "Tuples"]
@@ -190,9 +190,10 @@ class Tuples:
         if len(wrong):
             place, feature = (int(i) for i in wrong[0])
             row = int(self.indices[start:].flat[place])
+            problem = describe_non_finite(self.table[row, feature], block.dtype)
             raise InvalidInputError(
-                f"Input contains {not_finite(self.table[row, feature], block.dtype)}: {self.place(row)} at feature "
-                f"{feature}. Every value must be a finite number."
+                f"Input contains {problem}: {self.describe_item(row)} at feature {feature}. Every value must be a "
+                "finite number."
             )
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
@@ -203,13 +204,13 @@ class Tuples:
             array: NDArray[Any] = chosen.astype(dtype, copy=False)
         return array
 
-    def place(self, row: int) -> str:
+    def describe_item(self, row: int) -> str:
         """In words, where the table's ``row`` is first used."""
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
         source = "" if self.by_value else f", row {row} of preprocessor,"
         return f"the {self.names[item]} of {self.noun} {where}{source}"
 
-    def told(self, position: int) -> tuple[str, int]:
+    def origin(self, position: int) -> tuple[str, int]:
         """What the constraint at ``position`` was when it was given, and its row there."""
         return self.noun, position
 
@@ -357,11 +358,11 @@ class Pairs(Tuples):
         table = np.ascontiguousarray(self.table)
         return lambda row: table[row].tobytes()
 
-    def place(self, row: int) -> str:
-        return super().place(row) if self._triplets is None else self._triplets.place(row)
+    def describe_item(self, row: int) -> str:
+        return super().describe_item(row) if self._triplets is None else self._triplets.describe_item(row)
 
-    def told(self, position: int) -> tuple[str, int]:
-        return super().told(position) if self._triplets is None else self._triplets.told(position // 2)
+    def origin(self, position: int) -> tuple[str, int]:
+        return super().origin(position) if self._triplets is None else self._triplets.origin(position // 2)
 
 
 def _latest(mates: dict[Hashable, list[int]], but: Hashable, joined: NDArray[np.bool_]) -> int:

@@ -38,8 +38,8 @@ _warmed_up: set[tuple[str, ...]] = set()  # what this process has compiled
 class Runner:
     """Measures trials and stores their outcomes in a folder.
 
-    The scores of a trial depend on the trial only, not on the order or on the number of jobs. Each trial computes in
-    one thread. Compilation happens before the time is measured.
+    The scores of a trial depend on the trial only, not on the order or on the number of jobs. Each trial computes
+    in one thread. Compilation happens before the time is measured.
 
     Parameters
     ----------

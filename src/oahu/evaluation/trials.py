@@ -159,8 +159,8 @@ class BenchmarkRecord:
             data = json.loads(path.read_text(encoding="utf-8"))
             if (found := data.pop("format")) != _FORMAT:
                 raise InvalidInputError(
-                    f"{path} has format {found}, and this version of oahu reads format {_FORMAT}. Run the benchmark "
-                    "again."
+                    f"{path} has format {found}, and this version of oahu reads format {_FORMAT}. Run the "
+                    "benchmark again."
                 )
             data["outcomes"] = tuple(map(Outcome.from_json, data["outcomes"]))
             data["warnings"] = tuple(data["warnings"])

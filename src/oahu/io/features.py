@@ -33,7 +33,7 @@ from oahu.exceptions import InvalidInputError, StreamError
 from oahu.io.parquet import read_columns, table_of
 from oahu.io.streams import as_id
 
-__all__ = ["Features", "read_features", "read_labels"]
+__all__ = ["FeatureTable", "read_features", "read_labels"]
 
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 _KEYS: Final = ("id", "key")
@@ -43,7 +43,7 @@ _LABEL_ARRAYS: Final = ("y", "labels")
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class FeatureTable:
     """Features of items, where each item's are, and what is known of its class.
 
     Attributes
@@ -57,7 +57,7 @@ class Features:
 
     Examples
     --------
-    >>> features = Features(np.eye(2), {"tea": 0, 7: 1})
+    >>> features = FeatureTable(np.eye(2), {"tea": 0, 7: 1})
     >>> features.row("tea"), features.row("7")
     (0, 1)
     >>> features.keys
@@ -94,7 +94,7 @@ class Features:
         return f"the ids {some}" if len(self.rows) <= 3 else f"{len(self.rows)} ids such as {some}"
 
 
-def read_features(path: str | os.PathLike[str]) -> Features:
+def read_features(path: str | os.PathLike[str]) -> FeatureTable:
     """Open a table of features; what a file may hold is said at the top of this module.
 
     A missing file is a FileNotFoundError, anything wrong in it an InvalidInputError. Whether the values are finite
@@ -114,7 +114,7 @@ def read_features(path: str | os.PathLike[str]) -> Features:
             raise InvalidInputError(
                 f"{path} has {len(labels)} labels for {len(table)} items: every item needs one."
             )
-    return Features(table, rows, labels)
+    return FeatureTable(table, rows, labels)
 
 
 def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:

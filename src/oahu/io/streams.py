@@ -43,26 +43,26 @@ import numpy as np
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError, StreamError
 
-__all__ = ["Format", "Line", "Place", "as_id", "read_stream", "write_stream"]
+__all__ = ["PathOrFile", "StreamFormat", "StreamLine", "as_id", "read_stream", "write_stream"]
 
-Format: TypeAlias = Literal["jsonl", "csv", "tsv"]
-Place: TypeAlias = str | os.PathLike[str] | IO[bytes] | IO[str]
+StreamFormat: TypeAlias = Literal["jsonl", "csv", "tsv"]
+PathOrFile: TypeAlias = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 _LONGEST: Final = 64 * 2**20  # bytes of a line
 _NUMBERS: Final = {int, float}
-_SUFFIXES: Final[dict[str, Format]] = {
+_SUFFIXES: Final[dict[str, StreamFormat]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
 }
-_DELIMITERS: Final[dict[Format, str]] = {"csv": ",", "tsv": "\t"}
+_DELIMITERS: Final[dict[StreamFormat, str]] = {"csv": ",", "tsv": "\t"}
 _WORDS: Final[dict[str, bool | int]] = {"true": True, "1": 1, "+1": 1, "false": False, "-1": -1, "0": 0}
 _NEEDED: Final = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
 
 
-class Line(NamedTuple):
+class StreamLine(NamedTuple):
     """A line of a stream: its number, counted from 1, what it says, and its bytes.
 
     The bytes are without the line's end, and without a byte order mark.
@@ -73,7 +73,7 @@ class Line(NamedTuple):
     text: bytes
 
 
-def read_stream(source: Place, *, format: Format | None = None) -> Iterator[Line]:  # noqa: A002
+def read_stream(source: PathOrFile, *, format: StreamFormat | None = None) -> Iterator[StreamLine]:  # noqa: A002
     """Read constraints line by line, each as soon as it has arrived, and never hold more than one.
 
     Parameters
@@ -94,7 +94,12 @@ def read_stream(source: Place, *, format: Format | None = None) -> Iterator[Line
     return _read(source, _format(source, format, "readline"))
 
 
-def write_stream(target: Place, constraints: Iterable[Pair | Triplet], *, format: Format | None = None) -> int:  # noqa: A002
+def write_stream(
+    target: PathOrFile,
+    constraints: Iterable[Pair | Triplet],
+    *,
+    format: StreamFormat | None = None,  # noqa: A002
+) -> int:
     """Write constraints line by line; the number of constraints written.
 
     A constraint is checked before it is written. When one is refused, those before it have been written. In CSV all
@@ -144,19 +149,19 @@ _is_integer = re.compile(r"0|-?[1-9][0-9]{0,4000}").fullmatch  # int() refuses m
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def _format(place: Place, given: Format | None, method: str) -> Format | None:
+def _format(place: PathOrFile, given: StreamFormat | None, method: str) -> StreamFormat | None:
     """The format that was given or that the suffix says; None if neither does."""
     if not isinstance(place, str | os.PathLike) and not hasattr(place, method):
         raise InvalidInputError(f"A stream must be a path, '-' or an open file. Got {_shown(place)} instead.")
     if given is None:
         return _SUFFIXES.get(Path(place).suffix.lower()) if isinstance(place, str | os.PathLike) else None
-    if given not in get_args(Format):
+    if given not in get_args(StreamFormat):
         raise InvalidInputError(f"The format must be 'jsonl', 'csv' or 'tsv'. Got {given!r} instead.")
     return given
 
 
 @contextmanager
-def _opened(place: Place, mode: Literal["rb", "wb"]) -> Iterator[tuple[IO[Any], str]]:
+def _opened(place: PathOrFile, mode: Literal["rb", "wb"]) -> Iterator[tuple[IO[Any], str]]:
     """The file to read or write, and its name in errors; closed afterwards if it was opened here."""
     if isinstance(place, str) and place == "-":
         if mode == "rb":
@@ -195,7 +200,7 @@ def _lines(file: IO[Any], source: str) -> Iterator[tuple[int, bytes]]:
 # -- reading ---------------------------------------------------------------------------------------------
 
 
-def _read(source: Place, chosen: Format | None) -> Iterator[Line]:
+def _read(source: PathOrFile, chosen: StreamFormat | None) -> Iterator[StreamLine]:
     parse: Callable[[str], Pair | Triplet] | None = None
     with _opened(source, "rb") as (file, name):
         for number, raw in _lines(file, name):
@@ -212,10 +217,10 @@ def _read(source: Place, chosen: Format | None) -> Iterator[Line]:
                 raise StreamError(problem, name, number) from error
             except InvalidInputError as error:
                 raise StreamError(str(error), name, number) from None
-            yield Line(number, constraint, raw)
+            yield StreamLine(number, constraint, raw)
 
 
-def _guessed(line: str) -> Format:
+def _guessed(line: str) -> StreamFormat:
     if line.lstrip().startswith(("{", "[")):
         return "jsonl"
     return "tsv" if "\t" in line and "," not in line else "csv"

@@ -30,7 +30,7 @@ from oahu.exceptions import (
     InvalidTypeError,
     NotFittedError,
     OverflowedItemError,
-    RefusedConstraintError,
+    RejectedConstraintError,
 )
 from oahu.io import model_files
 from oahu.io.model_files import Content
@@ -40,8 +40,8 @@ from oahu.randomness import (
     as_generator,
     generator_from_state,
     generator_state,
-    own_generator,
-    rewinder,
+    private_generator,
+    state_restorer,
 )
 
 __all__ = ["Learner", "S", "State", "shape_of", "share"]
@@ -192,7 +192,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Leave the learner, and a generator it was given, as they were if anything goes wrong inside."""
-        before, put_back = self.__dict__.copy(), rewinder(self.random_state)
+        before, put_back = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
         except BaseException:  # an interrupt too
@@ -203,7 +203,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             raise
 
     def _begin_anew(self, n_features: int) -> S:
-        return self._begin(n_features, own_generator(self.random_state))
+        return self._begin(n_features, private_generator(self.random_state))
 
     def _learn_into(self, state: S, constraints: Tuples) -> None:
         self._learn(state, constraints)
@@ -216,9 +216,9 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
 
     @staticmethod
     def _refuse(constraints: Tuples, position: int, why: str) -> NoReturn:
-        """`RefusedConstraintError` for the constraint at ``position``, in the words of who gave it."""
-        noun, row = constraints.told(position)
-        raise RefusedConstraintError(
+        """`RejectedConstraintError` for the constraint at ``position``, in the words of who gave it."""
+        noun, row = constraints.origin(position)
+        raise RejectedConstraintError(
             f"{noun.capitalize()} {row} was refused: {why} Nothing of this call was learned.", row
         )
 
@@ -272,7 +272,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             try:
                 part = metric.scores_to_first(items, tuples.size)
             except OverflowedItemError as error:
-                item = tuples.place(int(tuples.indices[start:].flat[error.row]))
+                item = tuples.describe_item(int(tuples.indices[start:].flat[error.row]))
                 raise OverflowedItemError(error.about(item), tuples.size * start + error.row) from error
             scores[:, start : start + part.shape[1]] = part
         return scores

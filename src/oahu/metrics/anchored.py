@@ -94,6 +94,10 @@ class AnchoredMetric(DistanceMetric):
         return self.mean.size
 
     @property
+    def dimensions(self) -> int:
+        return 2 * self.n_features + self.experts.dimensions
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return self.mean.dtype
 
@@ -128,15 +132,11 @@ class AnchoredMetric(DistanceMetric):
         scores = np.empty((size - 1, len(items) // size))
         step = size * _TUPLES
         for start in range(0, len(items), step):
-            vectors = self._joint(items[start : start + step], start).reshape(-1, size, self._dimensions)
+            vectors = self._joint(items[start : start + step], start).reshape(-1, size, self.dimensions)
             apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
             part = -np.sqrt(np.square(apart).sum(axis=2)).T
             scores[:, start // size : start // size + part.shape[1]] = part
         return scores
-
-    @property
-    def _dimensions(self) -> int:
-        return 2 * self.n_features + sum(map(len, self.experts.embedding_weights))
 
     def _joint(self, items: NDArray[Any], row: int = 0) -> Floats:
         """All spaces' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions).
@@ -145,8 +145,8 @@ class AnchoredMetric(DistanceMetric):
         """
         d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
         scales = np.sqrt(self.metric_weights).astype(self.dtype)
-        joint: Floats = np.zeros((len(items), self._dimensions), self.dtype)
-        starts = [0, d, *range(2 * d, self._dimensions, e)]
+        joint: Floats = np.zeros((len(items), self.dimensions), self.dtype)
+        starts = [0, d, *range(2 * d, self.dimensions, e)]
         for first in range(0, len(items), _BLOCK):
             block = items[first : first + _BLOCK]
             places = joint[first : first + _BLOCK]
@@ -238,6 +238,12 @@ class Part:
     @property
     def weight(self) -> float:
         return float(self.metric.metric_weights[self.index])
+
+    @property
+    def dimensions(self) -> int:
+        """The length of this space's vectors."""
+        metric = self.metric
+        return metric.n_features if self.index < 2 else metric.experts.spaces[self.index - 2].dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
         """This space's vectors: (n_items, n_features) to (n_items, dimensions)."""

@@ -84,6 +84,10 @@ class EnsembleMetric(DistanceMetric):
         return int(self.embedding_weights[0].shape[1])
 
     @property
+    def dimensions(self) -> int:
+        return sum(len(weights) for weights in self.embedding_weights)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return self.embedding_weights[0].dtype
 
@@ -153,7 +157,7 @@ class EnsembleMetric(DistanceMetric):
                 usual = False
         return usual
 
-    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+    def apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
         gaps = (self.embed_checked(left) - self.embed_checked(right)).astype(np.float64)
         return np.asarray(np.sqrt(np.square(gaps).sum(axis=2)))
 
@@ -192,6 +196,11 @@ class Expert:
     @property
     def weight(self) -> float:
         return float(self.metric.metric_weights[self.level])
+
+    @property
+    def dimensions(self) -> int:
+        """The length of this expert's vectors."""
+        return len(self.metric.embedding_weights[self.level])
 
     def encode(self, X: ArrayLike) -> Floats:
         """This expert's unit vectors: (n_items, n_features) to (n_items, embedding_size)."""

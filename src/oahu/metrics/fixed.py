@@ -38,6 +38,10 @@ class _FixedMetric(DistanceMetric):
         return self.features
 
     @property
+    def dimensions(self) -> int:
+        return self.features
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.type)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
@@ -71,6 +71,10 @@ class MahalanobisMetric(DistanceMetric):
     @property
     def n_features(self) -> int:
         return int(self.factor.shape[1])
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.factor)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -147,6 +151,10 @@ class BilinearMetric(Metric):
         return int(self.matrix.shape[0])
 
     @property
+    def dimensions(self) -> int:
+        return self.n_features
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return self.matrix.dtype
 
@@ -162,9 +170,9 @@ class BilinearMetric(Metric):
         rows: Floats = np.array(items, dtype=self.dtype)
         return [on_unit_sphere(rows) if self.normalize else rows]
 
-    def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
+    def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
         """Queries as ``a^T W``, so that their inner products with encoded items are the scores."""
-        (rows,) = self.encode(X)
+        (rows,) = self.encode_checked(queries, joint)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
         self._refuse(~np.isfinite(mapped).all(axis=1))

@@ -29,6 +29,11 @@ class Space(Protocol):
     @property
     def weight(self) -> float: ...
 
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        ...
+
     def encode(self, X: ArrayLike) -> Floats:
         """(n_items, n_features) to (n_items, dimensions of the space)."""
         ...
@@ -52,6 +57,11 @@ class Metric(ABC):
     @abstractmethod
     def n_features(self) -> int:
         """d: the number of features of an item."""
+
+    @property
+    @abstractmethod
+    def dimensions(self) -> int:
+        """The length of the joint vector of an item."""
 
     @property
     @abstractmethod
@@ -89,11 +99,7 @@ class Metric(ABC):
             raise InvalidInputError(
                 f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
             )
-        try:
-            scores = self.scores_to_first(_side_by_side(left, right), 2)[0]
-        except OverflowedItemError as error:
-            row = error.row // 2
-            raise OverflowedItemError(error.about(f"item {row}"), row) from error
+        scores = self._row_scores(left, right)
         return float(scores[0]) if one else scores
 
     def scores(self, X: Any, Y: Any) -> NDArray[np.float64]:
@@ -113,7 +119,11 @@ class Metric(ABC):
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
         """`encode` for what is searched for: not the same where a similarity is not symmetric."""
-        return self.encode(X, joint)
+        return self.encode_queries_checked(self.check_dense(X), joint)
+
+    def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
+        """`encode_queries` for queries that `check_dense` has validated."""
+        return self.encode_checked(queries, joint)
 
     @abstractmethod
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
@@ -134,10 +144,19 @@ class Metric(ABC):
             raise InvalidInputError(
                 f"Two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
             )
-        return self._apart_checked(left, right)
+        return self.apart_checked(left, right)
 
-    def _apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
-        return np.asarray(-self.score(left, right))[None]
+    def apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+        """`apart` for as many items on both sides that were validated; sparse ones if the metric accepts them."""
+        return np.asarray(-self._row_scores(left, right))[None]
+
+    def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
+        """The score of each item of ``left`` and the one in the same row of ``right``."""
+        try:
+            return np.asarray(self.scores_to_first(_side_by_side(left, right), 2)[0])
+        except OverflowedItemError as error:
+            row = error.row // 2
+            raise OverflowedItemError(error.about(f"item {row}"), row) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to a file that `oahu.load` reads."""
@@ -225,6 +244,11 @@ class Whole:
     metric: Metric
     name: str = "whole"
     weight: float = 1.0
+
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors: that of the metric's joint vector."""
+        return self.metric.dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
         """The items' vectors: (n_items, n_features) to (n_items, dimensions)."""

@@ -21,30 +21,36 @@ from oahu.constraints import Triplet
 from oahu.exceptions import InvalidInputError, ModelFileError, NotFittedError, OverflowedItemError
 from oahu.io import model_files
 from oahu.learners.base import Learner
-from oahu.service.catalogue import Catalogue
-from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError, OverloadedError
-from oahu.service.events import Events
+from oahu.service.catalogue_index import CatalogueIndex
+from oahu.service.errors import (
+    ConflictError,
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+)
+from oahu.service.event_bus import EventBus
+from oahu.service.feature_store import FeatureStore
 from oahu.service.intake import Intake, counting
-from oahu.service.learning import LearnerLoop, new_learner
+from oahu.service.learner_loop import LearnerLoop, new_learner
+from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
 from oahu.service.records import (
+    CatalogueChange,
+    CatalogueItem,
     Change,
     Click,
-    Entry,
-    Item,
-    ItemsChange,
-    Moment,
+    FeedbackRecord,
+    HistoryPoint,
+    LoggedChange,
+    ModelReplacement,
     NewItem,
-    Piece,
-    Published,
+    PublishedMetric,
     Receipt,
-    Replaced,
     Undo,
 )
-from oahu.service.searching import Classified, Compared, Found, Searcher
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
-from oahu.service.store.interface import Kept
-from oahu.service.vectors import Vectors
+from oahu.service.store.interface import StoredCollection
 from oahu.tasks.encoded_items import Rest
 
 __all__ = ["Collection", "Counts"]
@@ -77,12 +83,12 @@ class Counts:
 class Collection:
     """A catalogue, what people said about it, and the metric that came of it."""
 
-    def __init__(self, kept: Kept, store: Store, settings: Settings) -> None:
+    def __init__(self, kept: StoredCollection, store: Store, settings: Settings) -> None:
         self.id, self.config, self.created = kept
         self._store, self._settings = store, settings
-        self.events, self.counts = Events(), Counts()
+        self.events, self.counts = EventBus(), Counts()
         dtype = np.dtype(self.config.parameters.get("dtype", "float32"))
-        self.vectors = Vectors(self.config.dimension, dtype, store.n_vectors(self.id))
+        self.vectors = FeatureStore(self.config.dimension, dtype, store.n_vectors(self.id))
         self._intake = Intake(self.id, self.config, settings.max_items, self.vectors.name)
         self._loop = LearnerLoop(
             store,
@@ -94,7 +100,9 @@ class Collection:
             settings.keep_snapshots,
         )
         self.start = new_learner(self.config).metric()  # where it started from
-        self._searcher = Searcher(self.vectors, lambda: self._loop.published, self.config.vote, settings.candidates)
+        self._searcher = QueryEngine(
+            self.vectors, lambda: self._loop.published, self.config.vote, settings.candidates
+        )
         self._searcher.calibration = store.calibration(self.id)
         self._loaded_until = store.last_seq(self.id)
         self.ready = False
@@ -139,10 +147,10 @@ class Collection:
 
     # -- changing items ----------------------------------------------------------------------------------
 
-    def put_items(self, items: Sequence[NewItem]) -> Future[ItemsChange]:
+    def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
         """Add items, or replace those that are there."""
 
-        def command(transaction: Transaction) -> ItemsChange:
+        def command(transaction: Transaction) -> CatalogueChange:
             change = self._intake.put_items(transaction, items)
             if change.added:  # before anyone can see them; if it comes to nothing, the numbers are given again
                 numbers, keys, _, data = zip(*change.added, strict=True)
@@ -152,10 +160,10 @@ class Collection:
 
         return self._store.commit(command, len(items))
 
-    def delete_items(self, keys: Sequence[str]) -> Future[ItemsChange]:
+    def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
         """Delete items."""
 
-        def command(transaction: Transaction) -> ItemsChange:
+        def command(transaction: Transaction) -> CatalogueChange:
             change = self._intake.delete_items(transaction, keys)
             transaction.after_commit(lambda: self._items_changed(change))
             return change
@@ -166,9 +174,9 @@ class Collection:
         """Let items that were stored be found."""
         self._searcher.settle()
 
-    def _items_changed(self, change: ItemsChange) -> None:
+    def _items_changed(self, change: CatalogueChange) -> None:
         self._searcher.change(change)
-        self.events.tell("items", added=len(change.added), removed=len(change.removed))
+        self.events.publish("items", added=len(change.added), removed=len(change.removed))
 
     def features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
         """An item's features, checked: numbers, or their little-endian float32 bytes in base64."""
@@ -179,24 +187,24 @@ class Collection:
             else:
                 row = np.asarray(vector, np.float64)
         except (ValueError, OverflowError) as error:
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"{where} must be {d} numbers, or float32 in base64 ({error}).", where=where
             ) from error
         if row.shape != (d,):
-            raise InvalidError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
+            raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
         if not np.isfinite(row).all():
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"{where} has a value that is not finite, at {int(np.argmin(np.isfinite(row)))}.", where=where
             )
         if (length := math.hypot(*row.tolist())) > _LARGEST:
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"{where} has length {length:.3g}; {_LARGEST:.0e} is the most. Scale the features.", where=where
             )
         return row.astype(self.vectors.dtype)
 
     # -- feedback ----------------------------------------------------------------------------------------
 
-    def feedback(self, pieces: Sequence[Piece], request: str | None = None) -> Future[Receipt]:
+    def feedback(self, pieces: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
         """Accept pieces of feedback, all or none."""
         self._loop.check()
         behind = self._loop.behind
@@ -208,7 +216,7 @@ class Collection:
         def command(transaction: Transaction) -> Receipt:
             try:
                 receipt, accepted = self._intake.feedback(transaction, pieces, request)
-            except ContradictedError:
+            except ContradictoryFeedbackError:
                 self.counts.contradictions += 1
                 raise
             if accepted:
@@ -240,13 +248,13 @@ class Collection:
         try:
             model = model_files.from_bytes(data, "the model")
         except ModelFileError as error:
-            raise InvalidError(str(error)) from error
+            raise InvalidRequestError(str(error)) from error
         if type(model).__name__ != self.config.learner or not isinstance(model, Learner):
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"{self.config.name!r} learns with {self.config.learner}. The file holds a {type(model).__name__}."
             )
         if model.n_features_in_ != self.config.dimension:
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"{self.config.name!r} has items of {self.config.dimension} features. The model is for "
                 f"{model.n_features_in_}."
             )
@@ -273,7 +281,7 @@ class Collection:
         return self._store.commit(command, 1)
 
     def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> None:
-        """Raise `InvalidError` for pairs that no threshold can be chosen by."""
+        """Raise `InvalidRequestError` for pairs that no threshold can be chosen by."""
         from oahu.tasks import Comparator
 
         rows = self._rows_of({key for pair in pairs for key in pair[:2]})
@@ -281,7 +289,7 @@ class Collection:
         try:
             Comparator(self.published.metric).calibrate(values, [same for _, _, same in pairs], **target)
         except InvalidInputError as error:
-            raise InvalidError(str(error)) from error
+            raise InvalidRequestError(str(error)) from error
 
     def _at_end(self, transaction: Transaction) -> int:
         seq = transaction.last_seq(self.id)
@@ -291,17 +299,17 @@ class Collection:
     def _said(self, seq: int, n: int) -> None:
         self.counts.accepted += n
         self._loop.wake(seq)
-        self.events.tell("feedback", seq=seq, accepted=n)
+        self.events.publish("feedback", seq=seq, accepted=n)
 
     def _changed_log(self, seq: int) -> None:
         self.counts.undone += 1
         self._loop.wake(seq)
-        self.events.tell("undo", seq=seq)
+        self.events.publish("undo", seq=seq)
 
     # -- the metric --------------------------------------------------------------------------------------
 
     @property
-    def published(self) -> Published:
+    def published(self) -> PublishedMetric:
         """The live metric."""
         return self._loop.published
 
@@ -310,11 +318,11 @@ class Collection:
         """Entries of the log that the live metric has not learned yet."""
         return self._loop.behind
 
-    def fresh(self, timeout: float | None = None) -> Published:
+    def fresh(self, timeout: float | None = None) -> PublishedMetric:
         """The live metric, when it has learned all that was said before the call, or time runs out."""
         return self._loop.wait_for(self._loop.head, self._settings.fresh_wait if timeout is None else timeout)
 
-    def _soon(self) -> Callable[[], Published]:
+    def _soon(self) -> Callable[[], PublishedMetric]:
         """`fresh`, of now: the learner is told at once, and what this returns waits for it when it is called."""
         head, until = self._loop.head, time.monotonic() + self._settings.fresh_wait
         if self._settings.fresh_wait > 0:
@@ -325,26 +333,28 @@ class Collection:
         """The learner as a file that `oahu.load` reads."""
         return self._loop.file()
 
-    def history(self) -> list[Moment]:
+    def history(self) -> list[HistoryPoint]:
         """How the weights moved."""
         return [*self._store.history(self.id)] or [self.published.moment]
 
-    def _moved(self, published: Published) -> None:
-        self.events.tell("metric", **self.metric_state(published))
+    def _moved(self, published: PublishedMetric) -> None:
+        self.events.publish("metric", **self.metric_state(published))
 
-    def metric_state(self, published: Published) -> dict[str, Any]:
+    def metric_state(self, published: PublishedMetric) -> dict[str, Any]:
         """What there is to tell of a metric."""
         return {
             "metric_version": published.version,
             "constraints": published.constraints,
             "weights": published.weights,
-            "loss": published.loss,
-            "behind": max(0, self._loop.head - published.version),
+            "error_rate": published.loss,
+            "pending_feedback": max(0, self._loop.head - published.version),
         }
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def search(self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True) -> Found:
+    def search(
+        self, query: str | NDArray[Any], k: int, label: str | None = None, trust: bool = True
+    ) -> SearchResult:
         """The k items most like one that is there, without itself, or like features.
 
         If ``trust``, items that are known to be like it come first, and those known to be unlike it last.
@@ -355,13 +365,13 @@ class Collection:
         with self._searcher.answering(), _overflowing():
             return self._searcher.search(vector, k, live, label, number, known, trust)
 
-    def classify(self, query: str | NDArray[Any], k: int) -> Classified:
+    def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """The labels that the nearest labelled items vote for."""
         vector, number = self._query(query)
         with self._searcher.answering(), _overflowing():
             return self._searcher.classify(vector, k, self._soon(), number)
 
-    def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> Compared:
+    def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> ComparisonResult:
         """Whether two items are alike."""
         (one, _), (two, _) = self._query(first), self._query(second)
         try:
@@ -382,31 +392,31 @@ class Collection:
         table, found = self.vectors.table, self._store.items_by_key(self.id, wanted)
         for key in wanted:
             if key not in found:
-                raise NotThereError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
+                raise NotFoundError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
         numbers = [found[key].number for key in wanted]
         if all(number in table for number in numbers):
             return dict(zip(wanted, zip(numbers, table.take(numbers), strict=True), strict=True))
         return self._rows_of(wanted)  # a table took over between two looks
 
-    def items(self, keys: Sequence[str]) -> dict[str, Item]:
+    def items(self, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         return self._store.items_by_key(self.id, keys)
 
-    def item(self, key: str) -> Item:
+    def item(self, key: str) -> CatalogueItem:
         found = self._store.items_by_key(self.id, [key])
         if key not in found:
-            raise NotThereError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
+            raise NotFoundError(f"There is no item {key!r} in {self.config.name!r}.", key=key)
         return found[key]
 
     def vector(self, key: str) -> NDArray[Any]:
         """The features of an item."""
         return self._rows_of([key])[key][1]
 
-    def page(self, after: int, limit: int, label: str | None = None) -> list[Item]:
+    def page(self, after: int, limit: int, label: str | None = None) -> list[CatalogueItem]:
         """Some of the items, in the order in which they were added."""
         return self._store.items(self.id, after, limit, label)
 
     @property
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> CatalogueIndex:
         """All items, as they are now."""
         self._searcher.settle()
         return self._searcher.catalogue
@@ -416,7 +426,7 @@ class Collection:
 
     # -- the log -----------------------------------------------------------------------------------------
 
-    def log(self, after: int, limit: int) -> list[tuple[Entry, bool]]:
+    def log(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
         """Entries of the log with keys for numbers, and whether each counts."""
         entries = self._store.log(self.id, after, limit)
         counted = {seq for seq, _ in counting(entries, self._store.undone(self.id))}
@@ -428,7 +438,7 @@ class Collection:
 
     def _named(self, change: Change) -> Change:
         name = self.vectors.name
-        if isinstance(change, Undo | Replaced):
+        if isinstance(change, Undo | ModelReplacement):
             return change
         if isinstance(change, Click):
             return Click(name(change.query), tuple(map(name, change.positive)), tuple(map(name, change.negative)))
@@ -445,7 +455,7 @@ class Collection:
             **asdict(self.config),
             "created": self.created,
             "items": catalogue.n_items,
-            "feedback": self.last_seq,
+            "last_seq": self.last_seq,
             **self.metric_state(published),
             "candidates": {
                 "metric_version": catalogue.published.version,
@@ -488,13 +498,13 @@ class Collection:
         self._searcher.refresh(rest)
         self.counts.refreshes += 1
         published = self._searcher.catalogue.published
-        self.events.tell("refresh", metric_version=published.version, seconds=self._searcher.refresh_seconds)
+        self.events.publish("refresh", metric_version=published.version, seconds=self._searcher.refresh_seconds)
 
 
 @contextmanager
 def _overflowing() -> Iterator[None]:
-    """`OverflowedItemError` as `InvalidError`."""
+    """`OverflowedItemError` as `InvalidRequestError`."""
     try:
         yield
     except OverflowedItemError as error:
-        raise InvalidError(str(error)) from error
+        raise InvalidRequestError(str(error)) from error

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from oahu.service.images import png
-from oahu.service.records import Config, NewItem
+from oahu.service.images import encode_png
+from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 
 __all__ = ["fill"]
@@ -24,7 +24,7 @@ def fill(service: Service, name: str, images: NDArray[Any], labels: NDArray[Any]
     n, height, width = images.shape
     zoom = max(1, _WIDTH // (width + 2))
     rows = (images.reshape(n, -1) / 255).astype(np.float32)
-    collection = service.create(Config(name, height * width, closure=8))
+    collection = service.create(CollectionConfig(name, height * width, closure=8))
     for start in range(0, n, _AT_ONCE):
         items = [
             NewItem(
@@ -32,7 +32,7 @@ def fill(service: Service, name: str, images: NDArray[Any], labels: NDArray[Any]
                 vector=rows[at].tobytes(),
                 label=names[int(labels[at])],
                 payload={"number": at},
-                thumbnail=png(255 - ndimage.zoom(np.pad(images[at], 1), zoom, order=3)),
+                thumbnail=encode_png(255 - ndimage.zoom(np.pad(images[at], 1), zoom, order=3)),
             )
             for at in range(start, min(n, start + _AT_ONCE))
         ]

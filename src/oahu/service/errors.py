@@ -9,11 +9,11 @@ from oahu.exceptions import OAHUError
 
 __all__ = [
     "ConflictError",
-    "ContradictedError",
+    "ContradictoryFeedbackError",
     "ForbiddenError",
-    "InvalidError",
-    "LearnerStoppedError",
-    "NotThereError",
+    "InvalidRequestError",
+    "LearnerFailedError",
+    "NotFoundError",
     "OverloadedError",
     "ServiceError",
     "StoreBusyError",
@@ -47,13 +47,13 @@ class ServiceError(OAHUError):
         self.retry_after, self.more = retry_after, more
 
 
-class InvalidError(ServiceError):
+class InvalidRequestError(ServiceError):
     """What was sent cannot be meant."""
 
     status, kind, title = 422, "invalid", "The request is not valid"
 
 
-class NotThereError(ServiceError):
+class NotFoundError(ServiceError):
     """There is no such collection, item or piece of feedback."""
 
     status, kind, title = 404, "not-found", "There is no such thing"
@@ -65,7 +65,7 @@ class ConflictError(ServiceError):
     status, kind, title = 409, "conflict", "That was there or done already"
 
 
-class ContradictedError(ServiceError):
+class ContradictoryFeedbackError(ServiceError):
     """Feedback contradicts what was said before; ``chain`` proves it, link by link."""
 
     status, kind, title = 409, "contradiction", "The feedback contradicts what was said before"
@@ -104,7 +104,7 @@ class StoreUnavailableError(ServiceError):
     status, kind, title = 503, "store-unavailable", "The store cannot be written to"
 
 
-class LearnerStoppedError(ServiceError):
+class LearnerFailedError(ServiceError):
     """The learner of a collection has failed; what it had learned is still searched by."""
 
     status, kind, title = 503, "learner-stopped", "The learner has stopped"

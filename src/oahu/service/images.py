@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["kind_of", "png"]
+__all__ = ["encode_png", "image_type"]
 
 
-def kind_of(data: bytes) -> str | None:
+def image_type(data: bytes) -> str | None:
     """The media type of an image, if it is one of those that a page shows and that cannot hold a program."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
@@ -23,10 +23,10 @@ def kind_of(data: bytes) -> str | None:
     return "image/gif" if data[:6] in (b"GIF87a", b"GIF89a") else None
 
 
-def png(grey: NDArray[Any]) -> bytes:
+def encode_png(grey: NDArray[Any]) -> bytes:
     """An image of shape (height, width), 0 black and 255 white, as a PNG.
 
-    >>> kind_of(png(np.zeros((2, 3))))
+    >>> image_type(encode_png(np.zeros((2, 3))))
     'image/png'
     """
     pixels = np.clip(np.round(grey), 0, 255).astype(np.uint8)

@@ -11,23 +11,23 @@ from typing import Any, Final
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.constraints.contradictions import Contradiction
-from oahu.service.errors import ConflictError, ContradictedError, InvalidError, NotThereError
+from oahu.service.errors import ConflictError, ContradictoryFeedbackError, InvalidRequestError, NotFoundError
 from oahu.service.records import (
     Calibration,
+    CatalogueChange,
     Change,
     Click,
-    Config,
-    Entry,
-    ItemsChange,
+    CollectionConfig,
+    FeedbackRecord,
+    LoggedChange,
+    ModelReplacement,
     NewItem,
-    Piece,
     Receipt,
-    Replaced,
     Undo,
     constraints_of,
 )
 from oahu.service.store import Transaction
-from oahu.service.store.interface import Answered, Reading
+from oahu.service.store.interface import Reading, StoredReceipt
 
 __all__ = ["Intake", "counting", "graph_of", "new_graph"]
 
@@ -35,12 +35,14 @@ _SHOWN = 10  # unknown keys that a message names
 _SAID: Final = (Triplet, Pair, Click)
 
 
-def new_graph(config: Config) -> ConstraintGraph:
+def new_graph(config: CollectionConfig) -> ConstraintGraph:
     """What follows from feedback, for a collection's way with contradictions."""
     return ConstraintGraph("newest" if config.contradictions == "newest" else "raise")
 
 
-def counting(entries: Iterable[Entry], undone: Iterable[tuple[int, int]]) -> list[tuple[int, Piece]]:
+def counting(
+    entries: Iterable[LoggedChange], undone: Iterable[tuple[int, int]]
+) -> list[tuple[int, FeedbackRecord]]:
     """The pieces of feedback that count, of entries in order: those that were not undone."""
     said = [(seq, change) for seq, _, change in entries if isinstance(change, _SAID)]
     if not said:
@@ -50,7 +52,9 @@ def counting(entries: Iterable[Entry], undone: Iterable[tuple[int, int]]) -> lis
     return [(seq, piece) for seq, piece in said if seq not in out]
 
 
-def graph_of(config: Config, pieces: Iterable[tuple[int, Piece]]) -> tuple[ConstraintGraph, array[int]]:
+def graph_of(
+    config: CollectionConfig, pieces: Iterable[tuple[int, FeedbackRecord]]
+) -> tuple[ConstraintGraph, array[int]]:
     """What follows from pieces of feedback, and the sequence number that each constraint came with."""
     graph, seqs = new_graph(config), array("q")
 
@@ -94,7 +98,9 @@ class Intake:
     What it knows is as of the last command. If that comes to nothing, it reads it again from the store.
     """
 
-    def __init__(self, collection: int, config: Config, max_items: int, name: Callable[[int], str]) -> None:
+    def __init__(
+        self, collection: int, config: CollectionConfig, max_items: int, name: Callable[[int], str]
+    ) -> None:
         self._collection, self._config, self._max_items, self._name_of = collection, config, max_items, name
         self._head: _Head | None = None
         self._n_open = 0  # commands that changed something and are not on disk yet
@@ -112,14 +118,14 @@ class Intake:
 
     # -- items -------------------------------------------------------------------------------------------
 
-    def put_items(self, transaction: Transaction, items: Sequence[NewItem]) -> ItemsChange:
+    def put_items(self, transaction: Transaction, items: Sequence[NewItem]) -> CatalogueChange:
         """Add items, or replace those that are there. What was said of an item is said of its features."""
         head = self._ready(transaction)
         n_new = len({item.key for item in items} - head.keys.keys())
         if len(head.keys) + n_new > self._max_items:
-            raise InvalidError(f"A collection has at most {self._max_items} items; this would make it more.")
+            raise InvalidRequestError(f"A collection has at most {self._max_items} items; this would make it more.")
         self._change(transaction)
-        change, news = ItemsChange(), self._news(transaction, head, items)
+        change, news = CatalogueChange(), self._news(transaction, head, items)
         numbers = iter(transaction.new_numbers(self._collection, sum(news)))
         for item, new in zip(items, news, strict=True):
             before = head.keys.get(item.key)
@@ -146,7 +152,7 @@ class Intake:
             known[item.key] = item.vector
         return news
 
-    def delete_items(self, transaction: Transaction, keys: Sequence[str]) -> ItemsChange:
+    def delete_items(self, transaction: Transaction, keys: Sequence[str]) -> CatalogueChange:
         """Delete items, all of them or none. Feedback about them stays learned, and so do the features it needs."""
         head = self._ready(transaction)
         gone = list(dict.fromkeys(keys))
@@ -155,7 +161,7 @@ class Intake:
         transaction.remove(self._collection, gone)
         for key in gone:
             del head.keys[key]
-        return ItemsChange(removed=numbers, forgotten=self._forget(transaction, head, numbers))
+        return CatalogueChange(removed=numbers, forgotten=self._forget(transaction, head, numbers))
 
     def _forget(self, transaction: Transaction, head: _Head, numbers: list[int]) -> list[int]:
         """Do without the features of items that are gone, but for those that something refers to; which."""
@@ -168,8 +174,8 @@ class Intake:
     # -- feedback ----------------------------------------------------------------------------------------
 
     def feedback(
-        self, transaction: Transaction, pieces: Sequence[Piece], request: str | None = None
-    ) -> tuple[Receipt, list[Piece]]:
+        self, transaction: Transaction, pieces: Sequence[FeedbackRecord], request: str | None = None
+    ) -> tuple[Receipt, list[FeedbackRecord]]:
         """Accept pieces of feedback, all of them or none; the same request again is only answered again."""
         digest = ""
         if request is not None:
@@ -190,12 +196,12 @@ class Intake:
         transaction.append(self._collection, first, numbered)
         receipt = Receipt(first, head.last_seq)
         if request is not None:
-            transaction.answer(self._collection, request, Answered(digest, *receipt[:2]))
+            transaction.answer(self._collection, request, StoredReceipt(digest, *receipt[:2]))
         return receipt, numbered
 
-    def _again(self, request: str, digest: str, before: Answered) -> Receipt:
+    def _again(self, request: str, digest: str, before: StoredReceipt) -> Receipt:
         if before.digest != digest:
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"The idempotency key {request!r} was used for other feedback before (it is {before.first_seq} to "
                 f"{before.last_seq} of the log). Use a new key for new feedback."
             )
@@ -221,7 +227,7 @@ class Intake:
         at: int,
         begin: int,
         constraints: list[tuple[int, Pair | Triplet]],
-    ) -> ContradictedError:
+    ) -> ContradictoryFeedbackError:
         def name(number: int) -> str:
             return self._name(head, number)
 
@@ -235,7 +241,7 @@ class Intake:
             words.append(f"{said} says {name(first)!r} and {name(second)!r} are {'alike' if same else 'unlike'}")
         first, second, same = found.pair
         proof = "; ".join([*words[:_SHOWN], "..."][: len(words)]) or "an item is like itself"
-        return ContradictedError(
+        return ContradictoryFeedbackError(
             f"Piece {at} says that {name(first)!r} and {name(second)!r} are {'alike' if same else 'unlike'}, but "
             f"{proof}. Nothing of this request was accepted: undo one of these, or leave it out.",
             chain,
@@ -247,12 +253,12 @@ class Intake:
         """Let pieces of feedback not count any more: one of them, or all in a range that still do."""
         head = self._ready(transaction)
         if not 1 <= first <= last <= head.last_seq:
-            raise NotThereError(f"There is no feedback {first}: the log has {head.last_seq} entries.")
+            raise NotFoundError(f"There is no feedback {first}: the log has {head.last_seq} entries.")
         entries = transaction.log(self._collection, first - 1, last - first + 1)
         counted = counting(entries, transaction.undone(self._collection))
         if not counted:
-            if isinstance(entries[0].change, Undo | Replaced):
-                raise InvalidError(f"Entry {first} of the log is no feedback: only feedback can be undone.")
+            if isinstance(entries[0].change, Undo | ModelReplacement):
+                raise InvalidRequestError(f"Entry {first} of the log is no feedback: only feedback can be undone.")
             raise ConflictError(f"Feedback {first} was undone already.")
         return self._undone(transaction, head, Undo(first, last))
 
@@ -260,7 +266,7 @@ class Intake:
         """Let all be as it was at a version: nothing that came after it counts, neither feedback nor undoing it."""
         head = self._ready(transaction)
         if not 0 <= version <= head.last_seq:
-            raise NotThereError(f"There is no version {version}: the log has {head.last_seq} entries.")
+            raise NotFoundError(f"There is no version {version}: the log has {head.last_seq} entries.")
         if version == head.last_seq:
             raise ConflictError(f"Version {version} is the newest already.")
         return self._undone(transaction, head, Undo(version + 1, head.last_seq))
@@ -274,11 +280,11 @@ class Intake:
             head.graph, head.seqs = graph, seqs
         return change
 
-    def replace(self, transaction: Transaction, data: bytes) -> Replaced:
+    def replace(self, transaction: Transaction, data: bytes) -> ModelReplacement:
         """Let a model from a file take over."""
         head = self._ready(transaction)
         self._change(transaction)
-        change = Replaced(hashlib.sha256(data).hexdigest())
+        change = ModelReplacement(hashlib.sha256(data).hexdigest())
         head.last_seq += 1
         transaction.append(self._collection, head.last_seq, [change])
         transaction.keep_model(self._collection, head.last_seq, data)
@@ -308,13 +314,13 @@ class Intake:
     def alike_to(self, reading: Reading, number: int) -> list[int]:
         """The items that are known to be like one."""
         with self._changing:
-            return self._peek(reading).graph.alike_to(number)
+            return self._peek(reading).graph.similar_to(number)
 
     def unlike(self, reading: Reading, number: int, others: Iterable[int]) -> set[int]:
         """Which of some items are known to be unlike another."""
         with self._changing:
             graph = self._peek(reading).graph
-            return {other for other in others if graph.unlike(number, other)}
+            return {other for other in others if graph.are_dissimilar(number, other)}
 
     def _peek(self, reading: Reading) -> _Head:
         """The state to look at, from any thread."""
@@ -328,7 +334,7 @@ class Intake:
     def _ready(self, reading: Reading) -> _Head:
         """The state to decide by."""
         if self._deleted:
-            raise NotThereError(f"There is no collection {self._config.name!r}.", collection=self._config.name)
+            raise NotFoundError(f"There is no collection {self._config.name!r}.", collection=self._config.name)
         with self._changing:
             if self._head is None:
                 self._head = self._loaded(reading)
@@ -360,11 +366,11 @@ class Intake:
         named = _named(entry.change for entry in entries)
         return _Head(keys, labels, graph, seqs, entries[-1].seq if entries else 0, named, calibrated)
 
-    def _following(self, reading: Reading, entries: Sequence[Entry]) -> tuple[ConstraintGraph, array[int]]:
+    def _following(self, reading: Reading, entries: Sequence[LoggedChange]) -> tuple[ConstraintGraph, array[int]]:
         """What follows from the feedback that counts, and the sequence number that each constraint came with."""
         return graph_of(self._config, counting(entries, reading.undone(self._collection)))
 
-    def _numbered(self, head: _Head, piece: Piece, at: int) -> Piece:
+    def _numbered(self, head: _Head, piece: FeedbackRecord, at: int) -> FeedbackRecord:
         """A piece of feedback with numbers for its keys."""
 
         def number(key: Any) -> int:
@@ -380,7 +386,7 @@ class Intake:
     def _number(self, head: _Head, key: str, where: str, at: int) -> int:
         number = head.keys.get(key)
         if number is None:
-            raise NotThereError(
+            raise NotFoundError(
                 f"There is no item {key!r} in {self._config.name!r} ({where}/{at}).", key=key, at=at
             )
         return number

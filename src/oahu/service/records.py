@@ -16,24 +16,24 @@ from oahu.tasks.encoded_items import Vote
 
 __all__ = [
     "Calibration",
+    "CatalogueChange",
+    "CatalogueItem",
     "Change",
     "Click",
-    "Config",
-    "Entry",
-    "Item",
-    "ItemsChange",
-    "Moment",
+    "CollectionConfig",
+    "FeedbackRecord",
+    "HistoryPoint",
+    "LoggedChange",
+    "ModelReplacement",
     "NewItem",
-    "Piece",
-    "Published",
+    "PublishedMetric",
     "Receipt",
-    "Replaced",
     "Undo",
+    "active_undo_ranges",
+    "change_from_json",
+    "change_to_json",
     "constraints_of",
     "is_undone",
-    "pack",
-    "standing",
-    "unpack",
 ]
 
 
@@ -49,7 +49,7 @@ class Click(NamedTuple):
 
 
 #: A piece of feedback; its items are keys outside, and numbers inside.
-Piece = Triplet | Pair | Click
+FeedbackRecord = Triplet | Pair | Click
 
 
 class Undo(NamedTuple):
@@ -59,16 +59,16 @@ class Undo(NamedTuple):
     last: int
 
 
-class Replaced(NamedTuple):
+class ModelReplacement(NamedTuple):
     """The model was replaced by a file, which the store keeps under the same sequence number."""
 
     sha256: str
 
 
-Change = Piece | Undo | Replaced
+Change = FeedbackRecord | Undo | ModelReplacement
 
 
-class Entry(NamedTuple):
+class LoggedChange(NamedTuple):
     """One line of the log."""
 
     seq: int
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
     change: Change
 
 
-def constraints_of(piece: Piece) -> list[Pair | Triplet]:
+def constraints_of(piece: FeedbackRecord) -> list[Pair | Triplet]:
     """What a piece of feedback says, as constraints.
 
     A click makes as many triplets as it needs to name every positive and every negative once; the others follow.
@@ -95,10 +95,10 @@ def constraints_of(piece: Piece) -> list[Pair | Triplet]:
     return [Pair(query, other, bool(likes)) for other in likes or unlikes]
 
 
-def standing(undos: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+def active_undo_ranges(undos: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """From where to where the log is undone, by undoings (number, first, last) that were not undone themselves.
 
-    >>> standing([(3, 1, 1), (5, 2, 2), (6, 4, 5)])
+    >>> active_undo_ranges([(3, 1, 1), (5, 2, 2), (6, 4, 5)])
     [(1, 1), (4, 5)]
     """
     found: list[tuple[int, int]] = []
@@ -113,13 +113,13 @@ def is_undone(seq: int, undone: Iterable[tuple[int, int]]) -> bool:
     return any(first <= seq <= last for first, last in undone)
 
 
-def pack(change: Change) -> list[Any]:
+def change_to_json(change: Change) -> list[Any]:
     """A change as plain JSON, for the log."""
     return [_LETTERS[type(change)], *change]
 
 
-def unpack(packed: list[Any]) -> Change:
-    """What `pack` packed."""
+def change_from_json(packed: list[Any]) -> Change:
+    """What `change_to_json` packed."""
     letter, *values = packed
     if letter == "click":
         query, likes, unlikes = values
@@ -128,7 +128,7 @@ def unpack(packed: list[Any]) -> Change:
     return change
 
 
-_LETTERS = {Triplet: "triplet", Pair: "pair", Click: "click", Undo: "undo", Replaced: "model"}
+_LETTERS = {Triplet: "triplet", Pair: "pair", Click: "click", Undo: "undo", ModelReplacement: "model"}
 _KINDS: dict[str, Any] = {letter: kind for kind, letter in _LETTERS.items()}
 
 
@@ -155,7 +155,7 @@ class NewItem:
 
 
 @dataclass(frozen=True)
-class Item:
+class CatalogueItem:
     """An item as it is kept."""
 
     key: str
@@ -166,7 +166,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class ItemsChange:
+class CatalogueChange:
     """What became of the items: (number, key, label, features) that are new, and numbers that are gone.
 
     Of those that are gone, nothing refers to the ``forgotten`` ones any more.
@@ -182,7 +182,7 @@ class ItemsChange:
 
 
 @dataclass(frozen=True)
-class Config:
+class CollectionConfig:
     """What a collection was created with."""
 
     name: str
@@ -204,7 +204,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Moment:
+class HistoryPoint:
     """How the metric was weighted at a version."""
 
     version: int
@@ -215,7 +215,7 @@ class Moment:
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedMetric:
     """A metric that searches use, and what of the log it has learned.
 
     Attributes
@@ -240,5 +240,5 @@ class Published:
         return {part.name: part.weight for part in getattr(self.metric, "parts", self.metric.spaces)}
 
     @property
-    def moment(self) -> Moment:
-        return Moment(self.version, self.constraints, tuple(self.weights.values()), self.loss, self.time)
+    def moment(self) -> HistoryPoint:
+        return HistoryPoint(self.version, self.constraints, tuple(self.weights.values()), self.loss, self.time)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from oahu.exceptions import InvalidInputError
 from oahu.service.api.app import create_app
-from oahu.service.api.hosts import how_others_reach, is_loopback
+from oahu.service.api.hosts import is_loopback, public_setting
 from oahu.service.errors import ForbiddenError
 from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
@@ -67,11 +67,11 @@ def _collecting_later() -> Iterator[None]:
 
 
 def _check_key(settings: Settings) -> None:
-    how = how_others_reach(settings)
-    if how is not None and not KeyFile(settings.data).needed:
+    setting = public_setting(settings)
+    if setting is not None and not KeyFile(settings.data).needed:
         raise ForbiddenError(
-            f"{how} would let in everyone who can reach it. Make a key first "
-            f"(oahu keys add --role admin --data {settings.data}), or serve this machine alone, at 127.0.0.1."
+            f"With {setting}, other machines can reach the service, but it has no API key. Create one first "
+            f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1 only."
         )
 
 

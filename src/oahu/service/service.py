@@ -8,9 +8,9 @@ from contextlib import suppress
 from threading import Event, Lock, Thread, get_native_id
 
 from oahu.service.collection import Collection
-from oahu.service.errors import ConflictError, InvalidError, NotThereError
-from oahu.service.learning import new_learner
-from oahu.service.records import Config
+from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError
+from oahu.service.learner_loop import new_learner
+from oahu.service.records import CollectionConfig
 from oahu.service.settings import Settings
 from oahu.service.store import SQLiteStore
 
@@ -63,13 +63,13 @@ class Service:
     def collection(self, name: str) -> Collection:
         found = self._collections.get(name)
         if found is None:
-            raise NotThereError(f"There is no collection {name!r}.", collection=name)
+            raise NotFoundError(f"There is no collection {name!r}.", collection=name)
         return found
 
-    def create(self, config: Config) -> Collection:
+    def create(self, config: CollectionConfig) -> Collection:
         """Make a collection."""
         if config.dimension > self.settings.max_dimension:
-            raise InvalidError(
+            raise InvalidRequestError(
                 f"Items can have up to {self.settings.max_dimension} features. Got {config.dimension}."
             )
         new_learner(config, self.settings.max_model)
@@ -77,7 +77,9 @@ class Service:
             if config.name in self._collections:
                 raise ConflictError(f"There is a collection {config.name!r} already.")
             if len(self._collections) >= self.settings.max_collections:
-                raise InvalidError(f"There can be {self.settings.max_collections} collections. Delete one first.")
+                raise InvalidRequestError(
+                    f"There can be {self.settings.max_collections} collections. Delete one first."
+                )
             kept = self.store.commit(lambda transaction: transaction.create(config)).result()
             collection = Collection(kept, self.store, self.settings)
             collection.open()

@@ -85,7 +85,7 @@ class Gallery:
         """A gallery of nothing yet."""
         joint = vote == "joint"
         spaces = [("joint", 1.0)] if joint else [(space.name, space.weight) for space in metric.spaces]
-        dimensions = [space.shape[1] for space in metric.encode(np.zeros((1, metric.n_features)), joint)]
+        dimensions = [metric.dimensions] if joint else [space.dimensions for space in metric.spaces]
         indexes = tuple(_index(size, metric, approximate) for size in dimensions)
         names, weights = zip(*spaces, strict=True)
         return cls(metric, joint, names, np.array(weights), indexes)

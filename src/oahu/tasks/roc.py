@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_curve
 
-from oahu.arrays import as_array, not_finite
+from oahu.arrays import as_array, describe_non_finite
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["Roc", "Target", "as_scores"]
@@ -197,7 +197,7 @@ def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
     if len(wrong):
         row = int(wrong[0])
         raise InvalidInputError(
-            f"The {what} must be finite numbers. Got {not_finite(array[row], dtype)} in row {row} instead."
+            f"The {what} must be finite numbers. Got {describe_non_finite(array[row], dtype)} in row {row} instead."
         )
     return numbers
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from oahu import AnchoredOAHU, Classifier, RefusedConstraintError, sample_triplets
+from oahu import AnchoredOAHU, Classifier, RejectedConstraintError, sample_triplets
 
 Rows = NDArray[np.float64]
 PIXELS, LABELS = load_digits(return_X_y=True)
@@ -152,7 +152,7 @@ def test_an_item_too_large_is_refused_and_nothing_changes() -> None:
     before = learner.transform(PIXELS)
     triplets = np.ones((20, 3, 64))
     triplets[7, 1, 5] = 1e20
-    with pytest.raises(RefusedConstraintError, match="Triplet 7 was refused"):
+    with pytest.raises(RejectedConstraintError, match="Triplet 7 was refused"):
         learner.partial_fit(triplets)
     assert learner.n_seen_ == 20
     np.testing.assert_array_equal(learner.transform(PIXELS), before)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu import OAHU, RefusedConstraintError
+from oahu import OAHU, RejectedConstraintError
 from oahu.learners.oahu.loss import local_loss
 
 SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "random_state": 0}
@@ -114,7 +114,7 @@ def test_huge_and_tiny_items_are_learned_or_refused_whole(scale: float, bias: bo
         before, seen = flat(learner), learner.n_seen_
         try:
             learner.learn_one(*triplet)
-        except RefusedConstraintError:
+        except RejectedConstraintError:
             np.testing.assert_array_equal(flat(learner), before)
             assert learner.n_seen_ == seen
         assert np.isfinite(flat(learner)).all()
@@ -134,7 +134,7 @@ def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
     triplets[150] = np.finfo(np.float32).max
     learner = OAHU(**SMALL).partial_fit(triplets[:10])
     before, history = flat(learner), learner.weight_history_
-    with pytest.raises(RefusedConstraintError, match="Triplet 150 was refused") as caught:
+    with pytest.raises(RejectedConstraintError, match="Triplet 150 was refused") as caught:
         learner.partial_fit(triplets)
     assert caught.value.row == 150
     np.testing.assert_array_equal(flat(learner), before)
@@ -145,7 +145,7 @@ def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
 def test_subnormal_items_without_bias_are_refused() -> None:
     learner = OAHU(n_layers=0, bias=False, random_state=0).initialize(3)
     before = flat(learner)
-    with pytest.raises(RefusedConstraintError):
+    with pytest.raises(RejectedConstraintError):
         learner.learn_one(*(np.eye(3, dtype=np.float32) * np.float32(1e-44)))
     np.testing.assert_array_equal(flat(learner), before)
 
@@ -158,7 +158,7 @@ def test_gradient_that_only_the_learning_rate_overflows_is_refused(which: int) -
     learner = OAHU(n_layers=0, embedding_size=4, bias=False, learning_rate=0.5, random_state=0).initialize(2)
     learner.learn_one(*triplet).set_params(learning_rate=1e4)
     before = flat(learner)
-    with pytest.raises(RefusedConstraintError):
+    with pytest.raises(RejectedConstraintError):
         learner.learn_one(*triplet)
     np.testing.assert_array_equal(flat(learner), before)
 
@@ -181,7 +181,7 @@ def test_no_stream_of_finite_numbers_puts_a_nan_into_the_model(
         before = flat(learner)
         try:
             learner.learn_one(*triplet)
-        except RefusedConstraintError:
+        except RejectedConstraintError:
             np.testing.assert_array_equal(flat(learner), before)
         assert np.isfinite(flat(learner)).all()
         assert learner.metric_weights_.sum() == pytest.approx(1.0)

@@ -24,7 +24,7 @@ from oahu.service.service import Service
 from oahu.service.settings import Settings
 
 SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
-PATIENCE = 60.0  # seconds after which what does not come is not waited for
+PATIENCE = 600.0  # seconds after which a test fails instead of hanging; the first search compiles
 
 
 def until(condition: Callable[[], Any], what: str = "it") -> Any:
@@ -99,7 +99,7 @@ _NUMBERS = itertools.count()
 @contextmanager
 def running(app: FastAPI) -> Iterator[Running]:
     """A service in a thread of its own, as long as the block lasts."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=60)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="test-server")
@@ -137,7 +137,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def one(**settings: Any) -> Running:
-            given = {"data": tmp_path / "data", "page": False, "fresh_wait": 10.0, **settings}
+            given = {"data": tmp_path / "data", "page": False, "fresh_wait": PATIENCE, **settings}
             return stack.enter_context(running(create_app(Settings(**given))))
 
         yield one
@@ -147,6 +147,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service that the tests of a file share."""
     data = tmp_path_factory.mktemp("service")
-    settings = Settings(data=data, page=False, fresh_wait=10.0, max_collections=1_000)
+    settings = Settings(data=data, page=False, fresh_wait=PATIENCE, max_collections=1_000)
     with running(create_app(settings)) as service:
         yield service

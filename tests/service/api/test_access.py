@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import Request
 
-from oahu.service.api.access import _MOST, COOKIE, Access, Sessions
+from oahu.service.api.access import _MAX_SESSIONS, SESSION_COOKIE, AccessControl, Sessions
 from oahu.service.errors import UnauthorizedError
 from oahu.service.keys import ROLES, KeyFile
 
@@ -114,7 +114,10 @@ def test_a_key_does_what_its_role_may_and_no_more(locked: Any, method: str, path
     assert (answer.status_code == 403) == (not allowed), answer.text
     assert answer.status_code != 401
     if not allowed:
-        assert answer.json()["detail"] == f"That needs a key of role {needed!r}; this one is {role!r}."
+        assert (
+            answer.json()["detail"]
+            == f"This operation needs an API key with role {needed!r}. This key has role {role!r}."
+        )
 
 
 @pytest.mark.parametrize("role", ["read", "feedback"])
@@ -269,14 +272,14 @@ def test_a_service_does_not_start_with_keys_it_cannot_read(start: Any, tmp_path:
 def session(locked: Any) -> str:
     """The session of an admin at the page."""
     service, keys = locked
-    name: str = service.app.state.sessions.begin(keys["admin"])
+    name: str = service.app.state.sessions.start(keys["admin"])
     return name
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in NEEDED if NEEDED[one]], ids=lambda one: one)
 def test_a_cookie_lets_look_and_never_change(locked: Any, session: str, method: str, path: str) -> None:
     """No other site can send a header with a key; a cookie it can have sent along."""
-    answer = ask(locked[0], method, path, Cookie=f"{COOKIE}={session}")
+    answer = ask(locked[0], method, path, Cookie=f"{SESSION_COOKIE}={session}")
     assert (answer.status_code in (200, 404)) == (method == "GET"), answer.text
     if method != "GET":
         assert answer.status_code == 401
@@ -287,25 +290,25 @@ def test_also_behind_the_door_a_cookie_only_lets_look(tmp_path: Path, method: st
     """Were the guard to let it through, the operation would not."""
     key, keys = KeyFile(tmp_path).add("one", "admin"), KeyFile(tmp_path)
     sessions = Sessions(keys)
-    cookie = f"{COOKIE}={sessions.begin(key)}".encode()
+    cookie = f"{SESSION_COOKIE}={sessions.start(key)}".encode()
     request = Request({"type": "http", "method": method, "headers": [(b"cookie", cookie)]})
     with pytest.raises(UnauthorizedError) if refused else nullcontext():
-        Access(keys, sessions).check(request, "read")
+        AccessControl(keys, sessions).check(request, "read")
 
 
 def test_a_wrong_key_is_not_mended_by_a_cookie(locked: Any, session: str) -> None:
-    answer = ask(locked[0], "GET", C, Authorization="Bearer wrong", Cookie=f"{COOKIE}={session}")
+    answer = ask(locked[0], "GET", C, Authorization="Bearer wrong", Cookie=f"{SESSION_COOKIE}={session}")
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("name", ["", "x", "a" * 43])
 def test_a_made_up_session_is_none(locked: Any, name: str) -> None:
-    assert ask(locked[0], "GET", C, Cookie=f"{COOKIE}={name}").status_code == 401
+    assert ask(locked[0], "GET", C, Cookie=f"{SESSION_COOKIE}={name}").status_code == 401
 
 
 def test_a_session_ends_when_it_is_ended(locked: Any, session: str) -> None:
     locked[0].app.state.sessions.end(session)
-    assert ask(locked[0], "GET", C, Cookie=f"{COOKIE}={session}").status_code == 401
+    assert ask(locked[0], "GET", C, Cookie=f"{SESSION_COOKIE}={session}").status_code == 401
 
 
 @pytest.mark.usefixtures("at_once")
@@ -313,7 +316,7 @@ def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
     file = KeyFile(tmp_path)
     kept, key = file.add("kept", "read"), file.add("gone", "admin")
     sessions = Sessions(KeyFile(tmp_path))
-    name, other = sessions.begin(key), sessions.begin(kept)
+    name, other = sessions.start(key), sessions.start(kept)
     file.remove(key.split("_")[1])
     assert (sessions.role(name), sessions.role(other)) == (None, "read")
 
@@ -321,7 +324,7 @@ def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
 def test_a_session_ends_after_half_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = KeyFile(tmp_path).add("one", "feedback")
     sessions = Sessions(KeyFile(tmp_path))
-    name, now = sessions.begin(key), time.monotonic()
+    name, now = sessions.start(key), time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 12 * 3600 - 60)
     assert sessions.role(name) == "feedback"
     monkeypatch.setattr(time, "monotonic", lambda: now + 12 * 3600 + 1)
@@ -331,16 +334,16 @@ def test_a_session_ends_after_half_a_day(tmp_path: Path, monkeypatch: pytest.Mon
 def test_no_session_begins_with_what_is_no_key(tmp_path: Path) -> None:
     KeyFile(tmp_path).add("one", "admin")
     sessions = Sessions(KeyFile(tmp_path))
-    assert sessions.begin("oahu_x_y") is None
-    assert sessions.begin("\ud800") is None
+    assert sessions.start("oahu_x_y") is None
+    assert sessions.start("\ud800") is None
     assert sessions.role(None) is None
 
 
 def test_sessions_are_as_many_as_may_be_and_the_oldest_goes(tmp_path: Path) -> None:
     key = KeyFile(tmp_path).add("one", "read")
     sessions = Sessions(KeyFile(tmp_path))
-    names = [sessions.begin(key) for _ in range(_MOST + 1)]
-    assert len(set(names)) == _MOST + 1
+    names = [sessions.start(key) for _ in range(_MAX_SESSIONS + 1)]
+    assert len(set(names)) == _MAX_SESSIONS + 1
     assert (sessions.role(names[0]), sessions.role(names[1]), sessions.role(names[-1])) == (None, "read", "read")
 
 

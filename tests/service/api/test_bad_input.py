@@ -79,8 +79,8 @@ TAKES_JSON = ["items", "items/delete", "feedback", "search", "compare", "classif
 def test_what_is_not_json_is_refused_and_said_where(live: Any, there: str, operation: str, body: bytes) -> None:
     method = "PUT" if operation == "items" else "POST"
     told = refused(live, method, f"{there}/{operation}", content=body, headers=JSON)
-    assert (told["status"], told["type"]) == (400, "urn:oahu:problem:unreadable")
-    assert "not JSON at " in told["detail"]
+    assert (told["status"], told["type"]) == (400, "urn:oahu:problem:invalid-json")
+    assert "invalid JSON at " in told["detail"]
 
 
 @pytest.mark.parametrize("operation", TAKES_JSON)
@@ -131,7 +131,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "odd base64": ({"vector": "AAAAA"}, "items/1/vector"),
     "no base64": ({"vector": "%%%%"}, "body/items/1/vector"),
     "a number for a key": ({"key": 7}, "body/items/1/key"),
-    "a key twice": ({"key": "good"}, "'good' is there twice"),
+    "a key twice": ({"key": "good"}, "'good' occurs twice"),
     "an empty label": ({"label": ""}, "body/items/1/label"),
     "a label of two lines": ({"label": "a\nb"}, "body/items/1/label"),
     "a long label": ({"label": "a" * 129}, "body/items/1/label"),
@@ -142,8 +142,8 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
 }
 PIECES: dict[str, tuple[Any, str]] = {
     "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: first and second"),
-    "a triplet of two": ({"anchor": "i0", "positive": "i1", "negative": "i1"}, "three items"),
-    "a click of nothing": ({"query": "i0"}, "a positive or a negative"),
+    "a triplet of two": ({"anchor": "i0", "positive": "i1", "negative": "i1"}, "three different items"),
+    "a click of nothing": ({"query": "i0"}, "one positive or negative item"),
     "a click on both": ({"query": "i0", "positive": ["i1"], "negative": ["i1"]}, "different items"),
     "too many clicks": ({"query": "i0", "positive": [f"{at}" for at in range(101)]}, "body/feedback/1/positive"),
     "a number for truth": ({"first": "i0", "second": "i1", "same": 1}, "body/feedback/1/same"),
@@ -158,15 +158,15 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no key": ("items", {"items": [{"vector": [1, 2, 3, 4]}]}, "body/items/0/key: Field required"),
     "too many items": ("items", {"items": [{"key": f"{at}", "vector": [1, 2, 3, 4]} for at in MANY]}, "10000"),
     "too many keys": ("items/delete", {"keys": [f"{at}" for at in MANY]}, "10000"),
-    "a deleted key twice": ("items/delete", {"keys": ["i0", "i0"]}, "'i0' is there twice"),
+    "a deleted key twice": ("items/delete", {"keys": ["i0", "i0"]}, "'i0' occurs twice"),
     "no feedback": ("feedback", {"feedback": []}, "body/feedback"),
     "too much feedback": ("feedback", {"feedback": [ALIKE for _ in MANY]}, "10000"),
     "k of nothing": ("search", {"key": "i0", "k": 0}, "body/k"),
     "k below": ("search", {"key": "i0", "k": -5}, "body/k"),
-    "a large k": ("search", {"key": "i0", "k": 1_001}, "k may be up to 1000"),
+    "a large k": ("search", {"key": "i0", "k": 1_001}, "k must be at most 1000"),
     "a huge k": ("search", {"key": "i0", "k": 10**30}, "body/k"),
     "a half k": ("search", {"key": "i0", "k": 1.5}, "body/k"),
-    "a large k of votes": ("classify", {"key": "i0", "k": 10**6}, "k may be up to 1000"),
+    "a large k of votes": ("classify", {"key": "i0", "k": 10**6}, "k must be at most 1000"),
     "a key and a vector": ("search", {"key": "i0", "vector": [1, 2, 3, 4]}, "body/vector"),
     "neither": ("search", {"k": 3}, "'key' or 'vector'"),
     "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1."),
@@ -316,7 +316,18 @@ FIELDS = (
     st.sampled_from(
         [
             *("items", "key", "vector", "label", "payload", "thumbnail", "keys", "feedback", "anchor", "positive"),
-            *("negative", "first", "second", "same", "query", "k", "trust", "pairs", "target", "metric_version"),
+            *(
+                "negative",
+                "first",
+                "second",
+                "same",
+                "query",
+                "k",
+                "use_feedback",
+                "pairs",
+                "target",
+                "metric_version",
+            ),
         ]
     )
     | st.text()

@@ -26,8 +26,18 @@ def test_a_collection_is_described_as_it_was_created(live: Any) -> None:
 
 def test_a_new_collection_has_learned_nothing(live: Any) -> None:
     told = live.ask("GET", live.new(n=0))
-    seen = {name: told[name] for name in ("items", "feedback", "metric_version", "constraints", "behind", "loss")}
-    assert seen == {"items": 0, "feedback": 0, "metric_version": 0, "constraints": 0, "behind": 0, "loss": None}
+    seen = {
+        name: told[name]
+        for name in ("items", "last_seq", "metric_version", "constraints", "pending_feedback", "error_rate")
+    }
+    assert seen == {
+        "items": 0,
+        "last_seq": 0,
+        "metric_version": 0,
+        "constraints": 0,
+        "pending_feedback": 0,
+        "error_rate": None,
+    }
     assert told["ready"]
     assert not told["calibrated"]
 
@@ -58,7 +68,7 @@ def test_a_new_collection_has_nothing_of_a_deleted_one_of_its_name(live: Any) ->
     live.ask("DELETE", path, 204)
     live.create(path.rpartition("/")[2])
     assert live.ask("GET", f"{path}/items")["items"] == []
-    assert live.ask("GET", f"{path}/feedback")["entries"] == []
+    assert live.ask("GET", f"{path}/feedback")["records"] == []
     live.fill(path.rpartition("/")[2], 2)
     again = live.say(path, {"first": "i0", "second": "i1", "same": True}, headers={"Idempotency-Key": "once"})
     assert (again["first_seq"], again["replayed"]) == (1, False)

@@ -51,7 +51,9 @@ def test_a_stream_begins_with_the_metric_as_it_is(live: Any) -> None:
     told = live.ask("GET", path)
     kind, content = only
     assert kind == "metric"
-    assert content == {name: told[name] for name in ("metric_version", "constraints", "weights", "loss", "behind")}
+    assert content == {
+        name: told[name] for name in ("metric_version", "constraints", "weights", "error_rate", "pending_feedback")
+    }
 
 
 def test_feedback_is_told_and_then_the_metric_that_learned_it(live: Any) -> None:
@@ -63,7 +65,7 @@ def test_feedback_is_told_and_then_the_metric_that_learned_it(live: Any) -> None
         metric = until(heard, "metric")
     assert (metric["metric_version"], metric["constraints"]) == (1, 1)
     assert sum(metric["weights"].values()) == pytest.approx(1)
-    assert metric["loss"] in (0.0, 1.0)
+    assert metric["error_rate"] in (0.0, 1.0)
 
 
 def test_undoing_is_told(live: Any) -> None:
@@ -150,7 +152,7 @@ def test_whoever_leaves_is_not_kept(live: Any, wait: Any) -> None:
         assert len(collection.events._listeners) == 1
     live.say(path, TRIPLET)
     wait(lambda: not collection.events._listeners, "forgetting the listener")
-    wait(lambda: live.app.state.streams == 0, "counting the stream out")
+    wait(lambda: live.app.state.open_streams == 0, "counting the stream out")
 
 
 def test_there_is_a_most_of_streams(start: Any, wait: Any) -> None:
@@ -160,7 +162,7 @@ def test_there_is_a_most_of_streams(start: Any, wait: Any) -> None:
         next(one), next(two)
         refused = service.http.get(f"{path}/events")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
-    wait(lambda: service.app.state.streams == 0, "counting the streams out")
+    wait(lambda: service.app.state.open_streams == 0, "counting the streams out")
     with listening(service, path, limit=1) as heard:
         next(heard)
 
@@ -174,14 +176,14 @@ def test_a_listener_that_does_not_read_loses_events_and_holds_none_of_them(live:
         ((_, queue),) = collection.events._listeners.values()
         large = "x" * 100_000
         for _ in range(2_000):  # 200 MB: far more than a connection holds
-            collection.events.tell("filler", text=large)
-        collection.events.tell("last")
+            collection.events.publish("filler", text=large)
+        collection.events.publish("last")
         told = [kind for kind, _ in iter(lambda: next(heard), ("last", {}))]
         assert len(told) < 1_500
         assert queue.maxsize == 256
 
 
 def test_a_stream_that_is_quiet_says_that_it_is_alive(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oahu.service.api.events._BEAT", 0.02)
+    monkeypatch.setattr("oahu.service.api.routes.event_routes._HEARTBEAT_SECONDS", 0.02)
     with live.http.stream("GET", f"{live.new()}/events") as answer:
-        assert next(line for line in answer.iter_lines() if line.startswith(":")) == ": still here"
+        assert next(line for line in answer.iter_lines() if line.startswith(":")) == ": heartbeat"

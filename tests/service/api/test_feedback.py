@@ -15,7 +15,7 @@ CLICK = {"query": "i6", "positive": ["i7", "i8"], "negative": ["i9"]}
 
 def entries(service: Any, path: str) -> list[dict[str, Any]]:
     """The log, without when things were said."""
-    found: list[dict[str, Any]] = service.ask("GET", f"{path}/feedback")["entries"]
+    found: list[dict[str, Any]] = service.ask("GET", f"{path}/feedback")["records"]
     for entry in found:
         assert entry.pop("time") > 1.7e9
     return found
@@ -35,7 +35,7 @@ def test_feedback_in_every_form_is_logged_as_it_was_said(live: Any) -> None:
     kinds = ["triplet", "pair", "pair", "click"]
     said = [TRIPLET, ALIKE, UNLIKE, CLICK]
     assert entries(live, path) == [
-        {"seq": seq, "kind": kind, "counts": True, **one}
+        {"seq": seq, "kind": kind, "active": True, **one}
         for seq, (kind, one) in enumerate(zip(kinds, said, strict=True), 1)
     ]
 
@@ -64,8 +64,8 @@ def test_feedback_moves_the_ranking(live: Any) -> None:
 def test_a_click_may_have_only_positives_or_only_negatives(live: Any) -> None:
     path = live.new()
     live.say(path, {"query": "i0", "positive": ["i1"]}, {"query": "i0", "negative": ["i2"]})
-    said = {one["key"]: one["said"] for one in search(live, path, k=11)["matches"]}
-    assert (said["i1"], said["i2"], said["i3"]) == ("alike", "unlike", None)
+    said = {one["key"]: one["feedback"] for one in search(live, path, k=11)["matches"]}
+    assert (said["i1"], said["i2"], said["i3"]) == ("similar", "dissimilar", None)
 
 
 def test_the_log_comes_in_pages(live: Any) -> None:
@@ -73,7 +73,7 @@ def test_the_log_comes_in_pages(live: Any) -> None:
     live.say(path, *[TRIPLET] * 5)
     first = live.ask("GET", f"{path}/feedback", params={"limit": 3})
     rest = live.ask("GET", f"{path}/feedback", params={"limit": 3, "after": first["next"]})
-    assert [one["seq"] for one in first["entries"] + rest["entries"]] == [1, 2, 3, 4, 5]
+    assert [one["seq"] for one in first["records"] + rest["records"]] == [1, 2, 3, 4, 5]
     assert rest["next"] is None
 
 
@@ -153,7 +153,7 @@ def test_of_a_request_with_a_contradiction_nothing_is_accepted(live: Any) -> Non
     live.say(path, ALIKE)
     live.say(path, TRIPLET, CLICK, ALIKE | {"same": False}, status=409)
     assert len(entries(live, path)) == 1
-    assert live.ask("GET", path)["feedback"] == 1
+    assert live.ask("GET", path)["last_seq"] == 1
 
 
 def test_a_refused_request_may_come_again_with_its_key(live: Any) -> None:
@@ -169,8 +169,8 @@ def test_a_collection_may_believe_the_newest(live: Any) -> None:
     path = live.new(contradictions="newest")
     live.say(path, {"first": "i0", "second": "i1", "same": True})
     live.say(path, {"first": "i0", "second": "i1", "same": False})
-    said = {one["key"]: one["said"] for one in search(live, path, k=11)["matches"]}
-    assert said["i1"] == "unlike"
+    said = {one["key"]: one["feedback"] for one in search(live, path, k=11)["matches"]}
+    assert said["i1"] == "dissimilar"
 
 
 # -- undone --------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_an_undone_piece_stays_in_the_log_and_does_not_count(live: Any) -> None:
     path = live.new()
     live.say(path, TRIPLET, CLICK)
     assert live.ask("DELETE", f"{path}/feedback/1") == {"seq": 3}
-    assert [(one["seq"], one["kind"], one["counts"]) for one in entries(live, path)] == [
+    assert [(one["seq"], one["kind"], one["active"]) for one in entries(live, path)] == [
         (1, "triplet", False),
         (2, "click", True),
         (3, "undo", True),
@@ -207,7 +207,7 @@ def test_undoing_counts_in_the_next_answer(live: Any) -> None:
     undone = live.ask("DELETE", f"{path}/feedback/1")
     found = search(live, path, k=11)
     assert found["metric_version"] >= undone["seq"]
-    assert {one["said"] for one in found["matches"]} == {None}
+    assert {one["feedback"] for one in found["matches"]} == {None}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_what_was_not_said_cannot_be_undone(live: Any, seq: str, status: int) ->
     path = live.new()
     live.say(path, TRIPLET)
     live.ask("DELETE", f"{path}/feedback/{seq}", status)
-    assert [one["counts"] for one in entries(live, path)] == [True]
+    assert [one["active"] for one in entries(live, path)] == [True]
 
 
 def test_what_is_undone_cannot_be_undone_again(live: Any) -> None:

@@ -40,7 +40,7 @@ def test_feedback_accepted_and_learned_is_counted(told: Any) -> None:
     assert gauge("oahu_feedback_accepted_total") == 3
     assert gauge("oahu_metric_version") == 3
     assert gauge("oahu_constraints_learned") == 2  # the pair completes no triplet
-    assert gauge("oahu_feedback_behind") == 0
+    assert gauge("oahu_feedback_pending") == 0
 
 
 def test_what_comes_twice_is_counted_once(told: Any) -> None:

@@ -15,10 +15,12 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 
-from oahu.service.api.guard import Guard
-from oahu.service.api.hosts import is_loopback, name_of
-from oahu.service.api.limits import Bodies, GoneError, Rates, TooLargeError, TooOftenError
+from oahu.service.api.hosts import host_name, is_loopback
+from oahu.service.api.middleware import middleware_stack
+from oahu.service.api.middleware.body_limit import BodyLimitMiddleware, BodyReader, BodyTooLargeError
+from oahu.service.api.middleware.rate_limit import RateLimitedError, TokenBuckets
 from oahu.service.errors import OverloadedError
 from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
@@ -103,7 +105,7 @@ def test_only_addresses_of_this_machine_are_loopback(host: str) -> None:
 @given(st.sampled_from(["localhost", "127.0.0.1", "::1", "a.example"]), st.none() | st.integers(1, 65_535))
 def test_a_name_is_told_from_its_port(name: str, port: int | None) -> None:
     host = f"[{name}]" if ":" in name else name
-    assert name_of(host if port is None else f"{host}:{port}") == name
+    assert host_name(host if port is None else f"{host}:{port}") == name
 
 
 # -- origins -------------------------------------------------------------------------------------------------
@@ -152,13 +154,13 @@ def talking(live: Any) -> Iterator[Any]:
         reached.append(scope["path"])
         await send({"type": "websocket.close", "code": 1000})
 
-    guard = live.app.middleware_stack
-    while not isinstance(guard, Guard):
-        guard = guard.app
-    before, guard._app = guard._app, accept
+    innermost = live.app.middleware_stack
+    while not isinstance(innermost, BodyLimitMiddleware):
+        innermost = innermost.app
+    before, innermost.app = innermost.app, accept
     live.reached = reached
     yield live
-    guard._app = before
+    innermost.app = before
 
 
 def test_a_websocket_of_this_origin_is_let_through(talking: Any) -> None:
@@ -192,7 +194,7 @@ def failing(live: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     def fail(*_: Any) -> None:
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr("oahu.service.api.collections.service_of", fail)
+    monkeypatch.setattr("oahu.service.api.routes.collection_routes.get_service", fail)
     return live
 
 
@@ -227,9 +229,9 @@ def test_an_error_nobody_expected_tells_nothing_but_its_id(failing: Any, caplog:
     assert answer.status_code == 500
     assert answer.json() == {
         "type": "urn:oahu:problem:internal",
-        "title": "Something went wrong",
+        "title": "Internal error",
         "status": 500,
-        "detail": "See the log, by the request id.",
+        "detail": "Internal error. The service log describes request mine.",
         "request_id": "mine",
     }
     assert {name: answer.headers.get(name) for name in SECURE} == SECURE
@@ -259,7 +261,7 @@ def test_who_asks_too_often_is_told_when_to_come_again(start: Any) -> None:
     service = start(rate=0.001, burst=3)
     assert [ask(service).status_code for _ in range(4)] == [200, 200, 200, 429]
     refused = ask(service)
-    assert refused.json()["type"] == "urn:oahu:problem:too-often"
+    assert refused.json()["type"] == "urn:oahu:problem:rate-limited"
     assert 1 <= int(refused.headers["retry-after"]) <= 1000
 
 
@@ -280,9 +282,9 @@ def test_made_up_keys_do_not_make_callers(start: Any, tmp_path: Path) -> None:
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=60), st.floats(0.1, 10), st.integers(1, 10))
 def test_no_more_come_than_a_burst_and_the_rate_allow(gaps: list[float], rate: float, burst: int) -> None:
     """Over any stretch of time: at most burst + rate * time. Who waits as long as told is let in."""
-    rates, now, taken = Rates(rate, burst), 100.0, []
+    rates, now, taken = TokenBuckets(rate, burst), 100.0, []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oahu.service.api.limits.time.monotonic", lambda: now)
+        patch.setattr("oahu.service.api.middleware.rate_limit.time.monotonic", lambda: now)
         for gap in gaps:
             now += gap
             if wait := waiting(rates):
@@ -294,17 +296,17 @@ def test_no_more_come_than_a_burst_and_the_rate_allow(gaps: list[float], rate: f
             assert last - first + 1 <= burst + rate * (taken[last] - taken[first]) + 1e-6
 
 
-def waiting(rates: Rates) -> float:
+def waiting(rates: TokenBuckets) -> float:
     """How long one has to wait; if not at all, a token is taken."""
     try:
         rates.take("me")
-    except TooOftenError as error:
+    except RateLimitedError as error:
         return error.retry_after or 0.0
     return 0.0
 
 
 def test_rates_are_kept_of_as_many_callers_as_may_be() -> None:
-    rates = Rates(1.0, 1)
+    rates = TokenBuckets(1.0, 1)
     for caller in range(20_000):
         rates.take(str(caller))
     assert len(rates._buckets) == 10_000
@@ -328,7 +330,7 @@ def received(*parts: bytes, gone: bool = False) -> Callable[[], Any]:
     return receive
 
 
-def read(bodies: Bodies, receive: Callable[[], Any]) -> bytes:
+def read(bodies: BodyReader, receive: Callable[[], Any]) -> bytes:
     async def work() -> bytes:
         async with bodies.read(receive) as body:
             return body
@@ -338,17 +340,17 @@ def read(bodies: Bodies, receive: Callable[[], Any]) -> bytes:
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=10))
 def test_a_body_is_read_whole_or_not_at_all(parts: list[bytes]) -> None:
-    bodies, whole = Bodies(60, 1000), b"".join(parts)
+    bodies, whole = BodyReader(60, 1000), b"".join(parts)
     if len(whole) <= 60:
         assert read(bodies, received(*parts)) == whole
     else:
-        with pytest.raises(TooLargeError):
+        with pytest.raises(BodyTooLargeError):
             read(bodies, received(*parts))
-    assert bodies._held == 0
+    assert bodies._buffered == 0
 
 
 def test_all_bodies_together_have_a_limit() -> None:
-    bodies = Bodies(100, 150)
+    bodies = BodyReader(100, 150)
 
     async def work() -> None:
         async with bodies.read(received(bytes(100))):
@@ -359,14 +361,14 @@ def test_all_bodies_together_have_a_limit() -> None:
                 assert len(third) == 50
 
     asyncio.run(work())
-    assert bodies._held == 0
+    assert bodies._buffered == 0
 
 
 def test_whoever_leaves_in_the_middle_leaves_nothing() -> None:
-    bodies = Bodies(100, 100)
-    with pytest.raises(GoneError):
+    bodies = BodyReader(100, 100)
+    with pytest.raises(ClientDisconnect):
         read(bodies, received(bytes(50), gone=True))
-    assert bodies._held == 0
+    assert bodies._buffered == 0
 
 
 def sent(service: Any, data: bytes) -> bytes:
@@ -381,11 +383,11 @@ def sent(service: Any, data: bytes) -> bytes:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oahu.service.api.limits._PATIENCE", 0.05)
+    monkeypatch.setattr("oahu.service.api.middleware.body_limit._BODY_TIMEOUT", 0.05)
     head = b"POST /v1/collections HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{"
     answer = sent(live, head)
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"urn:oahu:problem:too-slow" in answer
+    assert b"urn:oahu:problem:timeout" in answer
 
 
 def test_whoever_leaves_in_the_middle_of_a_body_does_no_harm(live: Any, wait: Any) -> None:
@@ -431,7 +433,7 @@ def test_searches_beyond_the_limit_are_told_to_come_again(
     for thread in slow:
         thread.start()
     try:
-        wait(lambda: service.app.state.asking == 2)
+        wait(lambda: service.app.state.running_searches == 2)
         refused = service.http.post(f"{path}/search", json={"key": "i0"})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert service.http.get(path).status_code == 200  # looking goes on
@@ -442,13 +444,13 @@ def test_searches_beyond_the_limit_are_told_to_come_again(
     service.ask("POST", f"{path}/search", json={"key": "i0"})
 
 
-def test_the_guard_lets_alone_what_is_no_request(tmp_path: Path) -> None:
-    """Starting and stopping pass through it."""
+def test_all_middleware_passes_lifespan_events_on(tmp_path: Path) -> None:
     seen = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    guard = Guard(app, Settings(data=tmp_path), None, None)  # type: ignore[arg-type]
-    asyncio.run(guard({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    for layer in reversed(middleware_stack(Settings(data=tmp_path), None, None)):  # type: ignore[arg-type]
+        app = layer.cls(app, *layer.args, **layer.kwargs)
+    asyncio.run(app({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert seen == ["lifespan"]

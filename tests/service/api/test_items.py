@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oahu.service.images import png
+from oahu.service.images import encode_png
 
-PNG = png(np.eye(4) * 255)
+PNG = encode_png(np.eye(4) * 255)
 KINDS = {
     "image/png": PNG,
     "image/jpeg": b"\xff\xd8\xff\xe0 and more",
@@ -137,8 +137,8 @@ def test_a_thumbnail_is_answered_as_what_it_is(live: Any, kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (base64.b64encode(b"<svg onload=alert(1)>").decode(), "no PNG, JPEG, WebP or GIF"),
-        (base64.b64encode(b"<html><script>").decode(), "no PNG, JPEG, WebP or GIF"),
+        (base64.b64encode(b"<svg onload=alert(1)>").decode(), "must be a PNG, JPEG, WebP or GIF image"),
+        (base64.b64encode(b"<html><script>").decode(), "must be a PNG, JPEG, WebP or GIF image"),
         ("AAAAA", "base64"),
         ("not base64!", "thumbnail"),
         (base64.b64encode(PNG + bytes(256 * 2**10)).decode(), "262144"),
@@ -172,9 +172,9 @@ def test_an_odd_key_is_a_key_like_any_other(live: Any, key: str) -> None:
     assert live.ask("GET", address(path, key))["key"] == key
     assert live.http.get(address(path, key, "thumbnails")).content == PNG
     live.say(path, {"first": key, "second": "i0", "same": True})
-    assert live.ask("GET", f"{path}/feedback")["entries"][0]["first"] == key
+    assert live.ask("GET", f"{path}/feedback")["records"][0]["first"] == key
     found = live.ask("POST", f"{path}/search", json={"key": "i0", "k": 1})["matches"][0]
-    assert (found["key"], found["said"]) == (key, "alike")
+    assert (found["key"], found["feedback"]) == (key, "similar")
     live.ask("POST", f"{path}/items/delete", json={"keys": [key]})
     live.ask("GET", address(path, key), 404)
 
@@ -182,7 +182,7 @@ def test_an_odd_key_is_a_key_like_any_other(live: Any, key: str) -> None:
 @pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "a/../b", "a/.", "./a", "..\\..\\windows", "a/.."])
 def test_a_key_that_an_address_would_lose_is_refused(live: Any, key: str) -> None:
     path = live.new(n=1)
-    assert "'..' cannot be parts of a key" in put(live, path, item(key), status=422)["detail"]
+    assert "must not contain '.' or '..' as a path segment" in put(live, path, item(key), status=422)["detail"]
     assert live.ask("GET", path)["items"] == 1
     live.ask("GET", address(path, key), 404)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.service.api.logs import JsonLines, ShortLines, log_to
+from oahu.service.api.logs import JsonFormatter, TerminalFormatter, configure_logging
 
 LOGGERS = ("oahu", "uvicorn", "uvicorn.access")
 
@@ -40,7 +40,7 @@ def record(message: str, *values: Any, level: int = logging.INFO, **extra: Any) 
 
 def test_every_request_is_a_line_of_json_with_its_id(live: Any) -> None:
     stream = io.StringIO()
-    log_to(stream)
+    configure_logging(stream)
     path = live.new(n=2)
     live.http.post(f"{path}/search", json={"key": "i0"}, headers={"X-Request-ID": "abc"})
     live.http.get("/nothing/%0a%1b[31m{}")
@@ -58,7 +58,7 @@ def test_no_log_has_a_key_in_it(start: Any, tmp_path: Any) -> None:
 
     key = KeyFile(tmp_path / "data").add("one", "read")
     stream = io.StringIO()
-    log_to(stream)
+    configure_logging(stream)
     service = start()
     for headers in ({"Authorization": f"Bearer {key}"}, {"X-API-Key": key}, {"Authorization": f"Basic {key}"}):
         service.http.get("/v1/collections", headers=headers)
@@ -68,7 +68,7 @@ def test_no_log_has_a_key_in_it(start: Any, tmp_path: Any) -> None:
 
 @given(message=st.text(), value=st.text(st.characters(exclude_categories=[])) | st.binary() | st.integers())
 def test_whatever_is_said_is_one_line_of_json(message: str, value: Any) -> None:
-    line = JsonLines().format(record(message.replace("%", "%%"), path=value))
+    line = JsonFormatter().format(record(message.replace("%", "%%"), path=value))
     assert "\n" not in line
     told = json.loads(line)
     assert told["level"] in ("info", "'info'")
@@ -83,7 +83,7 @@ def test_an_error_comes_with_its_trace_in_the_same_line() -> None:
         info = sys.exc_info()
     one = record("failed", level=logging.ERROR)
     one.exc_info = info
-    line = JsonLines().format(one)
+    line = JsonFormatter().format(one)
     assert "\n" not in line
     assert "RuntimeError: broken\nin two" in json.loads(line)["trace"]
 
@@ -91,12 +91,12 @@ def test_an_error_comes_with_its_trace_in_the_same_line() -> None:
 def test_time_is_told_in_utc_with_milliseconds() -> None:
     one = record("x")
     one.created, one.msecs = 0.25, 250.0
-    assert json.loads(JsonLines().format(one))["time"] == "1970-01-01T00:00:00.250Z"
+    assert json.loads(JsonFormatter().format(one))["time"] == "1970-01-01T00:00:00.250Z"
 
 
 def test_a_terminal_is_told_what_is_wrong_and_nothing_else() -> None:
     terminal = Terminal()
-    log_to(terminal)
+    configure_logging(terminal)
     logging.getLogger("oahu.access").info("GET / 200")
     logging.getLogger("uvicorn.error").info("Started")
     logging.getLogger("oahu.service").warning("no snapshot of %r could be kept", "teas")
@@ -106,7 +106,7 @@ def test_a_terminal_is_told_what_is_wrong_and_nothing_else() -> None:
 
 @given(st.text())
 def test_nothing_that_is_said_ends_a_line_or_paints_a_terminal(said: str) -> None:
-    line = ShortLines().format(record("%s", said, level=logging.ERROR))
+    line = TerminalFormatter().format(record("%s", said, level=logging.ERROR))
     assert line.isprintable()
     if said.isprintable():
         assert line == f"error: {said}"

@@ -31,11 +31,11 @@ def test_the_history_says_how_the_weights_moved(live: Any, wait: Any) -> None:
     for _ in range(3):
         live.say(path, TRIPLET)
         learned(live, path)
-    told = wait(lambda: (h := live.ask("GET", f"{path}/history")) and h["moments"][-1]["metric_version"] == 3 and h)
+    told = wait(lambda: (h := live.ask("GET", f"{path}/history")) and h["points"][-1]["metric_version"] == 3 and h)
     weights = live.ask("GET", path)["weights"]
-    assert told["parts"] == list(weights)
-    assert told["moments"][-1]["weights"] == pytest.approx(list(weights.values()))
-    versions = [one["metric_version"] for one in told["moments"]]
+    assert told["spaces"] == list(weights)
+    assert told["points"][-1]["weights"] == pytest.approx(list(weights.values()))
+    versions = [one["metric_version"] for one in told["points"]]
     assert versions == sorted(set(versions))
 
 
@@ -65,7 +65,7 @@ def test_an_uploaded_model_takes_over(live: Any) -> None:
     sent = live.ask("PUT", f"{target}/model", content=data, headers={"Content-Type": "application/octet-stream"})
     assert sent == {"seq": 1}
     assert model(live, target) == data
-    assert live.ask("GET", f"{target}/feedback")["entries"][0]["kind"] == "model"
+    assert live.ask("GET", f"{target}/feedback")["records"][0]["kind"] == "model"
 
 
 def test_learning_goes_on_from_an_uploaded_model(live: Any) -> None:
@@ -83,7 +83,7 @@ def test_a_model_for_other_items_or_of_another_kind_is_refused(live: Any) -> Non
     for config, told in (({"dimension": 5}, "features"), ({"learner": "OASIS"}, "OASIS")):
         refused = live.ask("PUT", f"{path}/model", 422, content=model_of(live, **config))
         assert told in refused["detail"]
-    assert live.ask("GET", path)["feedback"] == 0
+    assert live.ask("GET", path)["last_seq"] == 0
 
 
 def model_of(service: Any, **config: Any) -> bytes:
@@ -98,7 +98,7 @@ def test_what_is_no_model_is_refused(live: Any) -> None:
     turned[len(turned) // 2] ^= 1
     for data in (b"", b"x", b"\x80\x04\x95pickle", whole[:-1], whole[:100], bytes(turned), b"\xff" * 5_000):
         live.ask("PUT", f"{path}/model", 422, content=data)
-    assert live.ask("GET", path)["feedback"] == 0
+    assert live.ask("GET", path)["last_seq"] == 0
 
 
 def test_a_metric_and_not_a_learner_is_refused(live: Any, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_going_back_makes_the_model_of_then(live: Any) -> None:
     assert model(live, path) != then
     assert live.ask("POST", f"{path}/restore", json={"metric_version": 1}) == {"seq": 4}
     assert model(live, path) == then
-    assert [one["counts"] for one in live.ask("GET", f"{path}/feedback")["entries"]] == [True, False, False, True]
+    assert [one["active"] for one in live.ask("GET", f"{path}/feedback")["records"]] == [True, False, False, True]
 
 
 def test_one_can_go_back_to_the_beginning(live: Any) -> None:
@@ -133,4 +133,4 @@ def test_one_cannot_go_back_to_what_never_was(live: Any, version: Any, status: i
     path = live.new()
     live.say(path, TRIPLET, TRIPLET)
     live.ask("POST", f"{path}/restore", status, json={"metric_version": version})
-    assert live.ask("GET", path)["feedback"] == 2
+    assert live.ask("GET", path)["last_seq"] == 2

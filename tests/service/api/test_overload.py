@@ -69,7 +69,7 @@ def test_what_would_wait_too_long_for_the_disk_is_refused_before_it_is_accepted(
             assert service.http.get(f"{path}/items").status_code == 200
         assert accepted.result().status_code == 200
     told = service.ask("GET", path)
-    assert (told["items"], told["feedback"]) == (7, 0)
+    assert (told["items"], told["last_seq"]) == (7, 0)
 
 
 def test_a_refused_idempotency_key_is_as_good_as_new(start: Any, wait: Any) -> None:
@@ -95,7 +95,7 @@ def test_what_would_wait_too_long_to_be_learned_is_refused(start: Any, busy_lear
     service.say(path, triplet, triplet, triplet)
     refused = service.http.post(f"{path}/feedback", json={"feedback": [triplet]})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
-    assert service.ask("GET", path)["feedback"] == 3
+    assert service.ask("GET", path)["last_seq"] == 3
 
 
 def test_search_does_not_wait_for_a_learner_that_takes_its_time(start: Any, busy_learner: Any) -> None:
@@ -106,7 +106,7 @@ def test_search_does_not_wait_for_a_learner_that_takes_its_time(start: Any, busy
     service.say(path, {"anchor": "i2", "positive": "i3", "negative": "i4"})
     found = service.ask("POST", f"{path}/search", json={"key": "i0"})
     assert (found["metric_version"], len(found["matches"])) == (0, 10)
-    assert service.ask("GET", path)["behind"] == 1
+    assert service.ask("GET", path)["pending_feedback"] == 1
 
 
 def test_a_learner_that_failed_is_told_and_accepts_nothing(
@@ -146,5 +146,5 @@ def test_whoever_stops_waiting_for_the_disk_does_not_stop_it(start: Any, wait: A
 
         with pytest.raises(httpx.ReadTimeout):
             service.http.post(f"{path}/feedback", json={"feedback": [ALIKE]}, timeout=0.2)
-    wait(lambda: service.ask("GET", path)["feedback"] == 1)
+    wait(lambda: service.ask("GET", path)["last_seq"] == 1)
     service.say(path, ALIKE)

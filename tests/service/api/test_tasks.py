@@ -100,10 +100,10 @@ def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any) -> Non
     path = live.new()
     last = keys(ask(live, path, "search", key="i0", k=11))[-1]
     live.say(path, {"first": "i0", "second": last, "same": True})
-    found = ask(live, path, "search", key="i0", k=11, trust=False)["matches"]
+    found = ask(live, path, "search", key="i0", k=11, use_feedback=False)["matches"]
     scores = [one["score"] for one in found]
     assert scores == sorted(scores, reverse=True)
-    assert {one["key"]: one["said"] for one in found}[last] == "alike"
+    assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 
 # -- compare, calibrate --------------------------------------------------------------------------------------

@@ -404,7 +404,7 @@ def check_log(entries: list[Json], people: list[Customer]) -> None:
 
 
 def _said(entry: Json) -> Json:
-    return {name: value for name, value in entry.items() if name not in ("seq", "time", "kind", "counts")}
+    return {name: value for name, value in entry.items() if name not in ("seq", "time", "kind", "active")}
 
 
 def _find_unknown(person: Customer, by_content: dict[str, int]) -> None:
@@ -422,4 +422,4 @@ def _check_undone(entries: list[Json], people: list[Customer]) -> None:
     undone = {request.seqs[at] for person in people for request in person.said for at in request.undone}
     undos = [entry for entry in entries if entry["kind"] == "undo"]
     assert sorted(entry["first"] for entry in undos) == sorted(undone), "what was undone was undone once"
-    assert {entry["seq"] for entry in entries if not entry["counts"]} == undone
+    assert {entry["seq"] for entry in entries if not entry["active"]} == undone

@@ -57,12 +57,12 @@ def warm(configs: list[dict[str, Any]]) -> None:
 
     import oahu.service.api.app
     import oahu.service.serve  # noqa: F401
-    from oahu.service.learning import new_learner
-    from oahu.service.records import Config
+    from oahu.service.learner_loop import new_learner
+    from oahu.service.records import CollectionConfig
 
     for config in configs:
         some = np.random.default_rng(0).normal(size=(2, 3, config["dimension"])).astype("f4")
-        new_learner(Config(**config)).partial_fit(some).metric().scores_to_first(some.reshape(6, -1), 3)
+        new_learner(CollectionConfig(**config)).partial_fit(some).metric().scores_to_first(some.reshape(6, -1), 3)
     if len(list(Path("/proc/self/task").glob("*"))) > 1:
         raise RuntimeError("a process with threads must not be forked")
 

@@ -116,7 +116,7 @@ class Served:
         return last
 
     def log(self) -> list[Json]:
-        found: list[Json] = self.get("GET", "/feedback?limit=1000")["entries"]
+        found: list[Json] = self.get("GET", "/feedback?limit=1000")["records"]
         return found
 
     def keys(self) -> list[str]:

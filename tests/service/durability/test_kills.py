@@ -113,7 +113,7 @@ class Storm:
     def _seen(self, name: str) -> tuple[bytes, list[Any]]:
         """The model, and what some searches find, when everything is learned and embedded."""
         path = f"/v1/collections/{name}"
-        while (state := self._ask("GET", path))["candidates"]["constraints_behind"] or state["behind"]:
+        while (state := self._ask("GET", path))["candidates"]["constraints_behind"] or state["pending_feedback"]:
             assert state["learner_error"] is None
         queries: list[Json] = [{"key": f"base-{at}", "k": 20} for at in range(0, 24, 5)]
         queries += [{"vector": self._module.features(f"query-{at}"), "k": 20} for at in range(3)]
@@ -124,7 +124,7 @@ class Storm:
         """Count everything."""
         people = [one for one in self.people if one.collection == name]
         self._module.check_items(self._pages(f"/v1/collections/{name}/items", "items"), people)
-        self._module.check_log(self._pages(f"/v1/collections/{name}/feedback", "entries"), people)
+        self._module.check_log(self._pages(f"/v1/collections/{name}/feedback", "records"), people)
         seen = self._seen(name)
         kept = self._oracle.read(self._data, name)
         self._check_features(kept, people)
@@ -231,7 +231,7 @@ def test_a_collection_that_was_being_deleted_is_there_whole_or_not_at_all(
         found = service.ask("GET", "/triplets")
         if found.status_code == 200:
             assert answer is None
-            assert (found.json()["items"], found.json()["feedback"]) == (len(items), 1)
+            assert (found.json()["items"], found.json()["last_seq"]) == (len(items), 1)
         else:
             assert found.status_code == 404
         service.nursery.end()

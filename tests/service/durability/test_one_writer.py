@@ -108,4 +108,4 @@ def test_the_command_is_killed_while_people_use_it_and_nothing_is_lost(
         line.connect(address)
         line.pause(len(people))
     customers.check_items(ask("GET", "/triplets/items?limit=1000")["items"], people)
-    customers.check_log(ask("GET", "/triplets/feedback?limit=1000")["entries"], people)
+    customers.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], people)

@@ -160,7 +160,7 @@ def test_searching_goes_on_while_the_learner_is_behind(behind: Any) -> None:
     found = behind.get("POST", "/search", {"key": "i0", "k": 5})
     assert len(found["matches"]) == 5
     assert found["metric_version"] == 5
-    assert behind.get("GET")["behind"] == 12
+    assert behind.get("GET")["pending_feedback"] == 12
 
 
 def test_when_the_learner_has_caught_up_feedback_is_accepted_again(serve: Any, must_be: Any) -> None:

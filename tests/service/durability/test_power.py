@@ -78,7 +78,7 @@ if _can_compile():
                 line.connect(address)
             line.pause(len(people))
             customers.check_items(ask("GET", "/triplets/items?limit=1000")["items"], people)
-            customers.check_log(ask("GET", "/triplets/feedback?limit=1000")["entries"], people)
+            customers.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], people)
 
     def _left(flushed: Path, disk: Path, at: int) -> set[str]:
         """Put what was flushed of a folder, and is still there, into the next one; the names of these files."""

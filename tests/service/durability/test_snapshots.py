@@ -247,11 +247,11 @@ def test_feedback_that_was_not_learned_any_more_is_learned_at_the_next_start(ser
 def other_model(config: Json) -> bytes:
     """A model of the same kind that has learned something else."""
     from oahu.io import model_files
-    from oahu.service.learning import new_learner
-    from oahu.service.records import Config
+    from oahu.service.learner_loop import new_learner
+    from oahu.service.records import CollectionConfig
 
     rng = np.random.default_rng(9)
-    learner = new_learner(Config(**config)).partial_fit(rng.normal(size=(30, 3, 8)).astype(np.float32))
+    learner = new_learner(CollectionConfig(**config)).partial_fit(rng.normal(size=(30, 3, 8)).astype(np.float32))
     return model_files.to_bytes(learner)
 
 

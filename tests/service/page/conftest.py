@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 from sklearn.datasets import load_digits
 
 from oahu import Client
-from oahu.service.images import png
+from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 
 PATIENCE = 30_000  # milliseconds that something may take on a busy machine
@@ -126,7 +126,7 @@ def _digits(client: Client, **config: Any) -> Digits:
     images, labels = load_digits(return_X_y=True)
     rows = (images[:N_ITEMS] / 16).astype(np.float32)
     found = Digits(client, [f"d-{at:02d}" for at in range(N_ITEMS)], [str(label) for label in labels[:N_ITEMS]])
-    pictures = [png(np.kron(255 - 255 * row.reshape(8, 8), np.ones((8, 8)))) for row in rows]
+    pictures = [encode_png(np.kron(255 - 255 * row.reshape(8, 8), np.ones((8, 8)))) for row in rows]
     client.create(dimension=64, **{**MOVES, **config})
     client.put(found.keys, rows, found.labels, [{"number": at} for at in range(N_ITEMS)], pictures)
     return found

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
-from oahu.service.page.map import aligned, plane, sample, shown
+from oahu.service.page.map_layout import aligned, plane, sample, shown
 
 NUMBERS = st.lists(st.integers(0, 10**9), unique=True, max_size=60)
 POINTS = arrays.arrays(np.float64, st.tuples(st.integers(3, 20), st.just(2)), elements=st.floats(-9, 9, width=32))

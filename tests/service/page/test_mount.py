@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from oahu.service.api.app import create_app
-from oahu.service.records import Config
+from oahu.service.records import CollectionConfig
 from oahu.service.settings import Settings
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -94,7 +94,7 @@ def test_one_process_can_make_a_service_after_another(tmp_path: Path) -> None:
     for name in ("this", "that"):
         app = create_app(Settings(data=tmp_path / name))
         text = _ask(
-            app, "/", lambda app=app, name=name: app.state.service.create(Config(name, 2, "Euclidean"))
+            app, "/", lambda app=app, name=name: app.state.service.create(CollectionConfig(name, 2, "Euclidean"))
         ).text
         seen.append([one in text for one in ("/collections/this", "/collections/that")])
     assert seen == [[True, False], [False, True]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from oahu.service.images import png
+from oahu.service.images import encode_png
 
 EVIL = [
     "<img src=x onerror=window.hacked=1>",
@@ -32,7 +32,7 @@ def evil(empty: Any) -> Any:
     """A collection in which everything that can be written is evil."""
     client = empty(4)
     rows = np.random.default_rng(0).normal(size=(len(EVIL), 4))
-    picture = png(np.zeros((64, 64)))
+    picture = encode_png(np.zeros((64, 64)))
     client.put(EVIL, rows, EVIL, [{key: [key]} for key in EVIL], [picture] * len(EVIL))
     client.feedback(query=EVIL[0], positive=[EVIL[1]], negative=[EVIL[2]])
     return client

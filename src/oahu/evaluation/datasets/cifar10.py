@@ -36,9 +36,7 @@ def _from_prepared(path: Path) -> Dataset:
             f"'X' in {path} must be greyscale images: uint8 of shape (n_items, {N_PIXELS}). "
             f"Got {dataset.X.dtype} of shape {dataset.X.shape} instead."
         )
-    return Dataset(
-        dataset.name, dataset.X, dataset.y, dataset.scaling, dataset.is_train, _SHAPE, dataset.keys
-    )
+    return Dataset(dataset.name, dataset.X, dataset.y, dataset.scaling, dataset.is_train, _SHAPE, dataset.keys)
 
 
 def _from_archive(path: Path) -> Dataset:

@@ -59,7 +59,8 @@ SOURCE: Final = DatasetSource(
     ),
     read=_read,
     note=(
-        "The download has pixels, 3,072 features. The paper used deep features. If you compute such features, store "
-        f"them in {_PREPARED} as arrays X (or Q, low, step) and y, training images first; they are then used instead."
+        "The download has pixels, 3,072 features. The paper used deep features. If you compute such features, "
+        f"store them in {_PREPARED} as arrays X (or Q, low, step) and y, training images first. They are then "
+        "used instead."
     ),
 )

@@ -43,7 +43,9 @@ def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
         raise damaged_file(file, f"its gzip data are damaged or incomplete ({error})") from error
     if beyond or len(content) < math.prod(shape):
         actual = "more" if beyond else f"{len(content):,}"
-        raise damaged_file(file, f"its header states {math.prod(shape):,} bytes for shape {shape}, and it has {actual}")
+        raise damaged_file(
+            file, f"its header states {math.prod(shape):,} bytes for shape {shape}, and it has {actual}"
+        )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
@@ -52,7 +54,10 @@ def _shape(unpacked: gzip.GzipFile, file: object, n_axes: int) -> tuple[int, ...
     header = unpacked.read(length)
     expected = bytes([0, 0, _UNSIGNED_BYTE, n_axes])
     if header[:4] != expected:
-        raise damaged_file(file, f"an idx file of {n_axes} axes must begin with {expected.hex()}, and it begins with {header[:4].hex()}")
+        raise damaged_file(
+            file,
+            f"an idx file of {n_axes} axes must begin with {expected.hex()}, and it begins with {header[:4].hex()}",
+        )
     if len(header) < length:
         raise damaged_file(file, f"its header must have {length} bytes, and it has {len(header)}")
     shape = struct.unpack(f">{n_axes}I", header[4:])
@@ -82,7 +87,9 @@ def train_and_test(
     """Return training and test images as one data set, training images first."""
     shape = train[0].shape[1:]
     if test[0].shape[1:] != shape:
-        raise damaged_file(test_file, f"its images have shape {test[0].shape[1:]}, and the training images have {shape}")
+        raise damaged_file(
+            test_file, f"its images have shape {test[0].shape[1:]}, and the training images have {shape}"
+        )
     images, labels = (np.concatenate(halves) for halves in zip(train, test, strict=True))
     return Dataset(
         name,

@@ -1,7 +1,8 @@
 """Labeled Faces in the Wild: attributes of faces, and the official pairs to verify.
 
-``lfw`` has the 73 attributes of Kumar et al. ``lfw-soft`` has 40 attributes, as probabilities from a predictor that the
-user has run. They are converted to logits, because most probabilities are close to 0 or 1. Both have the same pairs.
+``lfw`` has the 73 attributes of Kumar et al. ``lfw-soft`` has 40 attributes, as probabilities from a predictor that
+the user has run. They are converted to logits, because most probabilities are close to 0 or 1. Both data sets have
+the same pairs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _read_soft(home: Path) -> Dataset:
     X = features_of(arrays, path)
     keys = keys_of(arrays, path, len(X))
     if keys is None:
-        raise DatasetError(f"{path} must contain the images' names, such as Aaron_Eckhart_0001, as an array 'image'.")
+        raise DatasetError(
+            f"{path} must contain the images' names, such as Aaron_Eckhart_0001, as an array 'image'."
+        )
     if X.min() < 0 or X.max() > 1:
         raise DatasetError(f"'X' in {path} must be probabilities in [0, 1]. Got {X.min()} to {X.max()} instead.")
     _check_unique(keys, path)
@@ -84,7 +87,9 @@ def _read_attributes(path: Path) -> tuple[NDArray[np.float32], NDArray[np.str_],
         if line.strip() and not line.startswith("#"):
             cells = line.rstrip().split("\t")
             if len(cells) != len(names) - 1:
-                raise damaged_file(path, f"line {number} must have {len(names) - 1} columns, and it has {len(cells)}")
+                raise damaged_file(
+                    path, f"line {number} must have {len(names) - 1} columns, and it has {len(cells)}"
+                )
             persons.append(cells[0].replace(" ", "_"))
             keys.append(_image_key(persons[-1], cells[1], path, number))
             rows.append(_parse_values(cells[2:], path, number))
@@ -108,7 +113,9 @@ def _parse_values(cells: list[str], path: Path, number: int) -> list[float]:
 def _image_key(person: str, image: str, path: Path, number: int) -> str:
     """Return the name of an image, such as Aaron_Eckhart_0001."""
     if not person or not (image.isascii() and image.isdecimal()):
-        raise damaged_file(path, f"line {number} must have a person and an image number, and it has {person!r} and {image!r}")
+        raise damaged_file(
+            path, f"line {number} must have a person and an image number, and it has {person!r} and {image!r}"
+        )
     return f"{person}_{int(image):04d}"
 
 
@@ -121,7 +128,9 @@ def _check_unique(keys: NDArray[np.str_], path: Path) -> None:
 def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            content = gzip.GzipFile(fileobj=file).read(_MAX_BYTES) if path.suffix == ".gz" else file.read(_MAX_BYTES)
+            content = (
+                gzip.GzipFile(fileobj=file).read(_MAX_BYTES) if path.suffix == ".gz" else file.read(_MAX_BYTES)
+            )
         if len(content) == _MAX_BYTES:
             raise damaged_file(path, f"it has more than {_MAX_BYTES:,} bytes of text")
         return content.decode()
@@ -152,13 +161,17 @@ def _read_folds(path: Path, rows: Mapping[str, int]) -> tuple[Fold, ...]:
     lines = [line.split() for line in _read_text(path).rstrip().splitlines()]
     header = lines[0] if lines else []
     if len(header) not in (1, 2) or not all(cell.isascii() and cell.isdecimal() and int(cell) for cell in header):
-        raise damaged_file(path, "its first line must have the number of folds, if there are several, and the number of pairs")
+        raise damaged_file(
+            path, "its first line must have the number of folds, if there are several, and the number of pairs"
+        )
     n_folds, n_pairs = (1, *map(int, header))[-2:]
     if len(lines) - 1 != n_folds * 2 * n_pairs:
         expected = f"{n_folds} x 2 x {n_pairs} pairs"
         raise damaged_file(path, f"its first line states {expected}, and {len(lines) - 1:,} lines follow")
     starts = range(1, len(lines), 2 * n_pairs)
-    return tuple(_parse_fold(lines[start : start + 2 * n_pairs], start + 1, n_pairs, path, rows) for start in starts)
+    return tuple(
+        _parse_fold(lines[start : start + 2 * n_pairs], start + 1, n_pairs, path, rows) for start in starts
+    )
 
 
 def _parse_fold(lines: list[list[str]], first: int, n_same: int, path: Path, rows: Mapping[str, int]) -> Fold:
@@ -231,7 +244,7 @@ SOFT_SOURCE: Final = DatasetSource(
     downloads=_LISTS,
     read=_read_soft,
     note=(
-        "The attributes come from a predictor that you run on the images. Store them in an archive with X, probabilities "
-        "of shape (n_images, n_attributes), and image, names such as Aaron_Eckhart_0001."
+        "The attributes come from a predictor that you run on the images. Store them in an archive with X, "
+        "probabilities of shape (n_images, n_attributes), and image, names such as Aaron_Eckhart_0001."
     ),
 )

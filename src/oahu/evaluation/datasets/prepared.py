@@ -1,7 +1,8 @@
 """Data sets prepared by the user as a .npz archive.
 
-``X`` contains the features; or ``Q``, ``low`` and ``step`` contain them in 8 bits, X = low + Q * step. ``y`` contains
-the labels. Optional arrays are ``is_train``, the official split, and ``image``, ``keys`` or ``ids``, the items' keys.
+``X`` contains the features; or ``Q``, ``low`` and ``step`` contain them in 8 bits, X = low + Q * step. ``y``
+contains the labels. Optional arrays are ``is_train``, the official split, and ``image``, ``keys`` or ``ids``, the
+items' keys.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ __all__ = [
     "ARRAYS",
     "dataset_of",
     "features_of",
-    "labels_of",
-    "keys_of",
     "image_folder_of",
+    "keys_of",
+    "labels_of",
     "read_arrays",
     "read_prepared",
     "split_of",

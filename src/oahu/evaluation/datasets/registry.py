@@ -89,7 +89,9 @@ def load(
     """
     if isinstance(name, str) and name in _SOURCES:
         if labels is not None:
-            raise InvalidInputError(f"The data set {name} has its own labels. Use 'labels' with your own file only.")
+            raise InvalidInputError(
+                f"The data set {name} has its own labels. Use 'labels' with your own file only."
+            )
         return source(name).load(_folder(home))
     path = Path(name)
     if path.suffix.lower() in user_files.FILE_TYPES or path.is_file():

@@ -1,7 +1,7 @@
 """A user's own data: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
 
-The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features in 8 bits as ``Q``,
-``low`` and ``step``, a split ``is_train``, and the items' keys as ``image``.
+The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features in 8 bits as
+``Q``, ``low`` and ``step``, a split ``is_train``, and the items' keys as ``image``.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
         parts["y"] = read_labels(labels)
     if "y" not in parts:
         raise InvalidInputError(
-            f"{path} has no labels. Store them as an array 'y' of a .npz archive or as a column 'label' of a table, or "
-            "pass a separate file (labels)."
+            f"{path} has no labels. Store them as an array 'y' of a .npz archive or as a column 'label' of a "
+            "table, or pass a separate file (labels)."
         )
     X = features_of(parts, path)
     return Dataset(
@@ -62,7 +62,9 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
 def _from_table(path: Path) -> dict[str, NDArray[Any]]:
     """Return the contents of a feature file, under the array names of a prepared archive."""
     features = read_features(path)
-    parts: dict[str, NDArray[Any]] = {"X": np.array(features.table)}  # not a memory map, because workers receive a pickled copy
+    parts: dict[str, NDArray[Any]] = {
+        "X": np.array(features.table)
+    }  # not a memory map, because workers receive a pickled copy
     if features.labels is not None:
         parts["y"] = features.labels
     if features.rows is not None:

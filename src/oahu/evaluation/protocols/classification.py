@@ -40,8 +40,8 @@ class ClassificationProtocol(EvaluationProtocol):
     def check_dataset(self, dataset: Dataset) -> None:
         if len(dataset) < 4 or dataset.n_classes < 2:
             raise InvalidInputError(
-                f"Classification needs at least four items and two classes. {dataset.name} has {len(dataset)} items "
-                f"and {dataset.n_classes} class(es)."
+                f"Classification needs at least four items and two classes. {dataset.name} has {len(dataset)} "
+                f"items and {dataset.n_classes} class(es)."
             )
 
     def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:

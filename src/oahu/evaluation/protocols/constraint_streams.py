@@ -69,8 +69,8 @@ def draw_constraints(
     """Draw ``n_seeds`` constraints from labels and extend them to n by transitive closure.
 
     A few seeds over many items may imply too few constraints, in particular pairs: the missing ones are drawn from
-    the labels as well and appended. No constraint contains both items of a pair in ``exclude``: such a seed is drawn
-    again, and such an implied constraint is replaced by another implied one.
+    the labels as well and appended. No constraint contains both items of a pair in ``exclude``: such a seed is
+    drawn again, and such an implied constraint is replaced by another implied one.
     """
     exclude = None if exclude is None or not len(exclude) else exclude
     seeds = _sample(kind, y, n_seeds, rng, exclude)

@@ -127,8 +127,8 @@ def as_method(given: Any) -> Method:
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
     raise InvalidTypeError(
-        "A method must be a learner (a subclass of oahu.learners.kinds.TripletLearner or PairLearner), a metric, the "
-        f"name of a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
+        "A method must be a learner (a subclass of oahu.learners.kinds.TripletLearner or PairLearner), a metric, "
+        f"the name of a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
     )
 
 

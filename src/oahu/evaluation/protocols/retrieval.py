@@ -31,7 +31,7 @@ _N_MATCHES: Final = 3  # stored matches of each
 
 
 def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """Return the rows of development and test items: the official split if it is about 1:1, else half of a class."""
+    """Return development and test rows: the official split if it is about 1:1, else half of each class."""
     if dataset.is_train is not None and 0.45 <= dataset.is_train.mean() <= 0.55:
         return np.flatnonzero(dataset.is_train), np.flatnonzero(~dataset.is_train)
     rng = generator_for(seed, dataset.name, "class halves", run)

@@ -45,8 +45,9 @@ def _about_features(dataset: Dataset, items: NDArray[np.float64]) -> str:
     if not median or spread[widest] < _UNEQUAL * median:
         return ""
     return (
-        f"Feature {widest} of {dataset.name} has {spread[widest] / median:,.0f} times the standard deviation of the "
-        "median feature and decides nearly all distances. Use --scaling standard to give all features equal weight."
+        f"Feature {widest} of {dataset.name} has {spread[widest] / median:,.0f} times the standard deviation of "
+        "the median feature and decides nearly all distances. Use --scaling standard to give all features equal "
+        "weight."
     )
 
 
@@ -70,7 +71,7 @@ def _about_opml(dataset: Dataset, method: Method, settings: Mapping[str, Any], s
         return ""
     effect = "skips such triplets" if learner.too_long == "skip" else "rejects such triplets, so that its runs fail"
     return (
-        f"{method.name}: gamma ||x - n||^2 must be below 1, and with gamma {gamma:g} it is not for {share:.0%} of the "
-        f"sampled pairs of {dataset.name}. {method.name} {effect}. Use --scaling unit or --scaling centred, or "
+        f"{method.name}: gamma ||x - n||^2 must be below 1, and with gamma {gamma:g} it is not for {share:.0%} of "
+        f"the sampled pairs of {dataset.name}. {method.name} {effect}. Use --scaling unit or --scaling centred, or "
         f"--set {method.name}.gamma=VALUE with a value below {1 / squared.max():.1g}."
     )

@@ -50,8 +50,8 @@ class VerificationProtocol(EvaluationProtocol):
             n_folds = len(views_of(dataset).folds)
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw pairs from. "
-                f"{dataset.name} has {len(dataset)} items and {dataset.n_classes} class(es): {error}"
+                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw pairs "
+                f"from. {dataset.name} has {len(dataset)} items and {dataset.n_classes} class(es): {error}"
             ) from error
         if n_folds < 2:
             raise InvalidInputError(

@@ -32,7 +32,7 @@ _TITLES: Final = {
 _INTRODUCTIONS: Final = {
     "classification": "Each test item gets the class of the majority of its nearest training items.",
     "constraints": "Classification after learning from different numbers of constraints.",
-    "verification": "Do two images show the same person? No fold of pairs is used to learn the metric that judges it.",
+    "verification": "Do two images show the same person? The pairs of the tested fold are not used for learning.",
     "retrieval": "Each test item is a query; the other test items are ranked by their distance to it.",
     "sensitivity": "One parameter of OAHU changes; all others have their defaults.",
     "regret": "The loss of OAHU's weighted experts, compared with the single expert that was best in hindsight.",
@@ -114,8 +114,8 @@ def _head(record: BenchmarkRecord) -> str:
     n = sum(outcome.trial.stage == "result" and outcome.error is None for outcome in record.outcomes)
     names = ", ".join(record.datasets) or "no data set"
     text = (
-        f"{n:,} trials on {names}. Started {_format_start(record.started)}; took {_format_duration(record.seconds)}. "
-        f"Reference: {record.reference}."
+        f"{n:,} trials on {names}. Started {_format_start(record.started)}; took "
+        f"{_format_duration(record.seconds)}. Reference: {record.reference}."
     )
     return f'<header>\n<h1>oahu benchmark</h1>\n<p class="lead">{escape(text)}</p>\n</header>\n'
 
@@ -216,7 +216,7 @@ def _conditions(record: BenchmarkRecord, present: Iterable[str], paired: bool) -
     test = (
         "Two methods are compared run by run, by a paired Student's t-test."
         if paired
-        else "Two methods are compared by Student's t-test for two samples with a pooled variance, as in the paper. "
+        else "Methods are compared by Student's t-test for two samples with a pooled variance, as in the paper. "
         "The runs of two methods share their splits, so that a paired test would be more powerful."
     )
     settings = (

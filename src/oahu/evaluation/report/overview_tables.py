@@ -59,8 +59,8 @@ def overview_table(record: BenchmarkRecord, paired: bool = False) -> ReportTable
     header = ("Task", "Data set", "Score", record.reference, *(("Paper",) if with_paper else ()), *UNLEARNED)
     header += ("Best other", "Its score", "Win/tie/loss")
     notes = (
-        f"Error: lower is better; AUC and R@1: higher is better. Win/tie/loss counts {record.reference} against all "
-        "other methods, at 0.05.",
+        f"Error: lower is better; AUC and R@1: higher is better. Win/tie/loss counts {record.reference} against "
+        "all other methods, at 0.05.",
     )
     return ReportTable("At a glance", header, tuple(rows), notes)
 
@@ -167,8 +167,9 @@ def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
             settings = (setting_text(row, name) for name in ("scaling", "pca", "k", "queries", "seed"))
             texts = (experiment.title, row.label, n, *facts, *settings, params_text(row))
             rows.append(tuple(map(TableCell, texts)))
-    header = ("Data set", "Method", "Runs", "Constraints", "Of them implied", "Scaling", "PCA", "k", "Queries")
-    header += ("Random seed", "Parameters set")
+    constraints = ("Constraints", "Of them implied")
+    settings_header = ("Scaling", "PCA", "k", "Queries", "Random seed", "Parameters set")
+    header = ("Data set", "Method", "Runs", *constraints, *settings_header)
     notes = ["Other parameters have their defaults. A dash means all queries, or no PCA."]
     notes += filter(None, (_edge_note(record, experiment) for experiment in experiments(record, protocol)))
     return ReportTable(f"Settings: {protocol}", header, tuple(rows), tuple(notes))

@@ -145,7 +145,10 @@ def _roc(experiment: Experiment) -> tuple[Figure, str] | None:
     legend.set_title("AUC")
     for text, line in zip(legend.get_texts(), ax.lines[1:], strict=True):
         text.set(text=line.get_gid(), parse_math=False)
-    return figure, f"ROC curves on {experiment.title}, mean of the folds. The legend shows the mean AUC, best first."
+    return (
+        figure,
+        f"ROC curves on {experiment.title}, mean of the folds. The legend shows the mean AUC, best first.",
+    )
 
 
 def _true_accept_rates(curve: Mapping[str, Any], far: Floats) -> Floats:

@@ -12,6 +12,7 @@ from oahu.evaluation.report.report_table import EMPTY, ReportTable, TableCell, f
 from oahu.evaluation.report.table_parts import (
     ScoreColumn,
     best_rows,
+    explain_tests,
     failure_notes,
     method_lines,
     missing_notes,
@@ -19,7 +20,6 @@ from oahu.evaluation.report.table_parts import (
     params_text,
     score_cell,
     setting_text,
-    explain_tests,
 )
 from oahu.evaluation.statistics import Summary
 
@@ -92,7 +92,9 @@ def _missing_pairs(experiment: Experiment) -> list[str]:
     """Return a note on official pairs that name an image without features."""
     missing = {o.trial.run: o.facts.get("n_missing", 0) for row in experiment.rows for o in row.outcomes}
     n = sum(missing.values())
-    return [f"{n:,} pairs of the folds name an image that the data set does not have; they are skipped."] if n else []
+    return (
+        [f"{n:,} pairs of the folds name an image that the data set does not have; they are skipped."] if n else []
+    )
 
 
 def auc_table(experiment: Experiment) -> ReportTable:
@@ -173,11 +175,11 @@ def regret_table(experiment: Experiment, paired: bool = False) -> ReportTable:
             rows.append(_regret_row(row.label, str(outcome.trial.run), best, values))
         if len(row.outcomes) > 1:
             rows.append(_regret_row(row.label, "mean", EMPTY, [row.summary(name).mean for name in names]))
-    header = ("Method", "Run", "Best expert", "Loss of OAHU", "Loss of the best expert")
-    header += ("Regret", "√(T ln N)", "Regret / √(T ln N)")
+    losses = ("Loss of OAHU", "Loss of the best expert")
+    header = ("Method", "Run", "Best expert", *losses, "Regret", "√(T ln N)", "Regret / √(T ln N)")
     notes = (
-        "Losses are means per round. Regret is the total loss of the weighted experts minus that of the expert that "
-        "was best in hindsight.",
+        "Losses are means per round. Regret is the total loss of the weighted experts minus that of the expert "
+        "that was best in hindsight.",
         paper.PAPER_NOTES["regret"],
         *_remarks(experiment),
     )

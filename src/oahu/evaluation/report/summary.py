@@ -27,7 +27,9 @@ def headlines(record: BenchmarkRecord, paired: bool = False) -> list[str]:
     sentences += [f"Warning: {warning}" for warning in record.warnings]
     if sentences:
         return sentences
-    details = [text for name in _SUMMARIES for each in experiments(record, name) if (text := summarize(each, paired))]
+    details = [
+        text for name in _SUMMARIES for each in experiments(record, name) if (text := summarize(each, paired))
+    ]
     return details or ["There are no scores to compare." if record.outcomes else "Nothing was measured."]
 
 
@@ -58,8 +60,9 @@ def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
         counts = WinTieLoss.of(test for is_unlearned, test in found if is_unlearned == unlearned)
         if n := counts.wins + counts.ties + counts.losses:
             sentences.append(
-                f"Against {others}, {record.reference} is significantly better in {counts.wins} of {n} comparisons, "
-                f"significantly worse in {counts.losses}, and not significantly different in {counts.ties}."
+                f"Against {others}, {record.reference} is significantly better in {counts.wins} of {n} "
+                f"comparisons, significantly worse in {counts.losses}, and not significantly different in "
+                f"{counts.ties}."
             )
     return sentences
 
@@ -113,7 +116,9 @@ def _comparison(experiment: Experiment, paired: bool) -> str:
         text += ", the best of all methods."
     else:
         text += f"; the best method is {best.label} with {_mean(best, score)}."
-    return " ".join([text, *_gains(experiment, score, better, paired), *_verdicts(experiment, score, better, paired)])
+    return " ".join(
+        [text, *_gains(experiment, score, better, paired), *_verdicts(experiment, score, better, paired)]
+    )
 
 
 def _mean(row: MethodResults, score: str) -> str:

@@ -12,7 +12,7 @@ from oahu.evaluation.statistics import Better, SignificanceTest, Summary
 from oahu.evaluation.trials import Outcome
 
 __all__ = ["ScoreColumn", "best_rows", "failure_notes", "method_lines", "missing_notes", "p_text", "params_text"]
-__all__ += ["score_cell", "setting_text", "explain_tests", "values_text"]
+__all__ += ["explain_tests", "score_cell", "setting_text", "values_text"]
 
 
 class ScoreColumn(NamedTuple):

@@ -1,95 +1,128 @@
-"""Who asks, and whether they may."""
+"""Access control: API keys, browser sessions, and the role that each operation needs."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ForbiddenError, UnauthorizedError
 from oahu.service.keys import Key, KeyFile, Role, allows
 from oahu.service.service import Service
 
-__all__ = ["COOKIE", "Access", "Admin", "MayChange", "MayRead", "Reader", "Sayer", "Sessions", "service_of"]
+__all__ = [
+    "SESSION_COOKIE",
+    "AccessControl",
+    "CollectionForAdmin",
+    "CollectionForFeedback",
+    "CollectionForReading",
+    "RequireAdmin",
+    "RequireRead",
+    "Sessions",
+    "get_service",
+]
 
-COOKIE: Final = "oahu_session"
-_LASTS: Final = 12 * 3600.0  # seconds
-_MOST: Final = 1_000
+SESSION_COOKIE: Final = "oahu_session"
+_SESSION_SECONDS: Final = 12 * 3600.0
+_MAX_SESSIONS: Final = 1_000
+_KEY: Final = "oahu_key"  # scope entry
+
+
+class _Session(NamedTuple):
+    key_id: str
+    expires_at: float  # on the monotonic clock
 
 
 class Sessions:
-    """Who has logged in at the page: a random name in a cookie, for a key that was shown once."""
+    """Browser sessions: a login with an API key gives a random session id, which the browser stores in a cookie."""
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
-        self._sessions: dict[str, tuple[str, float]] = {}
+        self._sessions: dict[str, _Session] = {}
 
-    def begin(self, token: str) -> str | None:
-        """A new session for a key, if it is one."""
+    def start(self, token: str) -> str | None:
+        """Start a session for an API key. Return its id, or None if the key is not valid."""
         key = self._keys.check(token)
         if key is None:
             return None
         now = time.monotonic()
-        self._sessions = {one: told for one, told in self._sessions.items() if told[1] > now}
-        while len(self._sessions) >= _MOST:
+        self._sessions = {id_: session for id_, session in self._sessions.items() if session.expires_at > now}
+        while len(self._sessions) >= _MAX_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
-        name = secrets.token_urlsafe(32)
-        self._sessions[name] = key.id, now + _LASTS
-        return name
+        id_ = secrets.token_urlsafe(32)
+        self._sessions[id_] = _Session(key.id, now + _SESSION_SECONDS)
+        return id_
 
-    def end(self, name: str) -> None:
-        self._sessions.pop(name, None)
+    def end(self, id_: str) -> None:
+        self._sessions.pop(id_, None)
 
-    def role(self, name: str | None) -> Role | None:
-        """What the holder of a session may do; everything if there are no keys, nothing if the key is gone."""
+    def role(self, id_: str | None) -> Role | None:
+        """Return the role of a session, or None if it is unknown, expired, or its key was revoked.
+
+        A service without API keys gives every visitor the admin role.
+        """
         if not self._keys.needed:
             return "admin"
-        id_, until = self._sessions.get(name or "", ("", 0.0))
-        key = self._keys.still(id_) if until > time.monotonic() else None
+        session = self._sessions.get(id_ or "")
+        if session is None or session.expires_at <= time.monotonic():
+            return None
+        key = self._keys.still(session.key_id)
         return key.role if key else None
 
 
-class Access:
-    """Whether a request may do something. Sessions only let look: what changes something needs a key in its header,
-    which no other site can send."""
+class AccessControl:
+    """Decides which requests are allowed.
+
+    A session cookie only allows reading. A change needs an API key in a header, because a page of another site can
+    make a browser send a cookie but not that header.
+    """
 
     def __init__(self, keys: KeyFile, sessions: Sessions) -> None:
         self._keys, self._sessions = keys, sessions
 
     @property
     def is_open(self) -> bool:
-        """Whether everyone may do everything."""
+        """Whether the service has no API keys and allows everything."""
         return not self._keys.needed
 
-    def key(self, headers: Headers) -> Key | None:
-        """The key that a request shows, if it is one."""
-        token = _token(headers)
-        return self._keys.check(token) if token else None
+    def key(self, scope: Scope) -> Key | None:
+        """Return the valid API key of a request, or None. The result is stored in the scope."""
+        if _KEY not in scope:
+            token = _token(Headers(scope=scope))
+            scope[_KEY] = self._keys.check(token) if token else None
+        key: Key | None = scope[_KEY]
+        return key
 
     def check(self, request: Request, needed: Role) -> None:
-        """Raise an error if a request may not do what needs a role."""
+        """Raise an error if a request lacks a role."""
         role = self._role(request)
         if role is None:
             raise self.unauthorized()
         if not allows(role, needed):
-            raise ForbiddenError(f"That needs a key of role {needed!r}; this one is {role!r}.")
+            raise ForbiddenError(
+                f"This operation needs an API key with role {needed!r}. This key has role {role!r}."
+            )
 
     def unauthorized(self) -> UnauthorizedError:
-        return UnauthorizedError("Send a key as 'Authorization: Bearer oahu_...'. `oahu keys add` makes one.")
+        return UnauthorizedError(
+            "A valid API key is required, as header 'Authorization: Bearer oahu_...'. "
+            "Create one with `oahu keys add`."
+        )
 
     def _role(self, request: Request) -> Role | None:
         if self.is_open:
             return "admin"
         if _token(request.headers):
-            key = self.key(request.headers)
+            key = self.key(request.scope)
             return key.role if key else None
         if request.method in ("GET", "HEAD"):
-            role = self._sessions.role(request.cookies.get(COOKIE))
+            role = self._sessions.role(request.cookies.get(SESSION_COOKIE))
             return "read" if role else None
         return None
 
@@ -99,34 +132,34 @@ def _token(headers: Headers) -> str:
     return (token if scheme.lower() == "bearer" else headers.get("x-api-key", "")).strip()
 
 
-def service_of(request: Request) -> Service:
+def get_service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _may(role: Role) -> Callable[[Request], Awaitable[None]]:
+def _require(role: Role) -> Callable[[Request], Awaitable[None]]:
     async def check(request: Request) -> None:
-        access: Access = request.app.state.access
+        access: AccessControl = request.app.state.access
         access.check(request, role)
 
     return check
 
 
-def _of(role: Role) -> Callable[[Request], Awaitable[Collection]]:
-    may = _may(role)
+def _collection_for(role: Role) -> Callable[[Request], Awaitable[Collection]]:
+    check_role = _require(role)
 
-    async def check(request: Request) -> Collection:
-        await may(request)
-        return service_of(request).collection(request.path_params["name"])
+    async def find(request: Request) -> Collection:
+        await check_role(request)
+        return get_service(request).collection(request.path_params["name"])
 
-    return check
+    return find
 
 
-#: Nothing but a check: for who may look, or change everything.
-MayRead = Annotated[None, Depends(_may("read"))]
-MayChange = Annotated[None, Depends(_may("admin"))]
+#: Dependencies that only check the role.
+RequireRead = Annotated[None, Depends(_require("read"))]
+RequireAdmin = Annotated[None, Depends(_require("admin"))]
 
-#: The collection that a path names, for who may read, say what is alike, or change everything.
-Reader = Annotated[Collection, Depends(_of("read"))]
-Sayer = Annotated[Collection, Depends(_of("feedback"))]
-Admin = Annotated[Collection, Depends(_of("admin"))]
+#: Dependencies that check the role and give the collection that the path names.
+CollectionForReading = Annotated[Collection, Depends(_collection_for("read"))]
+CollectionForFeedback = Annotated[Collection, Depends(_collection_for("feedback"))]
+CollectionForAdmin = Annotated[Collection, Depends(_collection_for("admin"))]

@@ -1,23 +1,21 @@
-"""The application: the operations, health, gauges, and the page if it is wanted."""
+"""The service as an ASGI application: operations, health checks, Prometheus metrics and the page."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 from anyio import to_thread
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
 
-from oahu.service.api.access import Access, MayRead, Sessions
-from oahu.service.api.gauges import Gauges
-from oahu.service.api.guard import Guard
-from oahu.service.api.hosts import how_others_reach
-from oahu.service.api.problems import RESPONSES, Problem, handle_problems
+from oahu.service.api.access import AccessControl, Sessions
+from oahu.service.api.hosts import public_setting
+from oahu.service.api.middleware import middleware_stack
+from oahu.service.api.monitoring import PrometheusMetrics
+from oahu.service.api.problems import Problem, handle_problems
 from oahu.service.api.routes import ROUTERS
-from oahu.service.errors import ServiceError
 from oahu.service.keys import KeyFile
 from oahu.service.service import Service
 from oahu.service.settings import Settings
@@ -25,15 +23,15 @@ from oahu.version import __version__
 
 __all__ = ["create_app"]
 
-_SUMMARY = "Search that learns from every click."
+_SUMMARY = "Similarity search that learns from feedback."
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application. It takes the folder at once, and opens it when it starts."""
-    keys = KeyFile(settings.data, always=how_others_reach(settings) is not None)
-    keys.all()  # a file that cannot be read is told now
+    """Return the application. It locks the data folder now and loads the collections when it starts."""
+    keys = KeyFile(settings.data, always=public_setting(settings) is not None)
+    keys.all()  # report an unreadable key file before the service starts
     service, sessions = Service(settings), Sessions(keys)
-    access = Access(keys, sessions)
+    access, metrics = AccessControl(keys, sessions), PrometheusMetrics(service)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -49,81 +47,37 @@ def create_app(settings: Settings) -> FastAPI:
         summary=_SUMMARY,
         version=__version__,
         lifespan=lifespan,
+        middleware=middleware_stack(settings, access, metrics),
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # FastAPI's documentation pages load scripts from another site
         redoc_url=None,
-        redirect_slashes=False,  # one address for one thing
+        redirect_slashes=False,
     )
-    gauges = Gauges(service)
-    app.state.service, app.state.access, app.state.sessions = service, access, sessions
+    app.state.service, app.state.access, app.state.sessions, app.state.metrics = service, access, sessions, metrics
     app.state.is_open = False
-    app.state.asking = app.state.streams = 0
+    app.state.running_searches = app.state.open_streams = 0
     handle_problems(app)
     for router in ROUTERS:
         app.include_router(router)
-    _add_health(app, service, gauges)
-    _add_problem_schema(app)
+    _extend_schema(app)
     if settings.page:
         from oahu.service.page import mount
 
         mount(app, service, keys, sessions)
-    app.add_middleware(Guard, settings=settings, access=access, gauges=gauges)
     return app
 
 
-def _add_health(app: FastAPI, service: Service, gauges: Gauges) -> None:
-    @app.get("/healthz", tags=["health"], responses=RESPONSES)
-    async def healthy() -> Health:
-        """Whether the process is alive."""
-        return Health(status="ok")
+def _extend_schema(app: FastAPI) -> None:
+    """Add the error format and the API key to the OpenAPI schema."""
 
-    @app.get("/readyz", tags=["health"], responses=RESPONSES)
-    async def ready() -> Readiness:
-        """Whether all collections are open and all learners well."""
-        if not service.is_ready:
-            raise NotReadyError("Not all collections are open with their learners well.", retry_after=1)
-        return Readiness(ready=True)
-
-    @app.get(
-        "/metrics",
-        tags=["health"],
-        response_class=Response,
-        responses=RESPONSES | {200: {"content": {"text/plain": {}}, "description": "For Prometheus."}},
-    )
-    def metrics(access: MayRead) -> Response:
-        """Gauges in the format that Prometheus reads."""
-        return Response(gauges.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-class Health(BaseModel):
-    """The process is alive."""
-
-    status: Literal["ok"]
-
-
-class Readiness(BaseModel):
-    """All collections are open, and all learners well."""
-
-    ready: Literal[True]
-
-
-class NotReadyError(ServiceError):
-    """Not yet, or not any more."""
-
-    status, kind, title = 503, "not-ready", "The service is not ready"
-
-
-def _add_problem_schema(app: FastAPI) -> None:
-    """Describe problems once, and how to show a key."""
-
-    def described() -> dict[str, Any]:
+    def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-            parts = made.setdefault("components", {})
-            parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
-            parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            made["security"] = [{"key": []}, {}]
-            app.openapi_schema = made
+            schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            components = schema.setdefault("components", {})
+            components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+            components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"key": []}, {}]
+            app.openapi_schema = schema
         return app.openapi_schema
 
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Names of machines, as they are listened at and as requests name them."""
+"""Host names: which are this machine, and whether other machines can reach the service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ipaddress import ip_address
 
 from oahu.service.settings import Settings
 
-__all__ = ["how_others_reach", "is_loopback", "name_of"]
+__all__ = ["host_name", "is_loopback", "public_setting"]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone.
+    """Return whether only this machine can connect to an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0"), is_loopback("127.example.com")
     (True, False, False)
@@ -23,24 +23,26 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def how_others_reach(settings: Settings) -> str | None:
-    """By what other machines reach a service, directly or through a proxy; None if they do not.
+def public_setting(settings: Settings) -> str | None:
+    """Return the setting by which other machines can reach the service, or None if they cannot.
 
-    >>> how_others_reach(Settings(host="0.0.0.0")), how_others_reach(Settings(host="127.0.0.1"))
-    ('Listening at 0.0.0.0', None)
+    A trusted host name or HTTPS implies a proxy in front of the service.
+
+    >>> public_setting(Settings(host="0.0.0.0")), public_setting(Settings(host="127.0.0.1"))
+    ('host 0.0.0.0', None)
     """
     if not is_loopback(settings.host):
-        return f"Listening at {settings.host}"
+        return f"host {settings.host}"
     if settings.trusted_hosts:
-        return f"Being known as {settings.trusted_hosts[0]} (OAHU_TRUSTED_HOSTS)"
-    return "Being behind HTTPS (OAHU_HTTPS)" if settings.https else None
+        return f"OAHU_TRUSTED_HOSTS={settings.trusted_hosts[0]}"
+    return "OAHU_HTTPS=true" if settings.https else None
 
 
-def name_of(host: str) -> str:
-    """The name in a ``Host`` header, without the port.
+def host_name(header: str) -> str:
+    """Return the name in a ``Host`` header, in lower case and without the port.
 
-    >>> name_of("Example.com:8000"), name_of("[::1]:8000"), name_of("[::1]")
+    >>> host_name("Example.com:8000"), host_name("[::1]:8000"), host_name("[::1]")
     ('example.com', '::1', '::1')
     """
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    name = header if header.endswith("]") else header.rpartition(":")[0] or header
     return name.removeprefix("[").removesuffix("]").lower()

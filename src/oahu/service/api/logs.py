@@ -1,4 +1,4 @@
-"""Logs: lines of JSON for programs, short lines for people."""
+"""Log formats: JSON lines for programs, short lines for a terminal."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ from typing import TextIO
 
 import orjson
 
-__all__ = ["JsonLines", "ShortLines", "log_to"]
+__all__ = ["JsonFormatter", "TerminalFormatter", "configure_logging"]
 
-_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
-class JsonLines(logging.Formatter):
-    """A record as one line of JSON: time, level, logger, message, and whatever was given as ``extra``."""
+class JsonFormatter(logging.Formatter):
+    """Formats a log record as one line of JSON: time, level, logger, message, and the fields of ``extra``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: value for name, value in vars(record).items() if name not in _PLAIN}
+        fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
         if record.exc_info:
-            told["trace"] = self.formatException(record.exc_info)
+            fields["trace"] = self.formatException(record.exc_info)
         try:
-            return orjson.dumps(told, default=str).decode()
-        except TypeError:  # half a character somewhere, which no JSON has
-            return orjson.dumps({name: ascii(value) for name, value in told.items()}).decode()
+            return orjson.dumps(fields, default=str).decode()
+        except TypeError:  # a lone surrogate, which JSON cannot contain
+            return orjson.dumps({name: ascii(value) for name, value in fields.items()}).decode()
 
 
-class ShortLines(logging.Formatter):
-    """A record as a line to read. What a request says cannot end the line, or paint the terminal."""
+class TerminalFormatter(logging.Formatter):
+    """Formats a log record as one short line.
+
+    Control characters are escaped: text from a request cannot start a new line or control the terminal.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        said = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in record.getMessage())
-        line = f"{record.levelname.lower()}: {said}"
+        message = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in record.getMessage())
+        line = f"{record.levelname.lower()}: {message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def log_to(stream: TextIO | None = None) -> None:
-    """Write what oahu and the server say to a stream, or to standard error: to a terminal only what is wrong."""
+def configure_logging(stream: TextIO | None = None) -> None:
+    """Send the logs of oahu and uvicorn to a stream, by default standard error.
+
+    A terminal gets warnings and errors as short lines. Any other stream gets everything from level INFO as JSON.
+    """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(ShortLines() if stream.isatty() else JsonLines())
+    handler.setFormatter(TerminalFormatter() if stream.isatty() else JsonFormatter())
     for name in ("oahu", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING if stream.isatty() else logging.INFO)
-    logging.getLogger("uvicorn.access").disabled = True  # oahu.access tells more
+    logging.getLogger("uvicorn.access").disabled = True  # oahu.access has the request id too

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details."""
+"""Error responses as RFC 9457 problem details."""
 
 from __future__ import annotations
 
@@ -15,50 +15,54 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from oahu.exceptions import InvalidInputError
-from oahu.service.errors import InvalidError, ServiceError
+from oahu.service.api.request_info import request_id
+from oahu.service.errors import InvalidRequestError, ServiceError
 
-__all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "problem_of"]
+__all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "service_problem"]
 
-_SHOWN = 20  # errors of a request that are told
-_LONGEST = 200  # characters of a place in a request, or of what is said of it
+_MAX_ERRORS = 20  # in one response
+_MAX_CHARACTERS = 200  # of a location or a message
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """An error (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="What programs tell problems apart by.")
-    title: str
-    status: int
-    detail: str = Field(description="What was wrong, where, and what was expected.")
-    request_id: str = Field(description="By which the log tells more.")
+    type: str = Field(description="Kind of the error, for programs.", examples=["urn:oahu:problem:not-found"])
+    title: str = Field(description="Kind of the error, for people.", examples=["Not found"])
+    status: int = Field(description="HTTP status.", examples=[404])
+    detail: str = Field(
+        description="What is wrong, where, and what was expected.",
+        examples=["There is no item 'sencha' in 'teas'."],
+    )
+    request_id: str = Field(description="Id of the request in the service log.", examples=["5f0c3d2a9b8e7f61-1c"])
 
 
-_MEANINGS = {
-    400: "What was sent cannot be read",
-    401: "A valid API key is needed",
-    403: "The key does not allow it, or it came from another page",
-    404: "There is no such thing",
-    405: "The method is not allowed here",
-    408: "The request did not arrive in time",
-    409: "It contradicts what was said before, or was done already",
-    413: "The request is too large",
-    415: "The request is not JSON, by its Content-Type",
-    421: "The service is not known by that name",
-    422: "The request is not valid",
+_DESCRIPTIONS = {
+    400: "The request body is not valid JSON",
+    401: "A valid API key is required",
+    403: "The role of the API key does not allow this, or the request comes from a page of another site",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "The request body did not arrive in time",
+    409: "Contradicts earlier feedback, or already exists or done",
+    413: "The request body is too large",
+    415: "The Content-Type must be application/json",
+    421: "The Host header does not name this service",
+    422: "Invalid request",
     429: "Too many requests; see Retry-After",
-    503: "Busy, shutting down, or the store cannot be written to; see Retry-After",
+    503: "Overloaded, shutting down, or the store cannot be written; see Retry-After",
     507: "The disk is full",
 }
 
-#: What every operation may answer, beside what it is for.
+#: Error responses that every operation can give.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
-        "description": meaning,
+        "description": description,
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for status, meaning in _MEANINGS.items()
+    for status, description in _DESCRIPTIONS.items()
 }
 
 
@@ -71,56 +75,54 @@ def problem(
     retry_after: float | None = None,
     **more: Any,
 ) -> Response:
-    """A problem as an answer."""
-    told = {"type": f"urn:oahu:problem:{kind}", "title": title, "status": status, "detail": detail}
+    """Return an error response."""
+    fields = {"type": f"urn:oahu:problem:{kind}", "title": title, "status": status, "detail": detail}
     headers = {} if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    content = orjson.dumps(more | told | {"request_id": request_id}, default=str)
+    content = orjson.dumps(more | fields | {"request_id": request_id}, default=str)
     return Response(content, status, headers, "application/problem+json")
 
 
-def problem_of(request_id: str, error: ServiceError) -> Response:
-    """What the service refuses, as an answer."""
+def service_problem(request_id: str, error: ServiceError) -> Response:
+    """Return the response for an error of the service."""
     return problem(request_id, error.status, error.kind, error.title, str(error), error.retry_after, **error.more)
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Let every error of an app that is meant for whoever asks be answered by a problem."""
+    """Register handlers that answer every expected error with problem details."""
 
     @app.exception_handler(ServiceError)
-    async def refused(request: Request, error: ServiceError) -> Response:
-        return problem_of(_id(request), error)
+    async def service_error(request: Request, error: ServiceError) -> Response:
+        return service_problem(request_id(request.scope), error)
 
     @app.exception_handler(InvalidInputError)
-    async def invalid(request: Request, error: InvalidInputError) -> Response:
-        return problem_of(_id(request), InvalidError(str(error)))
+    async def invalid_input(request: Request, error: InvalidInputError) -> Response:
+        return service_problem(request_id(request.scope), InvalidRequestError(str(error)))
 
     @app.exception_handler(RequestValidationError)
-    async def not_valid(request: Request, error: RequestValidationError) -> Response:
-        found = [_told(one) for one in error.errors()[:_SHOWN]]
-        first = f"{found[0]['where']}: {found[0]['problem']}"
+    async def invalid_request(request: Request, error: RequestValidationError) -> Response:
+        id_ = request_id(request.scope)
+        errors = [_location_and_message(one) for one in error.errors()[:_MAX_ERRORS]]
+        detail = f"{errors[0]['location']}: {errors[0]['message']}"
         if error.errors()[0]["type"] == "json_invalid":
-            return problem(_id(request), 400, "unreadable", "The request is not JSON", first, errors=found)
-        return problem(_id(request), 422, InvalidError.kind, InvalidError.title, first, errors=found)
+            return problem(id_, 400, "invalid-json", "Invalid JSON", detail, errors=errors)
+        return problem(id_, 422, InvalidRequestError.kind, InvalidRequestError.title, detail, errors=errors)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
+    async def http_error(request: Request, error: HTTPException) -> Response:
         title = HTTPStatus(error.status_code).phrase
         kind = title.lower().replace(" ", "-")
         detail = f"{error.detail}: {request.method} {request.url.path}" if error.detail == title else error.detail
-        answer = problem(_id(request), error.status_code, kind, title, detail)
-        answer.headers.update(error.headers or {})
-        return answer
+        response = problem(request_id(request.scope), error.status_code, kind, title, detail)
+        response.headers.update(error.headers or {})
+        return response
 
 
-def _told(error: Mapping[str, Any]) -> dict[str, str]:
-    """Where a request is not valid, and why."""
+def _location_and_message(error: Mapping[str, Any]) -> dict[str, str]:
+    """Return where a request is invalid, and why."""
     if error["type"] == "json_invalid":
-        return {"where": "body", "problem": f"not JSON at {error['loc'][1]} ({error['ctx']['error']})"}
-    where = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))
-    return {"where": where[:_LONGEST], "problem": error["msg"].removeprefix("Value error, ")[:_LONGEST]}
-
-
-def _id(request: Request) -> str:
-    return str(request.scope.get("oahu_request_id", ""))
+        return {"location": "body", "message": f"invalid JSON at {error['loc'][1]} ({error['ctx']['error']})"}
+    location = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))
+    message = error["msg"].removeprefix("Value error, ")
+    return {"location": location[:_MAX_CHARACTERS], "message": message[:_MAX_CHARACTERS]}

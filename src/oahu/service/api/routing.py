@@ -1,4 +1,4 @@
-"""What all operations share: how they read JSON, wait for the store, and do what takes a while."""
+"""Helpers that all operations share: strict JSON, waiting for the store, limited worker threads."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from oahu.service.api.access import service_of
+from oahu.service.api.access import get_service
 from oahu.service.api.problems import RESPONSES
-from oahu.service.errors import InvalidError, OverloadedError
+from oahu.service.errors import InvalidRequestError, OverloadedError
 
-__all__ = ["asked", "check_batch", "done", "new_router"]
+__all__ = ["check_batch_size", "new_router", "run_search", "wait_for"]
 
 T = TypeVar("T")
 
 
-class _Request(Request):
-    """A request whose JSON is read strictly: UTF-8, no NaN, not too deep."""
+class _StrictRequest(Request):
+    """A request whose body must be strict JSON: UTF-8, without NaN, nested to a limited depth."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -32,18 +32,22 @@ class _Request(Request):
         return self._json
 
 
-class _Route(APIRoute):
+class _StrictRoute(APIRoute):
+    """A route that reads its body as strict JSON and requires the Content-Type to say so."""
+
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle, takes_json = super().get_route_handler(), self.body_field is not None
 
-        async def strictly(request: Request) -> Response:
-            strict = _Request(request.scope, request.receive)
+        async def handle_strictly(request: Request) -> Response:
+            strict = _StrictRequest(request.scope, request.receive)
             if takes_json and await strict.body() and not _is_json(strict.headers.get("content-type", "")):
-                kind = strict.headers.get("content-type")
-                raise HTTPException(415, f"Content-Type must be application/json. Got {kind!r}.")
+                content_type = strict.headers.get("content-type")
+                raise HTTPException(
+                    415, f"The Content-Type must be application/json. Got {content_type!r} instead."
+                )
             return await handle(strict)
 
-        return strictly
+        return handle_strictly
 
 
 def _is_json(content_type: str) -> bool:
@@ -53,29 +57,34 @@ def _is_json(content_type: str) -> bool:
 
 
 def new_router(tag: str) -> APIRouter:
-    """For operations under /v1/collections. Paths are whole in every router: gauges are told by them."""
-    return APIRouter(prefix="/v1/collections", tags=[tag], route_class=_Route, responses=RESPONSES)
+    """Return a router for operations under /v1/collections.
+
+    Every router has the complete prefix because the request metrics are labelled with the route's path.
+    """
+    return APIRouter(prefix="/v1/collections", tags=[tag], route_class=_StrictRoute, responses=RESPONSES)
 
 
-async def done(future: Future[T]) -> T:
-    """What a future of the store comes to."""
+async def wait_for(future: Future[T]) -> T:
+    """Wait for a commit of the store and return its result."""
     return await asyncio.wrap_future(future)
 
 
-async def asked(request: Request, work: Callable[[], T]) -> T:
-    """Do what takes a while in a thread, if not too much is going on."""
-    state = request.app.state
-    if state.asking >= service_of(request).settings.max_searches:
-        raise OverloadedError("Too many searches at once.", retry_after=1)
-    state.asking += 1
+async def run_search(request: Request, work: Callable[[], T]) -> T:
+    """Run a search or another long computation in a worker thread, up to ``max_searches`` at a time."""
+    state, limit = request.app.state, get_service(request).settings.max_searches
+    if state.running_searches >= limit:
+        raise OverloadedError(f"Too many searches are running (limit {limit}, OAHU_MAX_SEARCHES).", retry_after=1)
+    state.running_searches += 1
     try:
         return await to_thread.run_sync(work)
     finally:
-        state.asking -= 1
+        state.running_searches -= 1
 
 
-def check_batch(request: Request, count: int, what: str) -> None:
-    """Refuse more in a request than there may be."""
-    most = service_of(request).settings.max_batch
-    if count > most:
-        raise InvalidError(f"A request may have {most} {what}. Got {count}.")
+def check_batch_size(request: Request, count: int, what: str) -> None:
+    """Raise an error if a request has too many items, keys or feedback records."""
+    limit = get_service(request).settings.max_batch
+    if count > limit:
+        raise InvalidRequestError(
+            f"A request may contain up to {limit} {what} (OAHU_MAX_BATCH). Got {count} instead."
+        )

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oahu.service.api.access import Sessions
 from oahu.service.keys import KeyFile
-from oahu.service.page import home, workbench  # noqa: F401 - they are pages
-from oahu.service.page.frame import ICON, missing
+from oahu.service.page import collection_page, home_page  # noqa: F401 - they are pages
+from oahu.service.page.layout import ICON, missing
 from oahu.service.page.login import add_login, to_login
-from oahu.service.page.visit import Visit
+from oahu.service.page.visitor import Visit
 from oahu.service.service import Service
 
 __all__ = ["mount"]

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, quote
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
-from oahu.service.api.access import COOKIE
-from oahu.service.page.frame import plain
-from oahu.service.page.visit import Visit
+from oahu.service.api.access import SESSION_COOKIE
+from oahu.service.page.layout import plain
+from oahu.service.page.visitor import Visit
 
 __all__ = ["add_login", "to_login"]
 
@@ -36,19 +36,19 @@ def add_login(app: FastAPI, visit: Visit) -> None:
     async def begin(request: Request) -> Response:
         form = parse_qs((await request.body())[:_LONGEST].decode("utf-8", "replace"))
         goal = form.get("next", ["/"])[0]
-        session = visit.sessions.begin(form.get("key", [""])[0].strip())
+        session = visit.sessions.start(form.get("key", [""])[0].strip())
         if session is None:
             return _form(goal, "That key is not known here, or not any more.", 401)
         answer = RedirectResponse(_local(goal), _SEE_OTHER)
         secure = visit.service.settings.https
-        answer.set_cookie(COOKIE, session, path="/", httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(SESSION_COOKIE, session, path="/", httponly=True, samesite="strict", secure=secure)
         return answer
 
     @app.post("/logout", include_in_schema=False)
     async def end(request: Request) -> Response:
-        visit.sessions.end(request.cookies.get(COOKIE) or "")
+        visit.sessions.end(request.cookies.get(SESSION_COOKIE) or "")
         answer = RedirectResponse("/login", _SEE_OTHER)
-        answer.delete_cookie(COOKIE, path="/")
+        answer.delete_cookie(SESSION_COOKIE, path="/")
         return answer
 
 

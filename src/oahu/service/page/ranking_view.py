@@ -10,13 +10,13 @@ from anyio import to_thread
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
-from oahu.service.page.frame import Part
-from oahu.service.page.log import Spoken, spoken_of
-from oahu.service.page.telling import Telling
-from oahu.service.page.thumbnails import Tiles
-from oahu.service.page.visit import WHY
-from oahu.service.page.words import plate, tile
-from oahu.service.searching import Found
+from oahu.service.page.action_runner import Telling
+from oahu.service.page.browser_data import plate, tile
+from oahu.service.page.catalogue_view import Tiles
+from oahu.service.page.feedback_log_view import Spoken, spoken_of
+from oahu.service.page.layout import Part
+from oahu.service.page.visitor import WHY
+from oahu.service.query_engine import SearchResult
 from oahu.tasks import Match
 
 __all__ = ["Plate", "Results"]
@@ -28,7 +28,7 @@ _CONTRAST: Final = "Mark one that is not alike too: the metric learns from the d
 _ALSO: Final = "Mark one that is alike too: the metric learns from the difference."
 
 
-class Plate(Part, component="parts/oahu_plate.js"):
+class Plate(Part, component="components/oahu_query.js"):
     """What is searched for."""
 
 
@@ -109,7 +109,7 @@ class Results:
         items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
         return _Ranking(plate(name, item), items, spoken)
 
-    def _found(self, query: str) -> Found:
+    def _found(self, query: str) -> SearchResult:
         """As many results as wanted that are not known to be alike, if those that are leave room for them."""
         most = self._visit.service.settings.max_k
         wanted = min(self._k, most)

@@ -12,22 +12,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem
+from oahu.service.records import (
+    Calibration,
+    CatalogueItem,
+    Change,
+    CollectionConfig,
+    HistoryPoint,
+    LoggedChange,
+    NewItem,
+)
 
-__all__ = ["Answered", "Commit", "Kept", "Reading", "Store", "Transaction"]
+__all__ = ["Commit", "Reading", "Store", "StoredCollection", "StoredReceipt", "Transaction"]
 
 T = TypeVar("T")
 
 
-class Kept(NamedTuple):
+class StoredCollection(NamedTuple):
     """A collection as it is kept."""
 
     id: int
-    config: Config
+    config: CollectionConfig
     created: float
 
 
-class Answered(NamedTuple):
+class StoredReceipt(NamedTuple):
     """How a request was answered before."""
 
     digest: str
@@ -38,9 +46,9 @@ class Answered(NamedTuple):
 class Reading(Protocol):
     """What can be asked of a store."""
 
-    def collections(self) -> list[Kept]: ...
+    def collections(self) -> list[StoredCollection]: ...
 
-    def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[Entry]:
+    def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         """Entries with a sequence number beyond ``after``, in order."""
         ...
 
@@ -72,11 +80,11 @@ class Reading(Protocol):
         """How many rows of features there are."""
         ...
 
-    def items(self, collection: int, after: int, limit: int, label: str | None) -> list[Item]:
+    def items(self, collection: int, after: int, limit: int, label: str | None) -> list[CatalogueItem]:
         """Some of the items, beyond a number, in the order of numbers."""
         ...
 
-    def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, Item]:
+    def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         """Items, as far as they are there."""
         ...
 
@@ -84,7 +92,7 @@ class Reading(Protocol):
 
     def calibration(self, collection: int) -> Calibration | None: ...
 
-    def history(self, collection: int) -> list[Moment]:
+    def history(self, collection: int) -> list[HistoryPoint]:
         """How the weights moved, in the order of versions."""
         ...
 
@@ -100,7 +108,7 @@ class Transaction(Reading, Protocol):
         """Call this if it came to nothing."""
         ...
 
-    def create(self, config: Config) -> Kept: ...
+    def create(self, config: CollectionConfig) -> StoredCollection: ...
 
     def delete(self, collection: int) -> None: ...
 
@@ -110,11 +118,11 @@ class Transaction(Reading, Protocol):
 
     def keep_model(self, collection: int, seq: int, data: bytes) -> None: ...
 
-    def answered(self, collection: int, request: str) -> Answered | None:
+    def answered(self, collection: int, request: str) -> StoredReceipt | None:
         """How a request was answered, by its idempotency key."""
         ...
 
-    def answer(self, collection: int, request: str, answer: Answered) -> None: ...
+    def answer(self, collection: int, request: str, answer: StoredReceipt) -> None: ...
 
     def vector(self, collection: int, number: int) -> bytes: ...
 
@@ -136,7 +144,7 @@ class Transaction(Reading, Protocol):
 
     def calibrate(self, collection: int, calibration: Calibration | None) -> None: ...
 
-    def remember(self, collection: int, moments: Sequence[Moment]) -> None: ...
+    def remember(self, collection: int, moments: Sequence[HistoryPoint]) -> None: ...
 
     def forget_history(self, collection: int, from_version: int) -> None: ...
 

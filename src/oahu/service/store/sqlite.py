@@ -15,9 +15,20 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
-from oahu.service.records import Calibration, Change, Config, Entry, Item, Moment, NewItem, pack, standing, unpack
+from oahu.service.records import (
+    Calibration,
+    CatalogueItem,
+    Change,
+    CollectionConfig,
+    HistoryPoint,
+    LoggedChange,
+    NewItem,
+    active_undo_ranges,
+    change_from_json,
+    change_to_json,
+)
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Answered, Commit, Kept
+from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
@@ -89,17 +100,23 @@ class _Reading:
     def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
-    def collections(self) -> list[Kept]:
+    def collections(self) -> list[StoredCollection]:
         found = self._ask("SELECT id, config, created FROM collections ORDER BY id")
-        return [Kept(id_, Config(**orjson.loads(config)), created) for id_, config, created in found]
+        return [
+            StoredCollection(id_, CollectionConfig(**orjson.loads(config)), created)
+            for id_, config, created in found
+        ]
 
-    def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[Entry]:
+    def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         found = self._ask(
             "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
         changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")  # at once: in a fraction of the time
-        return [Entry(seq, when, unpack(change)) for (seq, when, _), change in zip(found, changes, strict=True)]
+        return [
+            LoggedChange(seq, when, change_from_json(change))
+            for (seq, when, _), change in zip(found, changes, strict=True)
+        ]
 
     def last_seq(self, collection: int) -> int:
         ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
@@ -110,7 +127,7 @@ class _Reading:
         return [(seq, first, last) for seq, first, last in found]
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
-        return standing(self.undos(collection))
+        return active_undo_ranges(self.undos(collection))
 
     def model(self, collection: int, seq: int) -> bytes:
         ((data,),) = self._ask("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
@@ -138,13 +155,13 @@ class _Reading:
             yield page
             after = page[-1][0]
 
-    def items(self, collection: int, after: int, limit: int, label: str | None) -> list[Item]:
+    def items(self, collection: int, after: int, limit: int, label: str | None) -> list[CatalogueItem]:
         return self._items(
             "collection = ? AND number > ? AND (? IS NULL OR label = ?) ORDER BY number LIMIT ?",
             *(collection, after, label, label, limit),
         )
 
-    def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, Item]:
+    def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         found = {}
         for some in _some_at_a_time(keys, 500):
             marks = ",".join("?" * len(some))
@@ -152,10 +169,10 @@ class _Reading:
                 found[item.key] = item
         return found
 
-    def _items(self, where: str, *values: Any) -> list[Item]:
+    def _items(self, where: str, *values: Any) -> list[CatalogueItem]:
         sql = f"SELECT key, number, label, payload, thumbnail IS NOT NULL FROM items WHERE {where}"
         return [
-            Item(key, number, label, None if payload is None else orjson.loads(payload), bool(thumbnail))
+            CatalogueItem(key, number, label, None if payload is None else orjson.loads(payload), bool(thumbnail))
             for key, number, label, payload, thumbnail in self._ask(sql, *values)
         ]
 
@@ -171,12 +188,12 @@ class _Reading:
         pairs = tuple((first, second, same) for first, second, same in kept["pairs"])
         return Calibration(pairs, kept["target"], kept["seq"])
 
-    def history(self, collection: int) -> list[Moment]:
+    def history(self, collection: int) -> list[HistoryPoint]:
         found = self._ask(
             "SELECT version, constraints, weights, loss, time FROM history WHERE collection = ? ORDER BY version",
             collection,
         )
-        return [Moment(v, n, tuple(orjson.loads(weights)), loss, when) for v, n, weights, loss, when in found]
+        return [HistoryPoint(v, n, tuple(orjson.loads(weights)), loss, when) for v, n, weights, loss, when in found]
 
 
 # -- writing -------------------------------------------------------------------------------------------------
@@ -252,13 +269,13 @@ class _Writing(_Reading):
     def after_rollback(self, call: Callable[[], None]) -> None:
         self._undone.append(call)
 
-    def create(self, config: Config) -> Kept:
+    def create(self, config: CollectionConfig) -> StoredCollection:
         now = time.time()
         row = self.database.execute(
             "INSERT INTO collections (name, config, created) VALUES (?, ?, ?) RETURNING id",
             (config.name, orjson.dumps(asdict(config)).decode(), now),
         ).fetchone()
-        return Kept(row[0], config, now)
+        return StoredCollection(row[0], config, now)
 
     def delete(self, collection: int) -> None:
         for table in _TABLES:
@@ -267,7 +284,7 @@ class _Writing(_Reading):
 
     def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
         now = time.time()
-        packed = [pack(change) for change in changes]
+        packed = [change_to_json(change) for change in changes]
         self.database.executemany(
             "INSERT INTO log (collection, seq, time, change) VALUES (?, ?, ?, ?)",
             [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(packed, seq)],
@@ -278,14 +295,14 @@ class _Writing(_Reading):
     def keep_model(self, collection: int, seq: int, data: bytes) -> None:
         self.database.execute("INSERT INTO models VALUES (?, ?, ?)", (collection, seq, data))
 
-    def answered(self, collection: int, request: str) -> Answered | None:
+    def answered(self, collection: int, request: str) -> StoredReceipt | None:
         found = self._ask(
             "SELECT digest, first_seq, last_seq FROM requests WHERE collection = ? AND request = ?",
             *(collection, request),
         )
-        return Answered(*found[0]) if found else None
+        return StoredReceipt(*found[0]) if found else None
 
-    def answer(self, collection: int, request: str, answer: Answered) -> None:
+    def answer(self, collection: int, request: str, answer: StoredReceipt) -> None:
         self.database.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (collection, request, *answer))
 
     def vector(self, collection: int, number: int) -> bytes:
@@ -325,7 +342,7 @@ class _Writing(_Reading):
         kept = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
         self.database.execute("UPDATE collections SET calibration = ? WHERE id = ?", (kept, collection))
 
-    def remember(self, collection: int, moments: Sequence[Moment]) -> None:
+    def remember(self, collection: int, moments: Sequence[HistoryPoint]) -> None:
         self.database.executemany(
             "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?)",
             [

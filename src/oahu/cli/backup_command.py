@@ -1,0 +1,72 @@
+"""`oahu backup`: copy the store of a service."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import oahu
+from oahu.cli.inputs import check_folder
+from oahu.cli.options import DataFolder
+from oahu.cli.output import error_console
+
+__all__ = ["BackupOptions", "backup"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupOptions:
+    """Options of `oahu backup`."""
+
+    out: Annotated[Path, typer.Option(help="Backup file to write. It must not exist.")]
+    data: DataFolder = Path("oahu-data")
+
+
+def backup(options: BackupOptions) -> None:
+    """Copy the data of a service into one file. The service may be running.
+
+    API keys are not copied. To restore a backup, put it into an empty folder as oahu.db and serve that folder.
+    """
+    from oahu.service.store.sqlite import DATABASE
+
+    source, out = options.data / DATABASE, options.out
+    if not source.is_file():
+        raise oahu.InvalidInputError(f"{options.data} contains no service data: {DATABASE} is missing.")
+    if out.exists():
+        raise oahu.InvalidInputError(f"{out} already exists. Choose another name.")
+    check_folder(out)
+    partial = out.with_name(f".{out.name}.tmp")
+    try:
+        _copy_database(source, partial)
+        partial.replace(out)
+    except sqlite3.Error as error:
+        raise oahu.InvalidInputError(f"Cannot copy {source} to {out}: {error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    error_console.print(
+        Text(
+            f"{out} contains all data except the API keys. To restore it, put it into an empty folder as "
+            f"{DATABASE} and serve that folder."
+        ),
+        soft_wrap=True,
+    )
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """Copy a consistent state of a database into one file, and flush it to disk."""
+    target.unlink(missing_ok=True)
+    read = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    write = sqlite3.connect(target)
+    try:
+        read.backup(write)
+        write.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        write.close()
+        read.close()
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,23 @@
+"""Rates of a ROC curve that `oahu compare` and `oahu evaluate` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import oahu
+
+__all__ = ["roc_rates"]
+
+_FAR = (1e-2, 1e-3)
+
+
+def roc_rates(roc: oahu.Roc | None) -> dict[str, float | None]:
+    """Return AUC, EER and TAR at small false accept rates.
+
+    A rate is None without a curve, or with too few dissimilar pairs to measure that false accept rate.
+    """
+    if roc is None:
+        return {"auc": None, "eer": None, **{f"tar@far={far:g}": None for far in _FAR}}
+    tars = {f"tar@far={far:g}": roc.tar_at_far(far) if roc.n_dissimilar * far >= 1 else None for far in _FAR}
+    return {"auc": roc.auc, "eer": roc.eer, **tars}

@@ -1,0 +1,119 @@
+"""Which items a constraint made similar and dissimilar, as blocks of new pairs and triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, combinations, permutations
+from typing import NamedTuple
+
+from oahu.constraints.components import Components, Merge, Span
+from oahu.constraints.implied import PairBlock, TripletBlock
+
+__all__ = ["Changes", "ItemGroup", "changes_of_addition", "changes_of_rebuild", "new_pairs", "new_triplets"]
+
+
+class ItemGroup(NamedTuple):
+    """Items that shared a component before a change and share one after it.
+
+    Attributes
+    ----------
+    span : Span
+    old_root, root : int
+        Their component before and after the change.
+    newly_dissimilar : list of ItemGroup
+        The items that are dissimilar to these, and were not before.
+    """
+
+    span: Span
+    old_root: int
+    root: int
+    newly_dissimilar: list[ItemGroup]
+
+
+#: The groups of each component that changed, by the component's root.
+Changes = dict[int, list[ItemGroup]]
+
+
+def changes_of_addition(
+    components: Components, root: int, merge: Merge | None, new_neighbours: list[int]
+) -> Changes:
+    """Return what changed when a constraint was added that contradicts nothing.
+
+    Parameters
+    ----------
+    components : Components
+    root : int
+        The root of the constraint's first item.
+    merge : Merge or None
+        The merge of two components, if there was one.
+    new_neighbours : list of int
+        The roots of the components that became dissimilar to ``root``, or to the items in ``merge.kept``.
+    """
+    dissimilar = [_unchanged(components, other) for other in new_neighbours]
+    if merge is None:
+        return {root: [ItemGroup(components.span(root), root, root, dissimilar)]}
+    for_removed = [
+        _unchanged(components, other) for other in components.neighbours(root) if other not in merge.removed_edges
+    ]
+    kept = ItemGroup(merge.kept, root, root, dissimilar)
+    return {root: [kept, ItemGroup(merge.removed, merge.removed_root, root, for_removed)]}
+
+
+def changes_of_rebuild(
+    components: Components, old_root: dict[int, int], old_edges: dict[int, dict[int, int]]
+) -> Changes:
+    """Return what changed when components were dissolved and formed anew.
+
+    Parameters
+    ----------
+    components : Components
+    old_root, old_edges : dict
+        The result of `Components.dissolve`.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for item, old in old_root.items():
+        groups.setdefault((components.find(item), old), []).append(item)
+    changes: Changes = {}
+    for (root, old), items in groups.items():
+        changes.setdefault(root, []).append(ItemGroup(Span(items, 0, len(items)), old, root, []))
+    for root, parts in changes.items():
+        neighbours = list(_neighbours(components, root, changes))
+        for part in parts:
+            before = old_edges[part.old_root]
+            part.newly_dissimilar.extend(other for other in neighbours if other.old_root not in before)
+    return changes
+
+
+def new_pairs(changes: Changes) -> Iterator[PairBlock]:
+    """Yield the pairs that hold after the changes and did not before."""
+    for groups in changes.values():
+        for one, two in combinations(groups, 2):
+            yield PairBlock(one.span, two.span, True)
+    for group in chain.from_iterable(changes.values()):
+        for other in group.newly_dissimilar:
+            if other.root not in changes or group.root < other.root:  # otherwise the other group yields the block
+                yield PairBlock(group.span, other.span, False)
+
+
+def new_triplets(components: Components, changes: Changes) -> Iterator[TripletBlock]:
+    """Yield the triplets that hold after the changes and did not before."""
+    for root, groups in changes.items():
+        # A similar pair across two groups is new, so it is new with every negative.
+        for anchors, positives in permutations(groups, 2):
+            for other in _neighbours(components, root, changes):
+                yield TripletBlock(anchors.span, positives.span, other.span)
+        # A similar pair within a group is old, so only new negatives make new triplets.
+        for group in groups:
+            for other in group.newly_dissimilar:
+                yield TripletBlock(group.span, group.span, other.span)
+                if other.root not in changes:
+                    yield TripletBlock(other.span, other.span, group.span)
+
+
+def _unchanged(components: Components, root: int) -> ItemGroup:
+    return ItemGroup(components.span(root), root, root, [])
+
+
+def _neighbours(components: Components, root: int, changes: Changes) -> Iterator[ItemGroup]:
+    for other in components.neighbours(root):
+        yield from changes.get(other) or (_unchanged(components, other),)

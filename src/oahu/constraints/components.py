@@ -1,0 +1,164 @@
+"""Components of similar items (a union-find), and the dissimilar edges between components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+__all__ = ["Components", "Merge", "Span", "pack", "unpack"]
+
+_BITS: Final = 32  # of an item number: two of them are packed into one int to save memory
+_NO_EDGES: Final[dict[int, int]] = {}
+
+
+class Span(NamedTuple):
+    """A slice of a component's list of items. The list only grows at its end, so a span stays valid."""
+
+    items: list[int]
+    start: int
+    stop: int
+
+
+class Merge(NamedTuple):
+    """The result of merging two components.
+
+    Attributes
+    ----------
+    kept, removed : Span
+        The items of the component whose root stays a root, and of the other one.
+    removed_root : int
+    removed_edges : dict
+        The edges of the other component before the merge.
+    new_neighbours : list of int
+        Roots of the components that became dissimilar to the items in ``kept``.
+    child, parent : int
+        The two merged items: the one in the component with fewer items first.
+    """
+
+    kept: Span
+    removed: Span
+    removed_root: int
+    removed_edges: dict[int, int]
+    new_neighbours: list[int]
+    child: int
+    parent: int
+
+
+class Components:
+    """A union-find over item numbers, with edges between dissimilar components.
+
+    A component is identified by its root. Its items are listed, and so are its edges: the root of each dissimilar
+    component, with the packed pair of items that was given for that edge.
+    """
+
+    __slots__ = ("edges", "members", "parent")
+
+    def __init__(self) -> None:
+        self.parent: list[int] = []
+        self.members: dict[int, list[int]] = {}
+        self.edges: dict[int, dict[int, int]] = {}
+
+    def add_item(self, item: int) -> None:
+        """Add the next item, in a component of its own."""
+        self.parent.append(item)
+        self.members[item] = [item]
+
+    def remove_items(self, first: int) -> None:
+        """Remove the items from ``first`` on. They must not have been merged or separated."""
+        for item in range(first, len(self.parent)):
+            del self.members[item]
+        del self.parent[first:]
+
+    def find(self, item: int) -> int:
+        """Return the root of an item's component."""
+        parent = self.parent
+        while (up := parent[item]) != item:
+            parent[item] = item = parent[up]
+        return item
+
+    def edge(self, root: int, other: int) -> int | None:
+        """Return the packed pair that makes two components dissimilar, or None."""
+        return self.edges.get(root, _NO_EDGES).get(other)
+
+    def neighbours(self, root: int) -> dict[int, int]:
+        """Return the edges of a component: {root of a dissimilar component: packed pair}."""
+        return self.edges.get(root, _NO_EDGES)
+
+    def merge(self, i: int, j: int, root_i: int, root_j: int) -> Merge:
+        """Merge the components of two items, given with their roots.
+
+        The component with more edges keeps its root, so only the edges of the other one are moved.
+        """
+        edges = self.edges
+        if len(edges.get(root_i, _NO_EDGES)) < len(edges.get(root_j, _NO_EDGES)):
+            i, j, root_i, root_j = j, i, root_j, root_i
+        removed_edges = edges.pop(root_j, None) or {}
+        new_neighbours = []
+        if removed_edges:
+            kept_edges = edges.setdefault(root_i, {})
+            for other, pair in removed_edges.items():
+                back = edges[other]
+                del back[root_j]
+                if other not in kept_edges:
+                    kept_edges[other] = back[root_i] = pair
+                    new_neighbours.append(other)
+        self.parent[root_j] = root_i
+        items, moved = self.members[root_i], self.members.pop(root_j)
+        n = len(items)
+        if n >= len(moved):
+            items.extend(moved)
+            kept, removed = Span(items, 0, n), Span(items, n, len(items))
+            return Merge(kept, removed, root_j, removed_edges, new_neighbours, j, i)
+        n = len(moved)
+        moved.extend(items)
+        self.members[root_i] = moved
+        kept, removed = Span(moved, n, len(moved)), Span(moved, 0, n)
+        return Merge(kept, removed, root_j, removed_edges, new_neighbours, i, j)
+
+    def separate(self, i: int, j: int, root_i: int, root_j: int) -> None:
+        """Make the components of two items dissimilar, if they are not yet."""
+        edges = self.edges.setdefault(root_i, {})
+        if root_j not in edges:
+            edges[root_j] = self.edges.setdefault(root_j, {})[root_i] = pack(i, j)
+
+    def dissolve(self, roots: Iterable[int]) -> tuple[dict[int, int], dict[int, dict[int, int]]]:
+        """Put each item of some components into a component of its own, without edges.
+
+        Returns
+        -------
+        old_root : dict
+            The root of each of these items before.
+        old_edges : dict
+            The edges of each of these components before.
+        """
+        roots = dict.fromkeys(roots)
+        old_edges = {root: self.edges.pop(root, {}) for root in roots}
+        old_root = {item: root for root in roots for item in self.members.pop(root)}
+        for root, edges in old_edges.items():
+            for other in edges.keys() - roots.keys():
+                del self.edges[other][root]
+        for item in old_root:
+            self.parent[item], self.members[item] = item, [item]
+        return old_root, old_edges
+
+    def span(self, root: int) -> Span:
+        """Return all items of a component."""
+        items = self.members[root]
+        return Span(items, 0, len(items))
+
+    def copy(self) -> Components:
+        other = Components()
+        other.parent = self.parent.copy()
+        other.members = {root: items.copy() for root, items in self.members.items()}
+        other.edges = {root: edges.copy() for root, edges in self.edges.items()}
+        return other
+
+
+def pack(i: int, j: int) -> int:
+    """Return two item numbers as one int."""
+    return i << _BITS | j
+
+
+def unpack(code: int) -> tuple[int, int]:
+    """Return the two numbers of `pack`. The first may itself be a packed pair."""
+    return code >> _BITS, code & ((1 << _BITS) - 1)

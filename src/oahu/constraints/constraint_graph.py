@@ -1,0 +1,289 @@
+"""A graph of similar and dissimilar items that knows every implied constraint.
+
+Similarity is an equivalence relation, and dissimilarity holds between whole components of similar items. These are
+the four rules of the paper's footnote in Section 3. The graph stores the components and the dissimilar edges
+between them; implied pairs and triplets are products of components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import partial
+from typing import Any, Final, Literal, overload
+
+from oahu.constraints.add_result import AddResult
+from oahu.constraints.changes import changes_of_addition
+from oahu.constraints.contradictions import Contradiction, GivenPair
+from oahu.constraints.first_contradiction import first_contradiction
+from oahu.constraints.graph_state import GraphState
+from oahu.constraints.implied import ImpliedConstraints, all_pairs, all_triplets, check_count
+from oahu.constraints.newest_policy import add_newest
+from oahu.constraints.proofs import ItemPair
+from oahu.constraints.single import Pair, Triplet, validate_constraint
+from oahu.constraints.variants import sample_completions, sample_variants
+from oahu.exceptions import InvalidInputError
+from oahu.randomness import RandomState
+
+__all__ = ["ConstraintGraph", "Policy"]
+
+Policy = Literal["raise", "ignore", "newest"]
+
+_POLICIES: Final = ("raise", "ignore", "newest")
+
+
+class ConstraintGraph:
+    """All constraints that follow from a stream of pairs and triplets, updated with each one.
+
+    Adding a constraint takes amortised near-constant time (logarithmic in the worst case). Memory grows with the
+    number of constraints added, not with the number implied.
+
+    Parameters
+    ----------
+    policy : {"raise", "ignore", "newest"}
+        What to do with a constraint that contradicts earlier ones. "raise" raises `ContradictionError`; "ignore"
+        leaves it out; "newest" accepts it and drops older pairs that contradict it or newer pairs, in time
+        proportional to the components of its items. A constraint that contradicts itself (an item dissimilar to
+        itself, a triplet whose negative is its anchor or its positive) is an error with "newest" too.
+
+    Notes
+    -----
+    An item is any hashable value. ``len(graph)`` is the number of distinct given pairs; a triplet gives two.
+    Constraints are numbered from 0 in the order of arrival; a constraint that raises an error gets no number.
+
+    Examples
+    --------
+    >>> graph = ConstraintGraph()
+    >>> graph.add(Triplet("tea", "green tea", "coffee")).new_pairs.sample(10)
+    [Pair(first='green tea', second='coffee', same=False)]
+    >>> list(graph.add(Pair("espresso", "coffee", same=True)).new_pairs)
+    [Pair(first='espresso', second='tea', same=False), Pair(first='espresso', second='green tea', same=False)]
+    >>> graph.proof("espresso", "green tea")  # doctest: +NORMALIZE_WHITESPACE
+    (GivenPair(number=1, first='espresso', second='coffee', same=True),
+     GivenPair(number=0, first='coffee', second='tea', same=False),
+     GivenPair(number=0, first='tea', second='green tea', same=True))
+    """
+
+    def __init__(self, policy: Policy = "raise") -> None:
+        if policy not in _POLICIES:
+            raise InvalidInputError(
+                f"The 'policy' parameter of ConstraintGraph must be one of {_POLICIES}. Got {policy!r} instead."
+            )
+        self.policy: Final = policy
+        self._state = GraphState(keep_newest=policy == "newest")
+
+    # -- adding ----------------------------------------------------------------------------------------------
+
+    def add(self, constraint: Pair | Triplet) -> AddResult:
+        """Add a constraint and return what it newly implies. A rejected constraint changes nothing."""
+        state = self._state
+        n_items = len(state.items)
+        similar, dissimilar = state.enter(constraint)
+        contradiction = state.proofs.contradiction(constraint, state.version, similar, dissimilar)
+        if contradiction and (self.policy != "newest" or _contradicts_itself(similar, dissimilar)):
+            return self._reject(contradiction, n_items)
+        find = state.components.find
+        new_similar = similar if similar and find(similar[0]) != find(similar[1]) else None
+        new_dissimilar = dissimilar if dissimilar and not state.are_dissimilar(*dissimilar) else None
+        own_pairs = tuple(filter(None, (new_similar, new_dissimilar)))
+        own_triplet = None
+        if own_pairs and similar and dissimilar and similar[0] != similar[1]:
+            own_triplet = (*similar, dissimilar[1])
+        if contradiction:
+            _ = contradiction.chain  # computes the proof before its pairs are dropped
+            dropped, changes = add_newest(state, similar, dissimilar)
+            return AddResult(
+                state,
+                constraint,
+                contradiction,
+                dropped=dropped,
+                changes=changes,
+                own_pairs=own_pairs,
+                own_triplet=own_triplet,
+            )
+        state.record(similar, dissimilar)
+        if not own_pairs:
+            return AddResult(state, constraint)
+        merge = state.merge(*new_similar) if new_similar else None
+        new_neighbours = merge.new_neighbours if merge else []
+        if new_dissimilar:
+            root = state.separate(*new_dissimilar)
+            if root is not None:
+                new_neighbours.append(root)
+        changes = partial(changes_of_addition, state.components, find(own_pairs[0][0]), merge, new_neighbours)
+        return AddResult(state, constraint, changes=changes, own_pairs=own_pairs, own_triplet=own_triplet)
+
+    def _reject(self, contradiction: Contradiction, n_items: int) -> AddResult:
+        """Raise or ignore a contradiction, and remove the items that entered with it."""
+        error = None if self.policy == "ignore" else contradiction.error()
+        self._state.remove_items(n_items)
+        if error:
+            raise error
+        self._state.version += 1
+        return AddResult(self._state, contradiction.constraint, contradiction, accepted=False)
+
+    def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
+        """Add constraints one by one, in half the time of `add`, without reporting what they newly imply.
+
+        If one of them raises an error, those before it have been added.
+        """
+        state = self._state
+        for constraint in constraints:
+            n_items = len(state.items)
+            similar, dissimilar = state.enter(constraint)
+            if state.proofs.contradiction(constraint, state.version, similar, dissimilar):
+                state.remove_items(n_items)
+                self.add(constraint)
+                continue
+            state.apply(similar, dissimilar)
+
+    def copy(self) -> ConstraintGraph:
+        """Return an independent copy, faster than by adding the constraints again."""
+        other = ConstraintGraph(self.policy)
+        other._state = self._state.copy()
+        return other
+
+    def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
+        """Return the first contradiction that adding these constraints would cause, or None. Nothing is added.
+
+        They are numbered as if they were added. The time is proportional to the number of constraints and of
+        dissimilar edges between the components of their items.
+        """
+        return first_contradiction(self._state, constraints)
+
+    # -- relations -------------------------------------------------------------------------------------------
+
+    def are_similar(self, a: Hashable, b: Hashable) -> bool:
+        """Return whether two items are similar. An item is similar to itself."""
+        i, j = self._state.number(a), self._state.number(b)
+        if i is None or j is None:
+            return a == b
+        return self._state.components.find(i) == self._state.components.find(j)
+
+    def are_dissimilar(self, a: Hashable, b: Hashable) -> bool:
+        """Return whether two items are dissimilar."""
+        i, j = self._state.number(a), self._state.number(b)
+        return i is not None and j is not None and self._state.are_dissimilar(i, j)
+
+    def implies(self, constraint: Pair | Triplet) -> bool:
+        """Return whether a constraint was given or is implied. For a triplet, both of its pairs must be."""
+        validate_constraint(constraint)
+        pairs = constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
+        return all(self.are_similar(a, b) if same else self.are_dissimilar(a, b) for a, b, same in pairs)
+
+    def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
+        """Return the chain of given pairs that proves that two items are similar or dissimilar.
+
+        The chain leads from ``a`` to ``b`` and has one dissimilar link if they are dissimilar, none if they are
+        similar. It is empty for an item and itself, and None if nothing is implied. A shorter proof may exist.
+        """
+        return self._state.proof(a, b)
+
+    def similar_to(self, item: Hashable) -> list[Any]:
+        """Return the other items that are similar to an item."""
+        state = self._state
+        number = state.number(item)
+        if number is None:
+            return []
+        members = state.components.members[state.components.find(number)]
+        return [state.items[other] for other in members if other != number]
+
+    def components(self) -> list[tuple[Any, ...]]:
+        """Return the groups of similar items. Items and groups are in the order in which they were first named."""
+        groups: dict[int, list[Any]] = {}
+        for number, item in enumerate(self._state.items):
+            groups.setdefault(self._state.components.find(number), []).append(item)
+        return [tuple(group) for group in groups.values()]
+
+    @property
+    def n_items(self) -> int:
+        """The number of distinct items in the constraints."""
+        return len(self._state.items)
+
+    def __len__(self) -> int:
+        return self._state.proofs.n_given
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, item: Hashable) -> bool:
+        return self._state.number(item) is not None
+
+    # -- implied constraints ---------------------------------------------------------------------------------
+
+    @property
+    def implied_pairs(self) -> ImpliedConstraints[Pair]:
+        """All implied pairs that were not given."""
+        state, given = self._state, self._state.proofs.given
+        blocks = all_pairs(state.components)
+        return ImpliedConstraints(state, blocks, state.pair, lambda t: t[1] in given[t[0]], len(self))
+
+    @property
+    def implied_triplets(self) -> ImpliedConstraints[Triplet]:
+        """All implied triplets that were not given as a triplet, or whose pairs were dropped since."""
+        state = self._state
+        return ImpliedConstraints(
+            state,
+            all_triplets(state.components),
+            state.triplet,
+            lambda t: state.is_given_triplet(*t),
+            state.count_given_triplets(),
+        )
+
+    @overload
+    def sample_implied(
+        self, limit: int, random_state: RandomState = None, *, kind: Literal["pairs"] = "pairs"
+    ) -> list[Pair]: ...
+    @overload
+    def sample_implied(
+        self, limit: int, random_state: RandomState = None, *, kind: Literal["triplets"]
+    ) -> list[Triplet]: ...
+    def sample_implied(
+        self, limit: int, random_state: RandomState = None, *, kind: Literal["pairs", "triplets"] = "pairs"
+    ) -> list[Pair] | list[Triplet]:
+        """Return at most ``limit`` implied constraints that were not given, uniformly without replacement.
+
+        Time and memory grow with the graph and the limit, not with the number of implied constraints. To list all
+        of them, iterate over `implied_pairs` or `implied_triplets`.
+
+        Parameters
+        ----------
+        limit : int
+        random_state : None, int, numpy Generator or RandomState
+        kind : {"pairs", "triplets"}
+        """
+        if kind not in ("pairs", "triplets"):
+            raise InvalidInputError(f"The 'kind' parameter must be 'pairs' or 'triplets'. Got {kind!r} instead.")
+        if kind == "pairs":
+            return self.implied_pairs.sample(limit, random_state)
+        return self.implied_triplets.sample(limit, random_state)
+
+    @overload
+    def variants(self, constraint: Pair, limit: int, random_state: RandomState = None) -> list[Pair]: ...
+    @overload
+    def variants(self, constraint: Triplet, limit: int, random_state: RandomState = None) -> list[Triplet]: ...
+    def variants(
+        self, constraint: Pair | Triplet, limit: int, random_state: RandomState = None
+    ) -> list[Pair] | list[Triplet]:
+        """Return at most ``limit`` distinct other constraints, made by replacing items by similar ones.
+
+        A constraint that is not implied has none. Each one is drawn in constant time. If few exist, fewer than
+        exist may be returned.
+        """
+        check_count("limit", limit)
+        return sample_variants(self._state, constraint, limit, random_state) if self.implies(constraint) else []
+
+    def completions(self, pair: Pair, limit: int, random_state: RandomState = None) -> list[Triplet]:
+        """Return at most ``limit`` distinct triplets that extend an implied pair by a third item.
+
+        A similar pair gets an item that is dissimilar to both. A dissimilar pair gets one that is similar to one
+        of them.
+        """
+        check_count("limit", limit)
+        return sample_completions(self._state, pair, limit, random_state) if self.implies(pair) else []
+
+
+def _contradicts_itself(similar: ItemPair | None, dissimilar: ItemPair | None) -> bool:
+    """Return whether no graph could contain a constraint."""
+    if dissimilar is None:
+        return False
+    return dissimilar[0] == dissimilar[1] or (similar is not None and similar[1] == dissimilar[1])

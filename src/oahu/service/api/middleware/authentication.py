@@ -1,0 +1,27 @@
+"""Middleware that rejects changes without a valid API key before their body is read."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from oahu.service.api.access import AccessControl
+from oahu.service.api.request_info import changes_state, is_api_request
+
+__all__ = ["AuthenticationMiddleware"]
+
+
+class AuthenticationMiddleware:
+    """Require a valid API key for every API request that may change something.
+
+    Each operation checks its own role later. This check comes first so that nobody without a key can make the
+    service store or parse a request body.
+    """
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self.app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        needs_key = scope["type"] in ("http", "websocket") and changes_state(scope) and is_api_request(scope)
+        if needs_key and not self._access.is_open and self._access.key(scope) is None:
+            raise self._access.unauthorized()
+        await self.app(scope, receive, send)

@@ -1,0 +1,46 @@
+"""Middleware that rejects requests for other host names."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from oahu.service.api.access import AccessControl
+from oahu.service.api.hosts import host_name, is_loopback
+from oahu.service.errors import ServiceError
+from oahu.service.settings import Settings
+
+__all__ = ["HostCheckMiddleware", "WrongHostError"]
+
+
+class WrongHostError(ServiceError):
+    """The ``Host`` header names another host."""
+
+    status, kind, title = 421, "wrong-host", "Unknown host name"
+
+
+class HostCheckMiddleware:
+    """Reject a request whose ``Host`` header does not name this service.
+
+    This prevents DNS rebinding: a web site whose name points to this machine would share the origin of an open
+    service. With API keys, any name is accepted unless OAHU_TRUSTED_HOSTS lists the names.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
+        self.app, self._access = app, access
+        self._names = {settings.host.lower(), *(name.lower() for name in settings.trusted_hosts)}
+        self._names_are_listed = bool(settings.trusted_hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            host = Headers(scope=scope).get("host", "")
+            if not self._is_accepted(host_name(host)):
+                raise WrongHostError(
+                    f"The Host header {host!r} does not name this service. Add the name to OAHU_TRUSTED_HOSTS."
+                )
+        await self.app(scope, receive, send)
+
+    def _is_accepted(self, name: str) -> bool:
+        if name in self._names or is_loopback(name):
+            return True
+        return bool(name) and not self._access.is_open and not self._names_are_listed

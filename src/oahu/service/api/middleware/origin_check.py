@@ -1,0 +1,38 @@
+"""Middleware that rejects changes requested by pages of other sites."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from oahu.service.api.request_info import changes_state
+from oahu.service.errors import ForbiddenError
+
+__all__ = ["OriginCheckMiddleware", "WrongOriginError"]
+
+
+class WrongOriginError(ForbiddenError):
+    """The ``Origin`` header names another site."""
+
+    kind = "wrong-origin"
+
+
+class OriginCheckMiddleware:
+    """Reject a request that may change something and whose ``Origin`` is not this service.
+
+    Browsers send the header, so a page of another site cannot use its visitor's access (CSRF). Programs usually
+    send no ``Origin`` and are not affected.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and changes_state(scope):
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
+                raise WrongOriginError(
+                    f"Requests from pages of another origin are rejected. Got origin {origin!r}."
+                )
+        await self.app(scope, receive, send)

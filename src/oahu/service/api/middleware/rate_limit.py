@@ -1,0 +1,65 @@
+"""Middleware that limits the request rate of each caller."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from oahu.service.api.access import AccessControl
+from oahu.service.api.request_info import client_address
+from oahu.service.errors import ServiceError
+from oahu.service.settings import Settings
+
+__all__ = ["RateLimitMiddleware", "RateLimitedError", "TokenBuckets"]
+
+_MAX_CALLERS: Final = 10_000
+
+
+class RateLimitedError(ServiceError):
+    """The caller exceeded its request rate."""
+
+    status, kind, title = 429, "rate-limited", "Too many requests"
+
+
+class TokenBuckets:
+    """One token bucket per caller: ``burst`` tokens at most, refilled at ``rate`` tokens per second.
+
+    A rate of 0 means no limit. Only the most recent 10,000 callers are remembered.
+    """
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate, self._burst = rate, float(burst)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: str) -> None:
+        """Take one token of a caller, or raise `RateLimitedError`."""
+        if self._rate <= 0:
+            return
+        now = time.monotonic()
+        tokens, updated_at = self._buckets.pop(caller, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - updated_at) * self._rate)
+        self._buckets[caller] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if len(self._buckets) > _MAX_CALLERS:
+            self._buckets.popitem(last=False)
+        if tokens < 1:
+            wait = (1 - tokens) / self._rate
+            raise RateLimitedError(
+                f"The limit is {self._rate:g} requests per second (OAHU_RATE).", retry_after=wait
+            )
+
+
+class RateLimitMiddleware:
+    """Limit the requests per second of each valid API key, and of each address without one."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
+        self.app, self._access = app, access
+        self._buckets = TokenBuckets(settings.rate, settings.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            key = self._access.key(scope)
+            self._buckets.take(key.id if key else client_address(scope))
+        await self.app(scope, receive, send)

@@ -1,0 +1,86 @@
+"""Metrics for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from oahu.service.collection import Collection
+from oahu.service.service import Service
+
+__all__ = ["PrometheusMetrics"]
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class PrometheusMetrics:
+    """Request latencies, and the state of the service at the time of the scrape."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = CollectorRegistry()
+        self._request_seconds = Histogram(
+            "oahu_request_seconds",
+            "Time until the response started.",
+            ["method", "route", "status"],
+            registry=self._registry,
+            buckets=_BUCKETS,
+        )
+        self._registry.register(_ServiceCollector(service))
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Record one request."""
+        self._request_seconds.labels(method, route, str(status)).observe(seconds)
+
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class _ServiceCollector(Collector):
+    """Reads the store and the collections when Prometheus scrapes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        waiting = GaugeMetricFamily("oahu_store_waiting", "Items and feedback records in the write queue.")
+        waiting.add_metric([], self._service.store.waiting)
+        commits = CounterMetricFamily("oahu_store_commits", "Group commits to disk.")
+        commits.add_metric([], self._service.store.n_commits)
+        yield waiting
+        yield commits
+        for name, help_, value in _COUNTERS:
+            counter = CounterMetricFamily(name, help_, labels=["collection"])
+            for collection in self._service.collections:
+                counter.add_metric([collection.config.name], value(collection))
+            yield counter
+        for name, help_, value in _GAUGES:
+            gauge = GaugeMetricFamily(name, help_, labels=["collection"])
+            for collection in self._service.collections:
+                gauge.add_metric([collection.config.name], value(collection))
+            yield gauge
+
+
+def _candidates_behind(collection: Collection) -> float:
+    return float(collection.describe()["candidates"]["constraints_behind"])
+
+
+_COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
+    ("oahu_feedback_accepted", "Feedback records accepted since the start.", lambda c: c.counts.accepted),
+    ("oahu_contradictions", "Requests rejected because of a contradiction.", lambda c: c.counts.contradictions),
+    ("oahu_undone", "Undo, restore and model upload operations.", lambda c: c.counts.undone),
+    ("oahu_refreshes", "Times the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
+    ("oahu_constraints_rejected", "Constraints that would have overflowed the model.", lambda c: c.n_refused),
+)
+_GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
+    ("oahu_items", "Items in the catalogue.", lambda c: c.n_items),
+    ("oahu_metric_version", "Sequence number of the last learned feedback record.", lambda c: c.published.version),
+    ("oahu_constraints_learned", "Constraints that the metric has learned.", lambda c: c.published.constraints),
+    ("oahu_feedback_pending", "Feedback records that are not learned yet.", lambda c: c.behind),
+    ("oahu_candidates_behind", "Constraints learned since the catalogue was encoded.", _candidates_behind),
+    ("oahu_refresh_seconds", "Duration of the last encoding of the catalogue.", lambda c: c.refresh_seconds),
+    ("oahu_healthy", "1 if the collection is loaded and its learner runs.", lambda c: float(c.is_healthy)),
+)

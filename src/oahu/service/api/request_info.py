@@ -1,0 +1,44 @@
+"""Properties of a request that several middlewares need."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.types import Scope
+
+__all__ = [
+    "API_PREFIX",
+    "REQUEST_ID",
+    "SAFE_METHODS",
+    "changes_state",
+    "client_address",
+    "is_api_request",
+    "request_id",
+]
+
+API_PREFIX: Final = "/v1/"
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+#: The scope entry that `RequestIdMiddleware` sets.
+REQUEST_ID: Final = "oahu_request_id"
+
+
+def is_api_request(scope: Scope) -> bool:
+    """Return whether a request is for an operation of the HTTP API."""
+    path: str = scope["path"]
+    return path.startswith(API_PREFIX)
+
+
+def changes_state(scope: Scope) -> bool:
+    """Return whether a request may change something. A WebSocket may."""
+    return scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+
+
+def client_address(scope: Scope) -> str:
+    """Return the address of the peer, or an empty string if the server does not know it."""
+    return str((scope.get("client") or ("",))[0])
+
+
+def request_id(scope: Scope) -> str:
+    """Return the id of a request, or an empty string if it has none."""
+    return str(scope.get(REQUEST_ID, ""))

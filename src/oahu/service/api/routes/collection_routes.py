@@ -1,0 +1,48 @@
+"""Operations on collections."""
+
+from __future__ import annotations
+
+from anyio import to_thread
+from fastapi import Request
+
+from oahu.service.api.access import (
+    CollectionForAdmin,
+    CollectionForReading,
+    RequireAdmin,
+    RequireRead,
+    get_service,
+)
+from oahu.service.api.routing import new_router
+from oahu.service.api.schemas.collection_schemas import CollectionList, CollectionState, CreateCollection
+from oahu.service.api.schemas.common_schemas import CollectionName
+from oahu.service.records import CollectionConfig
+
+__all__ = ["router"]
+
+router = new_router("collections")
+
+
+@router.post("", status_code=201)
+async def create_collection(request: Request, access: RequireAdmin, body: CreateCollection) -> CollectionState:
+    """Create a collection."""
+    collection = await to_thread.run_sync(get_service(request).create, CollectionConfig(**body.model_dump()))
+    return CollectionState(**collection.describe())
+
+
+@router.get("")
+async def list_collections(request: Request, access: RequireRead) -> CollectionList:
+    """List all collections."""
+    collections = get_service(request).collections
+    return CollectionList(collections=[CollectionState(**collection.describe()) for collection in collections])
+
+
+@router.get("/{name}")
+async def describe_collection(name: CollectionName, collection: CollectionForReading) -> CollectionState:
+    """Return the configuration and the current state of a collection."""
+    return CollectionState(**collection.describe())
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_collection(request: Request, name: CollectionName, collection: CollectionForAdmin) -> None:
+    """Delete a collection with its items and feedback."""
+    await to_thread.run_sync(get_service(request).delete, name)

@@ -1,0 +1,157 @@
+"""Operations on items."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import orjson
+from anyio import to_thread
+from fastapi import Query, Request, Response
+
+from oahu.service.api.access import CollectionForAdmin, CollectionForReading
+from oahu.service.api.routing import check_batch_size, new_router, wait_for
+from oahu.service.api.schemas.common_schemas import CollectionName, Label
+from oahu.service.api.schemas.item_schemas import (
+    ItemKeys,
+    ItemPage,
+    ItemResponse,
+    ItemsDeleted,
+    ItemsStored,
+    ItemUpload,
+    ItemUploads,
+)
+from oahu.service.collection import Collection
+from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.images import image_type
+from oahu.service.records import CatalogueItem, NewItem
+
+__all__ = ["router"]
+
+_MAX_PAYLOAD_BYTES = 64 * 2**10
+_MAX_PAYLOAD_DEPTH = 64
+_MAX_THUMBNAIL_BYTES = 256 * 2**10
+
+router = new_router("items")
+
+
+@router.put("/{name}/items")
+async def put_items(
+    request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemUploads
+) -> ItemsStored:
+    """Add items, or replace items with the same keys. Either all of them are stored or none."""
+    check_batch_size(request, len(body.items), "items")
+    _check_unique([item.key for item in body.items])
+    items = await to_thread.run_sync(_validate, collection, body.items)
+    await wait_for(collection.put_items(items))
+    await to_thread.run_sync(collection.settle)
+    return ItemsStored(stored=len(items))
+
+
+def _check_unique(keys: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for row, key in enumerate(keys):
+        if key in seen:
+            raise InvalidRequestError(f"The key {key!r} occurs twice (second time at index {row}).", key=key)
+        seen.add(key)
+
+
+def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewItem]:
+    validated = []
+    for row, item in enumerate(items):
+        vector = collection.features(item.vector, f"items/{row}/vector")
+        _check_payload(item.payload, f"items/{row}/payload")
+        thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
+        validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail))
+    return validated
+
+
+def _check_payload(payload: dict[str, Any] | None, where: str) -> None:
+    if _is_deeper(payload, _MAX_PAYLOAD_DEPTH):
+        raise InvalidRequestError(f"{where} is nested more than {_MAX_PAYLOAD_DEPTH} levels deep.", where=where)
+    size = len(orjson.dumps(payload))
+    if size > _MAX_PAYLOAD_BYTES:
+        raise InvalidRequestError(
+            f"{where} has {size} bytes as JSON. The limit is {_MAX_PAYLOAD_BYTES}.", where=where
+        )
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    children = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deeper(child, depth - 1) for child in children)
+
+
+def _decode_image(text: str | None, where: str) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
+    if len(data) > _MAX_THUMBNAIL_BYTES:
+        raise InvalidRequestError(
+            f"{where} has {len(data)} bytes. The limit is {_MAX_THUMBNAIL_BYTES}.", where=where
+        )
+    if image_type(data) is None:
+        raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
+    return data
+
+
+@router.get("/{name}/items", response_model_exclude_unset=True)
+def list_items(
+    name: CollectionName,
+    collection: CollectionForReading,
+    after: Annotated[int, Query(ge=0, le=2**62, description="The ``next`` value of the previous page.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Number of items.")] = 100,
+    label: Annotated[Label | None, Query(description="Only return items with this label.")] = None,
+) -> ItemPage:
+    """Return one page of the items, in the order in which they were added."""
+    items = collection.page(after, limit, label)
+    next_ = items[-1].number if len(items) == limit else None
+    return ItemPage(items=[_item_response(item) for item in items], next=next_)
+
+
+def _item_response(item: CatalogueItem) -> ItemResponse:
+    return ItemResponse(key=item.key, label=item.label, payload=item.payload, has_thumbnail=item.has_thumbnail)
+
+
+@router.post("/{name}/items/delete")
+async def delete_items(
+    request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemKeys
+) -> ItemsDeleted:
+    """Delete items, either all of them or none. The metric keeps what it learned from them."""
+    check_batch_size(request, len(body.keys), "keys")
+    _check_unique(body.keys)
+    await wait_for(collection.delete_items(body.keys))
+    await to_thread.run_sync(collection.settle)
+    return ItemsDeleted(deleted=len(body.keys))
+
+
+@router.get("/{name}/items/{key:path}", response_model_exclude_unset=True)
+def get_item(
+    name: CollectionName,
+    key: str,
+    collection: CollectionForReading,
+    vector: Annotated[bool, Query(description="Whether to return the features.")] = False,
+) -> ItemResponse:
+    """Return one item."""
+    item = _item_response(collection.item(key))
+    return item.model_copy(update={"vector": collection.vector(key).tolist()}) if vector else item
+
+
+@router.get(
+    "/{name}/thumbnails/{key:path}",
+    response_class=Response,
+    responses={200: {"content": {"image/*": {}}, "description": "The image."}},
+)
+def get_thumbnail(name: CollectionName, key: str, collection: CollectionForReading) -> Response:
+    """Return the thumbnail of an item."""
+    data = collection.thumbnail(key)
+    media_type = image_type(data) if data is not None else None
+    if data is None or media_type is None:
+        raise NotFoundError(f"The item {key!r} in {name!r} does not exist or has no thumbnail.", key=key)
+    return Response(data, media_type=media_type, headers={"Cache-Control": "private, max-age=60"})

@@ -1,0 +1,149 @@
+"""Operations that use the metric: search, compare, calibrate, classify."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, Literal
+
+import numpy as np
+from fastapi import Request
+
+from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_service
+from oahu.service.api.routing import new_router, run_search, wait_for
+from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName
+from oahu.service.api.schemas.search_schemas import (
+    CalibrateRequest,
+    CalibrateResponse,
+    ClassifyRequest,
+    ClassifyResponse,
+    CompareRequest,
+    CompareResponse,
+    LabelVote,
+    SearchByKey,
+    SearchByVector,
+    SearchMatch,
+    SearchRequest,
+    SearchResponse,
+)
+from oahu.service.collection import Collection
+from oahu.service.errors import InvalidRequestError
+from oahu.service.query_engine import QueryResult
+
+__all__ = ["router"]
+
+_FEEDBACK: Final[dict[str | None, Literal["similar", "dissimilar"] | None]] = {
+    "alike": "similar",
+    "unlike": "dissimilar",
+    None: None,
+}
+
+router = new_router("search")
+
+
+@router.post("/{name}/search")
+async def search(
+    request: Request, name: CollectionName, collection: CollectionForReading, body: SearchRequest
+) -> SearchResponse:
+    """Return the items most similar to an item or to given features, by the current metric."""
+    _check_k(request, body.k)
+    return await run_search(request, lambda: _search(collection, body))
+
+
+def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
+    found = collection.search(_query(collection, body), body.k, body.label, body.use_feedback)
+    items = collection.items([key for key, _, _ in found.matches])
+    matches = [
+        SearchMatch(
+            key=key,
+            score=match.score,
+            distance=match.distance,
+            similarity=match.similarity,
+            feedback=_FEEDBACK[feedback],
+            label=items[key].label,
+            payload=items[key].payload if body.payload else None,
+        )
+        for key, match, feedback in found.matches
+        if key in items
+    ]
+    return SearchResponse(matches=matches, **_metric_fields(found))
+
+
+@router.post("/{name}/classify")
+async def classify(
+    request: Request, name: CollectionName, collection: CollectionForReading, body: ClassifyRequest
+) -> ClassifyResponse:
+    """Predict a label by a vote of the nearest labelled items."""
+    _check_k(request, body.k)
+
+    def work() -> ClassifyResponse:
+        found = collection.classify(_query(collection, body), body.k)
+        votes = [LabelVote(label=label, share=share) for label, share in found.labels]
+        label = votes[0].label if votes else None
+        return ClassifyResponse(label=label, votes=votes, familiarity=found.familiarity, **_metric_fields(found))
+
+    return await run_search(request, work)
+
+
+@router.post("/{name}/compare")
+async def compare(
+    request: Request, name: CollectionName, collection: CollectionForReading, body: CompareRequest
+) -> CompareResponse:
+    """Return whether two items are similar: yes, no or unknown."""
+
+    def work() -> CompareResponse:
+        first, second = (_query(collection, item, f"{field}/") for field, item in body)
+        found = collection.compare(first, second)
+        return CompareResponse(
+            answer=found.answer,  # type: ignore[arg-type]
+            probability=found.probability,
+            score=found.score,
+            yes_below=_finite(found.yes_below),
+            no_from=_finite(found.no_from),
+            calibrated=found.calibrated,
+            **_metric_fields(found),
+        )
+
+    return await run_search(request, work)
+
+
+@router.post("/{name}/calibrate")
+async def calibrate(
+    request: Request, name: CollectionName, collection: CollectionForAdmin, body: CalibrateRequest
+) -> CalibrateResponse:
+    """Store labelled pairs. Thresholds for compare are chosen from them whenever the metric changes."""
+    pairs = [(pair.first, pair.second, pair.same) for pair in body.pairs]
+    await run_search(request, lambda: collection.check_calibration(pairs, body.targets))
+    await wait_for(collection.calibrate(pairs, body.targets))
+    published = collection.published
+    return CalibrateResponse(pairs=len(pairs), metric_version=published.version, constraints=published.constraints)
+
+
+def _metric_fields(result: QueryResult) -> dict[str, Any]:
+    """Return the fields of `MetricResponse`."""
+    published, candidates = result.published, result.candidates
+    return {
+        "metric_version": published.version,
+        "constraints": published.constraints,
+        "candidates": CandidateAge(
+            metric_version=candidates.version,
+            constraints_behind=published.constraints - candidates.constraints,
+            age_seconds=max(0.0, time.time() - candidates.time),
+        ),
+    }
+
+
+def _query(collection: Collection, item: Any, where: str = "") -> Any:
+    """Return the key or the validated features that a request gives."""
+    key = getattr(item, "key", None)
+    return key if key is not None else collection.features(item.vector, f"{where}vector")
+
+
+def _check_k(request: Request, k: int) -> None:
+    limit = get_service(request).settings.max_k
+    if k > limit:
+        raise InvalidRequestError(f"k must be at most {limit} (OAHU_MAX_K). Got {k} instead.", where="k")
+
+
+def _finite(threshold: float) -> float:
+    """Return a threshold as JSON can represent it: infinity becomes the largest float."""
+    return float(np.clip(threshold, -np.finfo(float).max, np.finfo(float).max))

@@ -1,0 +1,66 @@
+"""Schemas of collections."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, JsonValue, StringConstraints
+
+from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName, RequestModel
+
+__all__ = ["CollectionList", "CollectionState", "CreateCollection"]
+
+
+class CreateCollection(RequestModel):
+    """A new collection."""
+
+    name: CollectionName = Field(examples=["teas"])
+    dimension: int = Field(ge=1, le=1_000_000, description="Number of features of an item.", examples=[64])
+    learner: Annotated[str, StringConstraints(max_length=64)] = Field(
+        "AnchoredOAHU", description="Name of the learner, one of oahu.LEARNERS."
+    )
+    parameters: dict[str, JsonValue] = Field({}, description="Parameters of the learner.")
+    closure: int = Field(
+        1, ge=0, le=100, description="Maximum number of implied constraints to learn with each given constraint."
+    )
+    contradictions: Literal["refuse", "newest"] = Field(
+        "refuse",
+        description="What to do when feedback contradicts earlier feedback: refuse it, or let the newest count.",
+    )
+    vote: Literal["experts", "joint"] = Field(
+        "experts", description="Search in every space of the metric and combine the votes, or search joint vectors."
+    )
+
+
+class CollectionState(BaseModel):
+    """The configuration and the current state of a collection."""
+
+    name: str
+    dimension: int
+    learner: str
+    parameters: dict[str, JsonValue]
+    closure: int
+    contradictions: str
+    vote: str
+    created: float = Field(description="Creation time, in seconds since 1970.")
+    items: int = Field(description="Number of items.")
+    last_seq: int = Field(description="Sequence number of the newest feedback record.")
+    metric_version: int = Field(
+        description="Sequence number of the last feedback record that the metric has learned."
+    )
+    constraints: int = Field(description="Number of constraints that the metric has learned.")
+    weights: dict[str, float] = Field(description="Weight of each space of the metric.")
+    error_rate: float | None = Field(
+        description="Recent share of triplets that were ranked wrongly before training on them; null without any."
+    )
+    pending_feedback: int = Field(description="Number of feedback records that are not learned yet.")
+    candidates: CandidateAge
+    calibrated: bool = Field(description="Whether thresholds are chosen from labelled pairs.")
+    ready: bool = Field(description="Whether the collection is loaded.")
+    learner_error: str | None = Field(description="The error that stopped the learner, or null.")
+
+
+class CollectionList(BaseModel):
+    """All collections."""
+
+    collections: list[CollectionState]

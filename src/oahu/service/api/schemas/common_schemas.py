@@ -1,0 +1,105 @@
+"""Field types and the base class that the request and response schemas share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    FailFast,
+    Field,
+    FiniteFloat,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
+
+__all__ = [
+    "STOP_AT_FIRST_ERROR",
+    "Base64",
+    "CandidateAge",
+    "CollectionName",
+    "ItemKey",
+    "Label",
+    "RequestModel",
+    "Vector",
+    "selected_by_field",
+]
+
+_NO_CONTROL_CHARACTERS = r"^[^\x00-\x1f\x7f]+$"
+_DOT_SEGMENT = re.compile(r"(^|[/\\])\.{1,2}($|[/\\])")
+
+
+class _HashableFailFast(FailFast):
+    """Stop validating a list at its first error, so that a million wrong numbers do not give a million errors."""
+
+    __hash__ = object.__hash__  # pydantic requires hashable metadata in unions
+
+
+STOP_AT_FIRST_ERROR = _HashableFailFast()
+
+
+def _without_dot_segments(key: str) -> str:
+    if _DOT_SEGMENT.search(key):
+        raise ValueError(
+            "a key must not contain '.' or '..' as a path segment, because clients remove them from URLs"
+        )
+    return key
+
+
+CollectionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ItemKey = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=512, pattern=_NO_CONTROL_CHARACTERS),
+    AfterValidator(_without_dot_segments),
+]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL_CHARACTERS)]
+Base64 = Annotated[str, StringConstraints(min_length=4, pattern=r"^[A-Za-z0-9+/]+={0,2}$")]
+Vector = Annotated[
+    Annotated[list[FiniteFloat], STOP_AT_FIRST_ERROR, Tag("<numbers>")] | Annotated[Base64, Tag("<base64>")],
+    Discriminator(lambda given: "<base64>" if isinstance(given, str) else "<numbers>"),
+    Field(description="Features of an item: numbers, or little-endian float32 values in base64."),
+]
+
+
+class RequestModel(BaseModel):
+    """Base class of request bodies: strict types, no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_surplus_fields(cls, given: Any) -> Any:
+        """Stop at the first unknown field if there are too many, so that a million of them give one error."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            unknown = next(name for name in given if name not in cls.model_fields)
+            raise ValueError(f"unknown field {unknown[:100]!r}; the fields are {', '.join(cls.model_fields)}")
+        return given
+
+
+class CandidateAge(BaseModel):
+    """Age of the catalogue encoding that search candidates come from."""
+
+    metric_version: int = Field(description="Version of the metric that encoded the catalogue.")
+    constraints_behind: int = Field(description="Constraints learned since then.")
+    age_seconds: float = Field(description="Seconds since then.")
+
+
+def selected_by_field(**fields: str) -> Discriminator:
+    """Return a discriminator that selects the form of a request by a field that only this form has.
+
+    The tags are written ``<form>``, so that error locations can leave them out.
+    """
+
+    def select(given: Any) -> str | None:
+        names = given if isinstance(given, dict) else vars(given) if isinstance(given, BaseModel) else ()
+        return next((f"<{form}>" for form, field in fields.items() if field in names), None)
+
+    expected = " or ".join(map(repr, fields.values()))
+    return Discriminator(
+        select, custom_error_type="form", custom_error_message=f"expected an object with the field {expected}"
+    )

@@ -1,0 +1,69 @@
+"""Schemas of items."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field, JsonValue
+
+from oahu.service.api.schemas.common_schemas import (
+    STOP_AT_FIRST_ERROR,
+    Base64,
+    ItemKey,
+    Label,
+    RequestModel,
+    Vector,
+)
+
+__all__ = ["ItemKeys", "ItemPage", "ItemResponse", "ItemUpload", "ItemUploads", "ItemsDeleted", "ItemsStored"]
+
+
+class ItemUpload(RequestModel):
+    """An item to add or replace."""
+
+    key: ItemKey = Field(examples=["sencha"])
+    vector: Vector
+    label: Label | None = None
+    payload: dict[str, JsonValue] | None = Field(None, description="Any JSON object, up to 64 KiB.")
+    thumbnail: Base64 | None = Field(None, description="A PNG, JPEG, WebP or GIF image in base64, up to 256 KiB.")
+
+
+class ItemUploads(RequestModel):
+    """Items to add or replace. Either all of them are stored or none."""
+
+    items: Annotated[list[ItemUpload], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class ItemKeys(RequestModel):
+    """Keys of items."""
+
+    keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class ItemsStored(BaseModel):
+    """The number of stored items."""
+
+    stored: int
+
+
+class ItemsDeleted(BaseModel):
+    """The number of deleted items."""
+
+    deleted: int
+
+
+class ItemResponse(BaseModel):
+    """An item. The features are included on request."""
+
+    key: str
+    label: str | None
+    payload: dict[str, JsonValue] | None
+    has_thumbnail: bool
+    vector: list[float] | None = None
+
+
+class ItemPage(BaseModel):
+    """One page of items, in the order in which they were added."""
+
+    items: list[ItemResponse]
+    next: int | None = Field(description="The value of ``after`` for the next page; null on the last page.")

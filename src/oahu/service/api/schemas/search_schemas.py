@@ -1,0 +1,210 @@
+"""Schemas of search, compare, calibrate and classify."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, JsonValue, Tag, model_validator
+
+from oahu.service.api.schemas.common_schemas import (
+    STOP_AT_FIRST_ERROR,
+    CandidateAge,
+    ItemKey,
+    Label,
+    RequestModel,
+    Vector,
+    selected_by_field,
+)
+from oahu.service.api.schemas.feedback_schemas import PairFeedback
+
+__all__ = [
+    "CalibrateRequest",
+    "CalibrateResponse",
+    "ClassifyByKey",
+    "ClassifyByVector",
+    "ClassifyRequest",
+    "ClassifyResponse",
+    "CompareRequest",
+    "CompareResponse",
+    "ItemByKey",
+    "ItemByVector",
+    "ItemReference",
+    "LabelVote",
+    "MetricResponse",
+    "SearchByKey",
+    "SearchByVector",
+    "SearchMatch",
+    "SearchRequest",
+    "SearchResponse",
+]
+
+
+class MetricResponse(BaseModel):
+    """The metric that gave a response."""
+
+    metric_version: int = Field(
+        description="Sequence number of the last feedback record that the metric has learned."
+    )
+    constraints: int = Field(description="Number of constraints that the metric has learned.")
+    candidates: CandidateAge
+
+
+class ItemByKey(RequestModel):
+    """An item of the collection."""
+
+    key: ItemKey
+
+
+class ItemByVector(RequestModel):
+    """Any item, given by its features."""
+
+    vector: Vector
+
+
+ItemReference = Annotated[
+    Annotated[ItemByKey, Tag("<key>")] | Annotated[ItemByVector, Tag("<vector>")],
+    selected_by_field(key="key", vector="vector"),
+]
+
+
+# -- search --------------------------------------------------------------------------------------------------
+
+
+class _SearchOptions(RequestModel):
+    k: int = Field(10, ge=1, le=1_000_000, description="Number of results.")
+    label: Label | None = Field(None, description="Only return items with this label.")
+    payload: bool = Field(False, description="Whether to return payloads.")
+    use_feedback: bool = Field(
+        True,
+        description="Rank items similar to the query by feedback first, and those dissimilar to it last.",
+    )
+
+
+class SearchByKey(_SearchOptions):
+    """Search for the items most similar to an item of the collection. The item itself is not returned."""
+
+    key: ItemKey
+
+
+class SearchByVector(_SearchOptions):
+    """Search for the items most similar to given features."""
+
+    vector: Vector
+
+
+SearchRequest = Annotated[
+    Annotated[SearchByKey, Tag("<key>")] | Annotated[SearchByVector, Tag("<vector>")],
+    selected_by_field(key="key", vector="vector"),
+]
+
+
+class SearchMatch(BaseModel):
+    """One search result."""
+
+    key: str
+    score: float = Field(description="The score by which the results are sorted.")
+    distance: float | None = Field(description="Distance to the query; null if the metric has no distance.")
+    similarity: float
+    feedback: Literal["similar", "dissimilar"] | None = Field(
+        description="Label of the pair of query and item, given by feedback or implied by it; null if unknown."
+    )
+    label: str | None
+    payload: dict[str, JsonValue] | None = None
+
+
+class SearchResponse(MetricResponse):
+    """Search results, best first."""
+
+    matches: list[SearchMatch]
+
+
+# -- compare -------------------------------------------------------------------------------------------------
+
+
+class CompareRequest(RequestModel):
+    """Two items to compare."""
+
+    first: ItemReference
+    second: ItemReference
+
+
+class CompareResponse(MetricResponse):
+    """Whether two items are similar."""
+
+    answer: Literal["yes", "no", "unknown"]
+    probability: float = Field(description="Total weight of the spaces in which the items are similar.")
+    score: float
+    yes_below: float = Field(description="The answer is yes for distances below this threshold.")
+    no_from: float = Field(description="The answer is no for distances from this threshold on.")
+    calibrated: bool = Field(description="Whether the thresholds are chosen from labelled pairs.")
+
+
+class CalibrateRequest(RequestModel):
+    """Labelled pairs from which thresholds are chosen, now and whenever the metric changes."""
+
+    pairs: Annotated[list[PairFeedback], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
+    target: Literal["accuracy", "f1", "eer"] | None = Field(None, description="What a single threshold optimises.")
+    target_far: float | None = Field(None, ge=0, le=1, description="Highest accepted false accept rate.")
+    target_frr: float | None = Field(None, ge=0, le=1, description="Highest accepted false reject rate.")
+
+    @model_validator(mode="after")
+    def _check_one_target(self) -> CalibrateRequest:
+        if (self.target is None) == (self.target_far is None):
+            raise ValueError("give either target, or target_far with or without target_frr")
+        if self.target_frr is not None and self.target_far is None:
+            raise ValueError("target_frr requires target_far")
+        return self
+
+    @property
+    def targets(self) -> dict[str, Any]:
+        """The given targets, as keyword arguments of `Comparator.calibrate`."""
+        targets = {"target": self.target, "target_far": self.target_far, "target_frr": self.target_frr}
+        return {name: value for name, value in targets.items() if value is not None}
+
+
+class CalibrateResponse(BaseModel):
+    """The number of stored pairs, and the metric with which they were validated."""
+
+    pairs: int
+    metric_version: int
+    constraints: int
+
+
+# -- classify ------------------------------------------------------------------------------------------------
+
+
+class _ClassifyOptions(RequestModel):
+    k: int = Field(5, ge=1, le=1_000_000, description="Number of neighbours that vote.")
+
+
+class ClassifyByKey(_ClassifyOptions):
+    """Predict the label of an item of the collection from the other items."""
+
+    key: ItemKey
+
+
+class ClassifyByVector(_ClassifyOptions):
+    """Predict the label for given features."""
+
+    vector: Vector
+
+
+ClassifyRequest = Annotated[
+    Annotated[ClassifyByKey, Tag("<key>")] | Annotated[ClassifyByVector, Tag("<vector>")],
+    selected_by_field(key="key", vector="vector"),
+]
+
+
+class LabelVote(BaseModel):
+    """A label and its share of the votes."""
+
+    label: str
+    share: float
+
+
+class ClassifyResponse(MetricResponse):
+    """The predicted label, or null if no item has a label."""
+
+    label: str | None
+    votes: list[LabelVote]
+    familiarity: float
