@@ -20,7 +20,7 @@ from oahu.evaluation.benchmark import Listener, Plan, bench
 from oahu.evaluation.protocols import PROTOCOLS as PROTOCOLS_BY_NAME
 from oahu.evaluation.protocols import as_method
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache
-from oahu.evaluation.statistics import compare
+from oahu.evaluation.statistics import compare_runs
 from oahu.evaluation.trials import Trial
 
 PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}
@@ -119,7 +119,7 @@ VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {
 class Told(Listener):
     """Says what is done."""
 
-    def begins(self, title, trials):
+    def on_start(self, title, trials):
         print(f"{title}: {len(trials)} trials", flush=True)
 
 
@@ -164,8 +164,8 @@ def table(title, values, lengths, methods, better):
     for name in methods:
         cells = []
         for length in lengths:
-            test = compare(values[name, length], best[length], better=better, paired=True)
-            cell = f"{test.ours.mean:.4f} ± {test.ours.std:.4f}"
+            test = compare_runs(values[name, length], best[length], better=better, paired=True)
+            cell = f"{test.reference.mean:.4f} ± {test.reference.std:.4f}"
             if name not in UNLEARNED:
                 cell += f" (p {test.p:.3f}{', worse' if test.verdict == 'loss' else ''})"
             cells.append(cell)

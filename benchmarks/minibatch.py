@@ -13,7 +13,7 @@ import torch
 
 from oahu import Classifier
 from oahu.evaluation import datasets
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate
@@ -60,7 +60,7 @@ def main():
         for scaling in SCALINGS:
             errors = []
             for run in range(given.runs):
-                development, test = halves(data, 0, run)
+                development, test = split_halves(data, 0, run)
                 test = test[: given.queries]
                 scaled = fit_scaling(data.X[development], scaling)
                 items, labels = scaled(data.X[development]), data.y[development]

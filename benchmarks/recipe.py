@@ -41,7 +41,7 @@ SCALINGS = ("range", "standard", "unit", "centred")
 class Told(Listener):
     """Says what is done."""
 
-    def begins(self, title, trials):
+    def on_start(self, title, trials):
         print(f"{title}: {len(trials)} trials", flush=True)
 
 

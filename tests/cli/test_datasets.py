@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import oahu.cli.datasets
 import oahu.cli.datasets_command
 from oahu.cli import app
-from oahu.evaluation.datasets import DATASETS, Dataset, Source, registry
+from oahu.evaluation.datasets import DATASETS, Dataset, DatasetSource, registry
 from oahu.evaluation.datasets.downloads import RemoteFile
 
 runner = CliRunner()
@@ -51,7 +51,7 @@ def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/items.gz"
         remote = RemoteFile("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
-        entry = Source(
+        entry = DatasetSource(
             name="small",
             title="Small",
             n_items=1,
@@ -60,7 +60,7 @@ def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             task="classification",
             licence="MIT",
             homepage="http://example.org/small",
-            forms=(("small/items.gz",),),
+            file_sets=(("small/items.gz",),),
             files=(remote,),
             read=lambda home: Dataset("small", np.ones((1, 1)), np.zeros(1, int)),
         )

@@ -16,10 +16,10 @@ import pytest
 
 import oahu
 from oahu.evaluation import datasets
-from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
+from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Listener, Plan, bench
 from oahu.evaluation.datasets import DATASETS, Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
@@ -69,15 +69,15 @@ class Noting(Listener):
         self.choices: list[tuple[Plan, Mapping[str, Any]]] = []
         self.stop_after = stop_after
 
-    def begins(self, title: str, trials: Sequence[Trial]) -> None:
+    def on_start(self, title: str, trials: Sequence[Trial]) -> None:
         self.begun.append((title, len(trials)))
 
-    def seen(self, outcome: Outcome, found: bool) -> None:
+    def on_outcome(self, outcome: Outcome, found: bool) -> None:
         self.outcomes.append(outcome)
         if len(self.outcomes) == self.stop_after:
             raise KeyboardInterrupt
 
-    def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
+    def on_tuned(self, plan: Plan, choices: Mapping[str, Any]) -> None:
         self.choices.append((plan, choices))
 
 
@@ -287,7 +287,7 @@ def test_tuning_finds_the_scaling_that_helps_and_results_use_it(stretched: Datas
 
 def test_tuning_looks_at_development_items_alone(digits: Dataset, tmp_path: Path) -> None:
     """Whatever the test half of the first run is, the same is measured and chosen."""
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     X, y = digits.X.copy(), digits.y.copy()
     X[test], y[test] = 16 - X[test], np.roll(y[test], 3)
     method = Method("OASIS", learner=oahu.OASIS(), grid={"aggressiveness": (0.01, 1.0)})
@@ -328,8 +328,8 @@ def test_parameters_that_were_set_are_kept_where_none_are_chosen(digits: Dataset
 
 
 def test_the_papers_plans_are_of_known_protocols_and_data_sets() -> None:
-    assert set(PAPER) == set(PROTOCOLS)
-    assert {name for names in PAPER.values() for name in names} <= set(DATASETS)
+    assert set(PAPER_EXPERIMENTS) == set(PROTOCOLS)
+    assert {name for names in PAPER_EXPERIMENTS.values() for name in names} <= set(DATASETS)
 
 
 @pytest.mark.parametrize(

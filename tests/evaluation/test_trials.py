@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial, versions, write_json
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial, package_versions, write_json
 from oahu.exceptions import InvalidInputError
 
 CELL = Trial("classification", "digits", "OAHU", 3, {"seed": 7, "params": {"tau": 0.1}, "tuned": False})
@@ -99,6 +99,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_versions_name_python_and_what_is_there() -> None:
-    found = versions(["numpy", "no-such-package"])
+    found = package_versions(["numpy", "no-such-package"])
     assert set(found) == {"python", "numpy"}
     assert found["numpy"] == np.__version__

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 import oahu
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
@@ -26,20 +26,20 @@ Measure = Callable[..., Outcome]
 Telling = Callable[[str], Method]
 
 
-# -- halves ----------------------------------------------------------------------------------------------
+# -- split_halves ----------------------------------------------------------------------------------------------
 
 
 @given(n=st.integers(4, 60), seed=st.integers(0, 9), run=st.integers(0, 9))
 def test_halves_are_disjoint_and_cover_everything(n: int, seed: int, run: int) -> None:
-    development, test = halves(Dataset("any", np.zeros((n, 1)), np.zeros(n)), seed, run)
+    development, test = split_halves(Dataset("any", np.zeros((n, 1)), np.zeros(n)), seed, run)
     assert sorted([*development, *test]) == list(range(n))
     assert len(test) - len(development) in (0, 1)
 
 
 def test_halves_are_other_ones_in_every_run_and_for_every_seed(digits: Dataset) -> None:
-    several = {tuple(halves(digits, seed, run)[0]) for seed in range(3) for run in range(4)}
+    several = {tuple(split_halves(digits, seed, run)[0]) for seed in range(3) for run in range(4)}
     assert len(several) == 12
-    assert tuple(halves(digits, 0, 0)[0]) in several
+    assert tuple(split_halves(digits, 0, 0)[0]) in several
 
 
 # -- scores ----------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def voted(gallery: list[list[int]], labels: list[Any], query: list[int], k: int)
 
 
 def by_hand(dataset: Dataset, run: int, k: int, queries: int | None = None) -> tuple[list[Any], list[Any]]:
-    development, test = halves(dataset, 0, run)
+    development, test = split_halves(dataset, 0, run)
     X, y = dataset.X.tolist(), dataset.y.tolist()
     gallery, labels = [X[i] for i in development], [y[i] for i in development]
     asked = test[:queries]
@@ -111,14 +111,14 @@ def test_what_is_learned_is_true_of_the_development_half(
     outcome = measure("classification", numbered, method)
     [(learner, rows, same)] = type(method.learner).fed
     originals = learner.preprocessor[:, 0].astype(int)  # the first feature of an item is its row
-    assert originals.tolist() == halves(numbered, 0, 0)[0].tolist()
+    assert originals.tolist() == split_halves(numbered, 0, 0)[0].tolist()
     labels = numbered.y[originals][rows]
     if same is None:
         assert ((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).all()
     else:
         assert ((labels[:, 0] == labels[:, 1]) == (same > 0)).all()
     assert outcome.facts["n_seen"] == len(rows) == 200
-    assert outcome.facts["n_drawn"] + outcome.facts["n_followed"] == 200
+    assert outcome.facts["n_drawn"] + outcome.facts["n_implied"] == 200
 
 
 def test_methods_of_a_kind_learn_from_the_same_stream(digits: Dataset, measure: Measure, told: Telling) -> None:
@@ -143,7 +143,7 @@ def test_opml_gets_the_labelled_stream(numbered: Dataset, measure: Measure, told
     measure("classification", numbered, method)
     [(_, items, labels)] = type(method.learner).fed
     rows = items[:, 0].astype(int)
-    assert sorted(rows) == sorted(halves(numbered, 0, 0)[0])
+    assert sorted(rows) == sorted(split_halves(numbered, 0, 0)[0])
     assert (labels == numbered.y[rows]).all()
     np.testing.assert_array_equal(items, numbered.X[rows])
 
@@ -161,10 +161,10 @@ def test_a_passed_learner_is_not_changed(digits: Dataset, measure: Measure) -> N
 def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """What was learned and what was predicted, as they come."""
     seen: dict[str, list[Any]] = {"metric": [], "predicted": []}
-    learn, error_rate = classification.learn, classification.error_rate
+    train_method, error_rate = classification.train_method, classification.error_rate
 
     def learning(*arguments: Any) -> Any:
-        learned = learn(*arguments)
+        learned = train_method(*arguments)
         seen["metric"].append(joblib.hash(learned.metric))
         return learned
 
@@ -172,7 +172,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         seen["predicted"].append(predicted.tolist())
         return error_rate(truth, predicted)
 
-    monkeypatch.setattr(classification, "learn", learning)
+    monkeypatch.setattr(classification, "train_method", learning)
     monkeypatch.setattr(classification, "error_rate", scoring)
     return seen
 
@@ -182,7 +182,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 def test_labels_of_the_test_half_do_not_influence_learning(
     digits: Dataset, measure: Measure, watched: dict[str, list[Any]], method: str, scaling: str
 ) -> None:
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     y = digits.y.copy()
     y[test] = np.roll(y[test], 7)
     errors = [
@@ -199,7 +199,7 @@ def test_labels_of_the_test_half_do_not_influence_learning(
 def test_items_of_the_test_half_do_not_influence_learning(
     digits: Dataset, measure: Measure, watched: dict[str, list[Any]], method: str, scaling: str
 ) -> None:
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     X = digits.X.copy()
     X[test] = 255 - X[test]
     for data in (digits, replace(digits, X=X)):
@@ -234,7 +234,7 @@ def test_folds_cut_up_the_development_half_of_the_first_run(
     monkeypatch.setattr(classification, "Classifier", Watching)
     for fold in range(folds):
         measure("classification", numbered, "Euclidean", fold, "tuning", folds=folds, tune_items=tune_items)
-    development = set(halves(numbered, 0, 0)[0].tolist())
+    development = set(split_halves(numbered, 0, 0)[0].tolist())
     held_out = [row for rows in queries for row in rows]
     assert len(held_out) == len(set(held_out)) == used
     for gallery, asked in zip(galleries, queries, strict=True):
@@ -277,8 +277,8 @@ def test_fewer_constraints_are_a_sample_of_those_of_classification(
     np.testing.assert_array_equal(again, stream)
     assert every.scores == whole.scores
     assert some.facts["n_seen"] == 40
-    assert min(some.facts["n_drawn"], some.facts["n_followed"]) >= 0
-    assert some.facts["n_drawn"] + some.facts["n_followed"] == 40
+    assert min(some.facts["n_drawn"], some.facts["n_implied"]) >= 0
+    assert some.facts["n_drawn"] + some.facts["n_implied"] == 40
 
 
 # -- what cannot be measured -----------------------------------------------------------------------------
@@ -288,6 +288,6 @@ def test_fewer_constraints_are_a_sample_of_those_of_classification(
 def test_a_data_set_must_have_something_to_tell_apart(y: list[int]) -> None:
     data = Dataset("tiny", np.zeros((len(y), 2)), np.array(y))
     with pytest.raises(
-        InvalidInputError, match=f"at least two classes. tiny has {len(y)} items of {len(set(y))} class"
+        InvalidInputError, match=f"four items and two classes. tiny has {len(y)} items and {len(set(y))} class"
     ):
         PROTOCOLS["classification"].check(data)

@@ -1,4 +1,4 @@
-"""Streams of constraints: seeds, what follows from them, and nothing that is forbidden or false."""
+"""Tests of constraint streams: drawn seeds, implied constraints, excluded pairs, and the cache."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oahu import ConstraintGraph, Pair, Triplet, sample_pairs, sample_triplets
-from oahu.evaluation.protocols import draws as module
-from oahu.evaluation.protocols.constraint_streams import ConstraintCache, ConstraintStream, draw, generator_for
+from oahu.evaluation.protocols import constraint_streams as module
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, ConstraintStream, draw_constraints, generator_for
 
 KINDS = ("triplets", "pairs")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
-#: Labels with several of every class, and pairs of items that are not to be drawn: few enough to leave others.
+#: Labels with several of every class, and excluded pairs of items; enough other pairs remain.
 LABELS = st.lists(st.integers(0, 3), min_size=4, max_size=20).map(lambda y: np.array([*y, 0, 0, 0, 1, 1, 1]))
 NUMBERS = st.tuples(st.integers(1, 30), st.integers(0, 60)).map(lambda both: (both[0], sum(both)))
 
@@ -29,19 +29,19 @@ def requests(draw: st.DrawFn, some_excluded: bool = True) -> dict[str, Any]:
     y = draw(LABELS)
     exclude = None
     if some_excluded:
-        free = st.tuples(st.integers(0, len(y) - 7), st.integers(0, len(y) - 1)).filter(
+        pairs = st.tuples(st.integers(0, len(y) - 7), st.integers(0, len(y) - 1)).filter(
             lambda pair: pair[0] != pair[1]
         )
-        exclude = np.array(draw(st.lists(free, min_size=1, max_size=6)))
+        exclude = np.array(draw(st.lists(pairs, min_size=1, max_size=6)))
     n_seeds, n = draw(NUMBERS)
     return {"kind": draw(st.sampled_from(KINDS)), "y": y, "n": n, "n_seeds": n_seeds, "exclude": exclude}
 
 
-def drawn(seed: int = 0, **request: Any) -> ConstraintStream:
-    return draw(**request, rng=np.random.default_rng(seed))
+def stream_of(seed: int = 0, **request: Any) -> ConstraintStream:
+    return draw_constraints(**request, rng=np.random.default_rng(seed))
 
 
-def records(stream: ConstraintStream) -> list[Any]:
+def constraints_of(stream: ConstraintStream) -> list[Any]:
     if stream.same is None:
         return [Triplet(*row) for row in stream.rows.tolist()]
     return [Pair(*row, same > 0) for row, same in zip(stream.rows.tolist(), stream.same.tolist(), strict=True)]
@@ -49,17 +49,17 @@ def records(stream: ConstraintStream) -> list[Any]:
 
 def equal(one: ConstraintStream, two: ConstraintStream) -> bool:
     same = (one.same is None and two.same is None) or np.array_equal(one.same, two.same)  # type: ignore[arg-type]
-    return np.array_equal(one.rows, two.rows) and same and one.n_followed == two.n_followed
+    return np.array_equal(one.rows, two.rows) and same and one.n_implied == two.n_implied
 
 
-# -- what is drawn ---------------------------------------------------------------------------------------
+# -- drawing ---------------------------------------------------------------------------------------
 
 
 @given(request=requests(), seed=st.integers(0, 99))
-def test_there_are_n_constraints_and_all_are_true(request: dict[str, Any], seed: int) -> None:
-    y, stream = request["y"], drawn(seed, **request)
+def test_stream_has_n_true_constraints(request: dict[str, Any], seed: int) -> None:
+    y, stream = request["y"], stream_of(seed, **request)
     assert len(stream) == len(stream.rows) == request["n"]
-    for constraint in records(stream):
+    for constraint in constraints_of(stream):
         match constraint:
             case Triplet(anchor, positive, negative):
                 assert y[anchor] == y[positive] != y[negative]
@@ -72,106 +72,106 @@ def test_there_are_n_constraints_and_all_are_true(request: dict[str, Any], seed:
 @given(request=requests(), seed=st.integers(0, 99))
 def test_no_constraint_contains_an_excluded_pair(request: dict[str, Any], seed: int) -> None:
     forbidden = {frozenset(pair) for pair in request["exclude"].tolist()}
-    contained = {frozenset(two) for row in drawn(seed, **request).rows.tolist() for two in combinations(row, 2)}
+    contained = {frozenset(two) for row in stream_of(seed, **request).rows.tolist() for two in combinations(row, 2)}
     assert not contained & forbidden
 
 
 @given(request=requests(), seed=st.integers(0, 99))
-def test_without_more_the_seeds_are_what_is_sampled(request: dict[str, Any], seed: int) -> None:
-    stream = drawn(seed, **request | {"n": request["n_seeds"]})
+def test_seeds_are_sampled_from_labels(request: dict[str, Any], seed: int) -> None:
+    stream = stream_of(seed, **request | {"n": request["n_seeds"]})
     sample = sample_triplets if request["kind"] == "triplets" else sample_pairs
     expected: Any = sample(request["y"], request["n_seeds"], seed, exclude=request["exclude"])
     rows, same = expected if request["kind"] == "pairs" else (expected, None)
     np.testing.assert_array_equal(stream.rows, rows)
     np.testing.assert_array_equal(stream.same, same)
-    assert stream.n_followed == 0
+    assert stream.n_implied == 0
 
 
 @given(request=st.booleans().flatmap(lambda some: requests(some)), seed=st.integers(0, 99))
-def test_seeds_stand_in_order_each_with_what_follows_then_behind(request: dict[str, Any], seed: int) -> None:
-    """Then what is missing. A constraint that follows does so from the seeds before it, and is new."""
-    seeds, stream = records(drawn(seed, **request | {"n": request["n_seeds"]})), drawn(seed, **request)
+def test_implied_constraints_come_after_the_seeds_that_imply_them(request: dict[str, Any], seed: int) -> None:
+    """An implied constraint is new and follows from the seeds before it."""
+    seeds, stream = constraints_of(stream_of(seed, **request | {"n": request["n_seeds"]})), stream_of(seed, **request)
     before, graph, known = iter([*seeds, None]), ConstraintGraph(), set(seeds)
-    coming = next(before)
-    for constraint in records(stream)[: len(seeds) + stream.n_followed]:
-        if constraint == coming:
+    next_seed = next(before)
+    for constraint in constraints_of(stream)[: len(seeds) + stream.n_implied]:
+        if constraint == next_seed:
             graph.add(constraint)
-            coming = next(before)
+            next_seed = next(before)
         else:
             assert graph.implies(constraint)
             assert constraint not in known
             known.add(constraint)
-    assert coming is None
+    assert next_seed is None
 
 
 @given(request=requests(some_excluded=False), seed=st.integers(0, 99))
-def test_only_what_does_not_follow_is_filled_up(request: dict[str, Any], seed: int) -> None:
+def test_as_many_constraints_as_possible_are_implied(request: dict[str, Any], seed: int) -> None:
     graph = ConstraintGraph()
-    for constraint in records(drawn(seed, **request | {"n": request["n_seeds"]})):
+    for constraint in constraints_of(stream_of(seed, **request | {"n": request["n_seeds"]})):
         graph.add(constraint)
-    following = graph.implied_triplets if request["kind"] == "triplets" else graph.implied_pairs
-    assert drawn(seed, **request).n_followed == min(request["n"] - request["n_seeds"], following.count)
+    implied = graph.implied_triplets if request["kind"] == "triplets" else graph.implied_pairs
+    assert stream_of(seed, **request).n_implied == min(request["n"] - request["n_seeds"], implied.count)
 
 
 @every_kind
-def test_what_follows_and_is_excluded_is_replaced_by_another_that_follows(kind: Any) -> None:
-    """A hundred seeds tell all about twenty items of two classes: far more follows than is asked for."""
+def test_excluded_implied_constraint_is_replaced_by_another_implied_one(kind: Any) -> None:
+    """A hundred seeds over twenty items of two classes imply far more constraints than requested."""
     exclude = np.array([[0, i] for i in range(11, 15)])
-    stream = drawn(kind=kind, y=np.arange(20) // 10, n=160, n_seeds=100, exclude=exclude)
-    assert stream.n_followed == 60
+    stream = stream_of(kind=kind, y=np.arange(20) // 10, n=160, n_seeds=100, exclude=exclude)
+    assert stream.n_implied == 60
 
 
 @every_kind
-def test_one_seed_of_many_items_is_filled_up(kind: Any) -> None:
-    """From a triplet follows its turned one; from a pair nothing."""
-    stream = drawn(kind=kind, y=np.arange(1000) % 10, n=40, n_seeds=1, exclude=None)
+def test_missing_constraints_are_drawn_from_labels(kind: Any) -> None:
+    """A triplet implies the one with anchor and positive swapped; a pair implies nothing."""
+    stream = stream_of(kind=kind, y=np.arange(1000) % 10, n=40, n_seeds=1, exclude=None)
     assert len(stream) == 40
-    assert stream.n_followed == (1 if kind == "triplets" else 0)
+    assert stream.n_implied == (1 if kind == "triplets" else 0)
 
 
 @every_kind
-def test_excluding_nothing_is_as_good_as_not_excluding(kind: Any) -> None:
+def test_empty_exclude_equals_none(kind: Any) -> None:
     request = {"kind": kind, "y": np.arange(30) % 3, "n": 40, "n_seeds": 20}
-    assert equal(drawn(**request, exclude=np.empty((0, 2), np.intp)), drawn(**request, exclude=None))
+    assert equal(stream_of(**request, exclude=np.empty((0, 2), np.intp)), stream_of(**request, exclude=None))
 
 
 # -- generators ------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=3), st.integers(0, 9)), min_size=2, max_size=2))
-def test_a_generator_depends_on_its_words_alone(both: list[tuple[int, str, int]]) -> None:
+def test_generator_depends_on_seed_and_words_only(both: list[tuple[int, str, int]]) -> None:
     one, two = (generator_for(*words).integers(2**63, size=3).tolist() for words in both)
     assert (one == two) == (both[0] == both[1])
 
 
-# -- a sample --------------------------------------------------------------------------------------------
+# -- sampling --------------------------------------------------------------------------------------------
 
 
 @given(request=requests(), seed=st.integers(0, 99), data=st.data())
-def test_a_sample_keeps_the_order(request: dict[str, Any], seed: int, data: st.DataObject) -> None:
-    stream = drawn(0, **request)
+def test_sample_preserves_the_order(request: dict[str, Any], seed: int, data: st.DataObject) -> None:
+    stream = stream_of(0, **request)
     n = data.draw(st.integers(1, len(stream)))
-    some, whole = records(stream.sample(n, np.random.default_rng(seed))), iter(records(stream))
+    some, whole = constraints_of(stream.sample(n, np.random.default_rng(seed))), iter(constraints_of(stream))
     assert len(some) == n
-    assert all(constraint in whole for constraint in some)  # one after the other
+    assert all(constraint in whole for constraint in some)  # consumes the iterator, so that the order counts
 
 
 @every_kind
-def test_of_a_sample_as_many_follow_as_are_in_it(kind: Any) -> None:
-    """No constraint of this stream is there twice: one that follows can be told from a seed."""
+def test_sample_counts_its_implied_constraints(kind: Any) -> None:
+    """The stream has no duplicates, so that implied constraints differ from seeds."""
     request = {"kind": kind, "y": np.arange(60) % 3, "n": 200, "n_seeds": 100, "exclude": None}
-    stream, seeds = drawn(**request), set(records(drawn(**request | {"n": 100})))
-    assert len(set(records(stream))) == 200
-    assert stream.n_followed == 100
+    stream, seeds = stream_of(**request), set(constraints_of(stream_of(**request | {"n": 100})))
+    assert len(set(constraints_of(stream))) == 200
+    assert stream.n_implied == 100
     for n in (1, 10, 100, 199):
         some = stream.sample(n, np.random.default_rng(n))
-        assert some.n_followed == len(set(records(some)) - seeds)
+        assert some.n_implied == len(set(constraints_of(some)) - seeds)
 
 
-# -- draws that are kept ---------------------------------------------------------------------------------
+# -- cache ---------------------------------------------------------------------------------
 
 REQUEST: dict[str, Any] = {
-    "kind": "triplets", "y": np.array([0, 0, 1, 1, 0, 1]), "n": 12, "n_seeds": 6, "words": (0, "digits", "run", 1),
+    "kind": "triplets", "y": np.array([0, 0, 1, 1, 0, 1]), "n": 12, "n_seeds": 6, "seed_words": (0, "digits", "run", 1),
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "kind": {"kind": "pairs"},
@@ -181,10 +181,10 @@ OTHERS: dict[str, dict[str, Any]] = {
     "longer strings": {"y": np.array(["0 ", "0", "1", "1", "0", "1"])},
     "n": {"n": 13},
     "n_seeds": {"n_seeds": 7},
-    "seed": {"words": (1, "digits", "run", 1)},
-    "name": {"words": (0, "digit", "run", 1)},
-    "run": {"words": (0, "digits", "run", 2)},
-    "words cut elsewhere": {"words": (0, "digitsrun", "", 1)},
+    "seed": {"seed_words": (1, "digits", "run", 1)},
+    "name": {"seed_words": (0, "digit", "run", 1)},
+    "run": {"seed_words": (0, "digits", "run", 2)},
+    "words split differently": {"seed_words": (0, "digitsrun", "", 1)},
     "exclude": {"exclude": np.array([[0, 2]])},
     "exclude other": {"exclude": np.array([[0, 3]])},
 }
@@ -195,55 +195,55 @@ def files(folder: Path) -> list[str]:
 
 
 @every_kind
-@pytest.mark.parametrize("exclude", [None, np.array([[0, 2]])], ids=["all", "without some"])
-def test_a_draw_is_made_once(
+@pytest.mark.parametrize("exclude", [None, np.array([[0, 2]])], ids=["all", "some excluded"])
+def test_stream_is_drawn_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, exclude: NDArray[Any] | None
 ) -> None:
     request = {**REQUEST, "kind": kind, "exclude": exclude}
-    first = ConstraintCache(tmp_path / "draws").get(**request)
-    monkeypatch.setattr(module, "draw", None)
-    kept = ConstraintCache(tmp_path / "draws").get(**request)
-    assert equal(kept, first)
-    assert kept.rows.dtype == first.rows.dtype
-    assert kept.same is None or (first.same is not None and kept.same.dtype == first.same.dtype)
-    assert len(files(tmp_path / "draws")) == 1
+    first = ConstraintCache(tmp_path / "constraints").get(**request)
+    monkeypatch.setattr(module, "draw_constraints", None)
+    again = ConstraintCache(tmp_path / "constraints").get(**request)
+    assert equal(again, first)
+    assert again.rows.dtype == first.rows.dtype
+    assert again.same is None or (first.same is not None and again.same.dtype == first.same.dtype)
+    assert len(files(tmp_path / "constraints")) == 1
 
 
 @every_kind
-def test_a_draw_does_not_depend_on_where_it_is_kept_and_on_others(tmp_path: Path, kind: str) -> None:
+def test_stream_does_not_depend_on_the_cache(tmp_path: Path, kind: str) -> None:
     request = {**REQUEST, "kind": kind}
-    kept = ConstraintCache(tmp_path)
+    cache = ConstraintCache(tmp_path)
     for other in OTHERS.values():
-        kept.get(**{**request, **other})
-    assert equal(kept.get(**request), ConstraintCache().get(**request))
+        cache.get(**{**request, **other})
+    assert equal(cache.get(**request), ConstraintCache().get(**request))
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_what_differs_is_kept_apart(tmp_path: Path, other: dict[str, Any]) -> None:
-    kept = ConstraintCache(tmp_path)
-    kept.get(**REQUEST)
-    asked = {**REQUEST, **other}
-    assert equal(kept.get(**asked), ConstraintCache().get(**asked))
+def test_different_requests_are_stored_separately(tmp_path: Path, other: dict[str, Any]) -> None:
+    cache = ConstraintCache(tmp_path)
+    cache.get(**REQUEST)
+    request = {**REQUEST, **other}
+    assert equal(cache.get(**request), ConstraintCache().get(**request))
     assert len(files(tmp_path)) == 2
 
 
-def test_labels_are_not_taken_for_what_is_excluded(tmp_path: Path) -> None:
+def test_digest_separates_labels_and_excluded_pairs(tmp_path: Path) -> None:
     """The last two labels of the one request are the excluded pair of the other."""
-    kept = ConstraintCache(tmp_path)
-    kept.get(**REQUEST)
-    asked = {**REQUEST, "y": REQUEST["y"][:4], "exclude": REQUEST["y"][4:].reshape(1, 2)}
-    assert equal(kept.get(**asked), ConstraintCache().get(**asked))
+    cache = ConstraintCache(tmp_path)
+    cache.get(**REQUEST)
+    request = {**REQUEST, "y": REQUEST["y"][:4], "exclude": REQUEST["y"][4:].reshape(1, 2)}
+    assert equal(cache.get(**request), ConstraintCache().get(**request))
 
 
-def test_a_draw_is_that_of_its_own_generator() -> None:
-    """Its kind is a word too: pairs and triplets are drawn independently."""
+def test_stream_uses_the_generator_of_its_seed_words() -> None:
+    """The kind is one of the words, so that pairs and triplets are drawn independently."""
     y, words = np.arange(20) % 4, (3, "digits")
     for kind in KINDS:
-        expected = draw(kind, y, 20, 10, generator_for(*words, kind))  # type: ignore[arg-type]
+        expected = draw_constraints(kind, y, 20, 10, generator_for(*words, kind))  # type: ignore[arg-type]
         assert equal(ConstraintCache().get(kind, y, 20, 10, words), expected)  # type: ignore[arg-type]
 
 
-def test_a_damaged_file_is_drawn_anew(tmp_path: Path) -> None:
+def test_damaged_file_is_drawn_again(tmp_path: Path) -> None:
     y = np.arange(40) % 4
     first = ConstraintCache(tmp_path).get("triplets", y, 60, 30, (0, "words"))
     (path,) = tmp_path.glob("*.npz")

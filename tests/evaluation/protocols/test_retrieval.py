@@ -13,33 +13,33 @@ from hypothesis import strategies as st
 
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.retrieval import DEPTHS, class_halves
+from oahu.evaluation.protocols.retrieval import DEPTHS, split_classes
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]
 
 
-# -- halves ----------------------------------------------------------------------------------------------
+# -- split_halves ----------------------------------------------------------------------------------------------
 
 
 @given(y=st.lists(st.integers(0, 4), min_size=1, max_size=60), seed=st.integers(0, 5), run=st.integers(0, 5))
 def test_halves_have_as_many_of_every_class(y: list[int], seed: int, run: int) -> None:
-    development, test = class_halves(Dataset("any", np.zeros((len(y), 1)), np.array(y)), seed, run)
+    development, test = split_classes(Dataset("any", np.zeros((len(y), 1)), np.array(y)), seed, run)
     assert sorted([*development, *test]) == list(range(len(y)))
     one, two = (Counter(y[i] for i in half) for half in (development, test))
     assert all(two[label] - one[label] in (0, 1) for label in set(y))
 
 
 def test_halves_are_other_ones_in_every_run_and_for_every_seed(digits: Dataset) -> None:
-    several = {frozenset(class_halves(digits, seed, run)[0].tolist()) for seed in range(3) for run in range(4)}
+    several = {frozenset(split_classes(digits, seed, run)[0].tolist()) for seed in range(3) for run in range(4)}
     assert len(several) == 12
 
 
 @pytest.mark.parametrize(("n_train", "used"), [(100, True), (91, True), (109, True), (160, False), (80, False)])
 def test_an_official_split_is_used_if_it_is_about_even(digits: Dataset, n_train: int, used: bool) -> None:
     is_train = np.random.default_rng(0).permutation(200) < n_train
-    development, test = class_halves(replace(digits, is_train=is_train), 0, 0)
+    development, test = split_classes(replace(digits, is_train=is_train), 0, 0)
     assert (set(development) == set(np.flatnonzero(is_train))) == used
     assert sorted([*development, *test]) == list(range(200))
 
@@ -49,7 +49,7 @@ def test_an_official_split_is_used_if_it_is_about_even(digits: Dataset, n_train:
 
 def by_hand(dataset: Dataset, depth: int) -> float:
     """The share of test items that have one of their class among the nearest others."""
-    _, test = class_halves(dataset, 0, 0)
+    _, test = split_classes(dataset, 0, 0)
     X, hits = dataset.X[test].astype(int), 0
     for i, row in enumerate(test):
         others = [(int(((X[i] - X[j]) ** 2).sum()), j) for j in range(len(test)) if j != i]
@@ -103,7 +103,7 @@ def test_more_queries_than_items_are_all_items(digits: Dataset, measure: Measure
 
 def test_examples_are_right_and_wrong_as_said(muddled: Dataset, measure: Measure) -> None:
     outcome = measure("retrieval", muddled, "Euclidean")
-    _, test = class_halves(muddled, 0, 0)
+    _, test = split_classes(muddled, 0, 0)
     for kind, wanted in (("right", True), ("wrong", False)):
         shown = outcome.curves["examples"][kind]
         assert 1 <= len(shown) <= 4
@@ -124,7 +124,7 @@ def test_what_is_learned_are_development_items(
     measure("retrieval", numbered, method)
     [(learner, rows, _)] = type(method.learner).fed
     originals = learner.preprocessor[:, 0].astype(int)
-    assert sorted(originals) == sorted(class_halves(numbered, 0, 0)[0])
+    assert sorted(originals) == sorted(split_classes(numbered, 0, 0)[0])
     labels = numbered.y[originals][rows]
     assert ((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).all()
 
@@ -134,7 +134,7 @@ def test_test_items_do_not_influence_the_scaling(
     numbered: Dataset, measure: Measure, told: Callable[[str], Method], scaling: str
 ) -> None:
     X = numbered.X.copy()
-    X[class_halves(numbered, 0, 0)[1]] *= 5
+    X[split_classes(numbered, 0, 0)[1]] *= 5
     method = told("OASIS")
     for data in (numbered, replace(numbered, X=X)):
         measure("retrieval", data, method, scaling=scaling)
@@ -153,7 +153,7 @@ def test_folds_cut_up_development_items(
     learned = Counter(int(row) for learner, _, _ in type(method.learner).fed for row in learner.preprocessor[:, 0])
     assert len(learned) == used
     assert set(learned.values()) == {2}
-    assert set(learned) <= set(class_halves(numbered, 0, 0)[0].tolist())
+    assert set(learned) <= set(split_classes(numbered, 0, 0)[0].tolist())
 
 
 # -- what cannot be measured -----------------------------------------------------------------------------
@@ -162,6 +162,6 @@ def test_folds_cut_up_development_items(
 @pytest.mark.parametrize(("n", "n_classes"), [(65, 2), (66, 33)])
 def test_there_must_be_something_to_find(n: int, n_classes: int) -> None:
     data = Dataset("few", np.zeros((n, 1)), np.arange(n) % n_classes)
-    with pytest.raises(InvalidInputError, match=f"more than 64 items, and classes of several. few has {n} items"):
+    with pytest.raises(InvalidInputError, match=f"more than 64 items, and a class with at least four. few has {n} items"):
         PROTOCOLS["retrieval"].check(data)
     PROTOCOLS["retrieval"].check(Dataset("enough", np.zeros((66, 1)), np.arange(66) % 2))

@@ -12,7 +12,7 @@ import pytest
 import oahu
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
 from oahu.evaluation.trials import Outcome
 
 Measure = Callable[..., Outcome]
@@ -128,7 +128,7 @@ def test_regret_is_that_of_the_stream_which_classification_learns(
     (whole, rows, _), *rounds = type(method.learner).fed
     np.testing.assert_array_equal(np.concatenate([triplet for _, triplet, _ in rounds]), whole.preprocessor[rows])
     assert {learner.random_state for learner, *_ in rounds} == {whole.random_state}
-    assert len(whole.preprocessor) == len(halves(digits, 0, 0)[0])
+    assert len(whole.preprocessor) == len(split_halves(digits, 0, 0)[0])
 
 
 def test_fewer_constraints_than_seeds_are_all_seeds(digits: Dataset, measure: Measure) -> None:

@@ -1,4 +1,4 @@
-"""The race of candidates: the best one wins, and it has run the whole way."""
+"""The tune of candidates: the best one wins, and it has run the whole way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import oahu
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import ClassificationProtocol, Method, RetrievalProtocol
-from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, _rounds, race
+from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, _rounds, tune
 from oahu.evaluation.trials import Outcome, Trial
 
 DATA = Dataset("none", np.zeros((4, 1)), np.zeros(4))
@@ -61,7 +61,7 @@ def method(name: str, n: int) -> Method:
 
 
 def run(fake: Fake, methods: Sequence[Method], folds: int, scalings: Sequence[str] = ("range", "none")) -> Any:
-    return race(fake.protocol, DATA, methods, {"folds": folds, "params": {}}, fake, scalings)
+    return tune(fake.protocol, DATA, methods, {"folds": folds, "params": {}}, fake, scalings)
 
 
 # -- rounds ----------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_methods_race_each_for_itself() -> None:
 def test_settings_that_are_no_candidates_stay() -> None:
     fake = Fake(LOWER, lambda who, fold: 0.0)
     told = {"folds": 2, "params": {"x": 77, "beta": 0.9}, "k": 3, "seed": 9}
-    found = race(LOWER, DATA, [method("mine", 2)], told, fake, ["range"])
+    found = tune(LOWER, DATA, [method("mine", 2)], told, fake, ["range"])
     assert found["mine"] == ("range", {"x": 0})  # between equals, the first
     for trial in fake.trials:
         assert (trial.settings["k"], trial.settings["seed"], trial.settings["params"]["beta"]) == (3, 9, 0.9)

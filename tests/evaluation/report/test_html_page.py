@@ -63,7 +63,7 @@ def record(*outcomes: Outcome, **more: Any) -> BenchmarkRecord:
         **more,
     }
     return BenchmarkRecord(
-        **given, datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}}, outcomes=outcomes
+        **given, datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}}, outcomes=outcomes, reference="OAHU"
     )
 
 
@@ -194,7 +194,7 @@ def test_failures_only_are_a_page_too(tmp_path: Path) -> None:
 
 def test_a_single_run_is_a_page_too(tmp_path: Path) -> None:
     one = [each for each in of_all_protocols() if each.trial.run == 0 and each.trial.protocol == "classification"]
-    assert "no spread and no test" in Page(html_page.write(record(*one), tmp_path)).text
+    assert "no standard deviation and no test" in Page(html_page.write(record(*one), tmp_path)).text
 
 
 def test_scores_that_are_nan_are_dashes(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def with_examples() -> BenchmarkRecord:
 
 
 def test_without_images_the_report_says_what_is_needed(tmp_path: Path) -> None:
-    assert "it needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
+    assert "It needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
 
 
 def test_with_images_there_is_a_sheet(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_with_images_there_is_a_sheet(tmp_path: Path) -> None:
 
 
 def test_without_examples_the_report_says_that_none_were_kept(page: Page) -> None:
-    assert "OAHU kept none" in page.text
+    assert "OAHU has stored none" in page.text
 
 
 def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(figures, "draw_all", missing)
     page = Page(html_page.write(record(*of_all_protocols()), tmp_path))
-    assert "There are no figures: oahu.plots needs matplotlib" in page.text
+    assert "The report has no figures: oahu.plots needs matplotlib" in page.text
     assert page.all("img") == []
     assert page.all("table")
 

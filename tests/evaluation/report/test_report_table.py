@@ -9,10 +9,10 @@ from math import nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.report.report_table import ReportTable, TableCell, number, p_value, plus_minus
+from oahu.evaluation.report.report_table import ReportTable, TableCell, format_number, format_p_value, format_summary
 from oahu.evaluation.statistics import Summary
 
-DASH = number(nan)
+DASH = format_number(nan)
 
 
 class Tags(HTMLParser):
@@ -94,7 +94,7 @@ def test_a_table_without_rows_is_still_one() -> None:
 
 
 def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
-    assert plus_minus(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
-    assert plus_minus(Summary(0.5, nan, 1)) == "0.500"
-    assert plus_minus(Summary(nan, nan, 0)) == DASH
-    assert [p_value(p) for p in (0.0004, 0.0123, nan)] == ["<0.001", "0.012", DASH]
+    assert format_summary(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
+    assert format_summary(Summary(0.5, nan, 1)) == "0.500"
+    assert format_summary(Summary(nan, nan, 0)) == DASH
+    assert [format_p_value(p) for p in (0.0004, 0.0123, nan)] == ["<0.001", "0.012", DASH]
