@@ -1,4 +1,4 @@
-"""The guide to the service does what it says: its code and its curl lines, from top to bottom."""
+"""The code and the curl commands of the service guide run from top to bottom."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.server
+
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "service.md"
 BLOCK = re.compile(r"```(bash|python)\n(.*?)```", flags=re.DOTALL)
-ELSEWHERE = ("pip install", "oahu serve")  # what the test has done already
+SKIPPED = ("pip install", "oahu serve")  # the fixture does this
 
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Where a service listens that was started in an empty folder, as the guide says."""
+    """Start the service in an empty folder and return its port."""
     command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -47,21 +49,23 @@ def test_the_guide_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     names: dict[str, Any] = {}
-    told = []
+    outputs = []
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     for language, block in blocks:
         text = block.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
         if language == "python":
             exec(compile(text, "service.md", "exec"), names)
-        elif not text.startswith(ELSEWHERE):
+        elif not text.startswith(SKIPPED):
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             assert "urn:oahu:problem" not in done.stdout, done.stdout
-            told.append(done.stdout)
+            outputs.append(done.stdout)
     names["digits"].close()
     assert len(blocks) == 11
-    first, again = (re.findall(r'"key":"(\w+)"', part)[:3] for part in told[1].split('{"metric_version"')[1:][:2])
-    assert first != again  # the click counted in the next answer
+    first, again = (
+        re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
+    )
+    assert first != again  # the click changed the next ranking
     assert again[0] == "gyokuro"
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].startswith("409 ")

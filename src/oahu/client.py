@@ -1,4 +1,4 @@
-"""A client of the service: `oahu.Client`."""
+"""Python client of the service: `oahu.Client`."""
 
 from __future__ import annotations
 
@@ -20,36 +20,39 @@ from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, ServiceRequestError
+from oahu.io.atomic_files import write_atomically
 
 try:
     import httpx
 except ImportError as error:
-    raise ImportError("oahu.Client needs httpx: pip install 'oahu[client]'") from error
+    raise ImportError("oahu.Client requires httpx. Install it with: pip install 'oahu[client]'") from error
 
 __all__ = ["Client"]
 
-_AT_ONCE = 1_000  # items sent in a request
-_AGAIN = (429, 503)  # what is worth trying again: nothing was accepted
-_LONGEST = 30.0  # seconds to wait before that
-_QUIET = 60.0  # seconds without a sign of life after which a stream of events is dead
+_BATCH_SIZE = 1_000  # items or log records per request
+_RETRY_STATUSES = (429, 503)  # the service accepted nothing, so any request can be repeated
+_MAX_WAIT = 30.0  # seconds before a retry
+_EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
 
 
 class Client:
-    """One collection of a running service, or all of them.
+    """Client of a running service, for one of its collections or for all.
 
     Parameters
     ----------
     url : str
-        Where the service is.
+        Address of the service.
     collection : str, optional
-        Which collection the methods are about.
+        Name of the collection that the methods use.
     key : str, optional
-        The API key, if the service asks for one.
+        API key, if the service requires one.
     retries : int
-        How often to try again when the service is busy or cannot be reached. Feedback carries a key of its own, so
-        that it counts once however often it is sent.
+        Number of retries when the service is overloaded or cannot be reached. Each feedback request has an
+        idempotency key, so a retry never stores the feedback twice.
     timeout : float
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
+    transport : httpx.BaseTransport, optional
+        Replaces the network connection, for example in tests.
 
     Examples
     --------
@@ -79,12 +82,13 @@ class Client:
         self._retries, self._timeout, self.name = retries, timeout, collection
 
     def collection(self, name: str) -> Client:
-        """The same client, for another collection."""
+        """Return a client for another collection that shares the connection."""
         other = copy(self)
         other.name = name
         return other
 
     def close(self) -> None:
+        """Close the connection."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -98,23 +102,34 @@ class Client:
     # -- collections -------------------------------------------------------------------------------------
 
     def collections(self) -> list[dict[str, Any]]:
-        """What there is."""
-        found: list[dict[str, Any]] = self._ask("GET", "/collections")["collections"]
+        """Return the state of all collections."""
+        found: list[dict[str, Any]] = self._request("GET", "/collections")["collections"]
         return found
 
-    def create(self, dimension: int, learner: str = "AnchoredOAHU", **more: Any) -> Self:
-        """Create the collection; ``more``: its ``parameters``, ``closure``, ``contradictions``, ``vote``."""
-        self._ask("POST", "/collections", {"name": self._name, "dimension": dimension, "learner": learner, **more})
+    def create(self, dimension: int, learner: str = "AnchoredOAHU", **options: Any) -> Self:
+        """Create the collection.
+
+        Parameters
+        ----------
+        dimension : int
+            Number of features of an item.
+        learner : str
+            Name of the learner, one of `oahu.LEARNERS`.
+        **options
+            ``parameters`` of the learner, ``closure``, ``contradictions`` and ``vote``.
+        """
+        body = {"name": self._name, "dimension": dimension, "learner": learner, **options}
+        self._request("POST", "/collections", body)
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What the collection was created with, has learned, and how fresh its candidates are."""
-        found: dict[str, Any] = self._ask("GET", self._path())
+        """Return the configuration and the current state of the collection."""
+        found: dict[str, Any] = self._request("GET", self._path())
         return found
 
     def delete(self) -> None:
-        """Delete the collection and everything in it."""
-        self._ask("DELETE", self._path())
+        """Delete the collection with its items and feedback."""
+        self._request("DELETE", self._path())
 
     # -- items -------------------------------------------------------------------------------------------
 
@@ -126,89 +141,102 @@ class Client:
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
     ) -> int:
-        """Add items, or replace those that are there, a thousand in a request; how many.
+        """Add items, or replace items with the same keys, in batches of 1,000. Return the number of items.
 
         Parameters
         ----------
-        vectors : array-like of shape (n, dimension)
-            Sent as float32.
-        thumbnails : sequence of bytes, optional
-            PNG, JPEG, WebP or GIF files.
+        keys : sequence of str
+            Keys of the items.
+        vectors : array-like of shape (n_items, dimension)
+            Features of the items. They are sent as float32.
+        labels : sequence of str or None, optional
+            Labels of the items.
+        payloads : sequence of mapping or None, optional
+            JSON objects to store with the items.
+        thumbnails : sequence of bytes or None, optional
+            Contents of PNG, JPEG, WebP or GIF files.
         """
         rows = np.ascontiguousarray(vectors, "<f4")
         columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
         for name, values in [("vector", rows), *columns.items()]:
             if values is not None and len(values) != len(keys):
                 raise InvalidInputError(
-                    f"There must be one {name} for each of {len(keys)} keys. Got {len(values)}."
+                    f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
                 )
 
-        def item(at: int) -> dict[str, Any]:
-            told: dict[str, Any] = {name: values[at] for name, values in columns.items() if values is not None}
-            if told.get("thumbnail") is not None:
-                told["thumbnail"] = _text(told["thumbnail"])
-            return {"key": keys[at], "vector": _text(rows[at].tobytes()), **told}
+        def item(row: int) -> dict[str, Any]:
+            fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
+            if fields.get("thumbnail") is not None:
+                fields["thumbnail"] = _base64(fields["thumbnail"])
+            return {"key": keys[row], "vector": _base64(rows[row].tobytes()), **fields}
 
-        for start in range(0, len(keys), _AT_ONCE):
-            some = range(start, min(len(keys), start + _AT_ONCE))
-            self._ask("PUT", self._path("/items"), {"items": [item(at) for at in some]}, twice=True)
+        for start in range(0, len(keys), _BATCH_SIZE):
+            batch = range(start, min(len(keys), start + _BATCH_SIZE))
+            self._request("PUT", self._path("/items"), {"items": [item(row) for row in batch]}, repeatable=True)
         return len(keys)
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
-        """An item: its label and payload, and its features under ``vector`` if they are asked for."""
-        asked: dict[str, Any] = {"params": {"vector": "true"}} if vector else {}
-        found: dict[str, Any] = self._ask("GET", self._path(f"/items/{_quoted(key)}"), **asked)
+        """Return an item with its label and payload, and with its features if ``vector`` is true."""
+        options: dict[str, Any] = {"params": {"vector": "true"}} if vector else {}
+        found: dict[str, Any] = self._request("GET", self._path(f"/items/{_quote_key(key)}"), **options)
         return found
 
     def thumbnail(self, key: str) -> bytes:
-        """The image of an item, as it was put."""
-        return self._send("GET", self._path(f"/thumbnails/{_quoted(key)}")).content
+        """Return the image file of an item."""
+        return self._send("GET", self._path(f"/thumbnails/{_quote_key(key)}")).content
 
     def items(self, label: str | None = None) -> Iterator[dict[str, Any]]:
-        """All items, of a label if one is given, in the order in which they were added."""
+        """Yield all items, or those with a label, in the order in which they were added."""
         return self._pages("/items", "items", {} if label is None else {"label": label})
 
-    def remove(self, keys: Sequence[str]) -> None:
-        """Delete items: all of them, or none."""
-        self._ask("POST", self._path("/items/delete"), {"keys": list(keys)})
+    def delete_items(self, keys: Sequence[str]) -> None:
+        """Delete items, either all of them or none."""
+        self._request("POST", self._path("/items/delete"), {"keys": list(keys)})
 
     # -- feedback ----------------------------------------------------------------------------------------
 
     def feedback(
         self,
-        pieces: Iterable[Pair | Triplet | Mapping[str, Any]] | None = None,
+        constraints: Iterable[Pair | Triplet | Mapping[str, Any]] | None = None,
         *,
         query: str | None = None,
         positive: Sequence[str] = (),
         negative: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Say what is alike: a click (``query``, ``positive``, ``negative``), or pieces in order, all or none.
+        """Add feedback: either one click, or a sequence of constraints. Return the sequence numbers.
 
         Parameters
         ----------
-        pieces : iterable of oahu.Pair, oahu.Triplet, or dicts as the service takes them
+        constraints : iterable of oahu.Pair, oahu.Triplet or mapping
+            Constraints on keys, in order. A mapping has the fields of the HTTP API. All are accepted or none.
+        query, positive, negative : str, sequence of str, sequence of str
+            A click: the query, and the keys that are similar and dissimilar to it.
+        idempotency_key : str, optional
+            A repeated call with the same key stores nothing. By default, a new random key.
         """
-        if (pieces is None) == (query is None):
-            raise InvalidInputError("feedback takes pieces, or query= with positive= and negative=.")
-        said = [_piece(piece) for piece in pieces or ()]
+        if (constraints is None) == (query is None):
+            raise InvalidInputError(
+                "Client.feedback needs either constraints, or query= with positive= and negative=."
+            )
+        feedback = [_as_dict(constraint) for constraint in constraints or ()]
         if query is not None:
-            said = [{"query": query, "positive": list(positive), "negative": list(negative)}]
+            feedback = [{"query": query, "positive": list(positive), "negative": list(negative)}]
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        found: dict[str, Any] = self._ask(
-            "POST", self._path("/feedback"), {"feedback": said}, twice=True, headers=headers
+        found: dict[str, Any] = self._request(
+            "POST", self._path("/feedback"), {"feedback": feedback}, repeatable=True, headers=headers
         )
         return found
 
     def undo(self, seq: int) -> int:
-        """Let a piece of feedback not count any more; the sequence number of that."""
-        return int(self._ask("DELETE", self._path(f"/feedback/{seq}"))["seq"])
+        """Undo a feedback record. Return the sequence number of the undo."""
+        return int(self._request("DELETE", self._path(f"/feedback/{seq}"))["seq"])
 
-    def log(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Everything that was said, in order."""
+    def feedback_log(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield the records of the feedback log with sequence numbers greater than ``after``, in order."""
         return self._pages("/feedback", "records", {}, after)
 
-    # -- tasks -------------------------------------------------------------------------------------------
+    # -- search, compare, classify -----------------------------------------------------------------------
 
     def search(
         self,
@@ -219,156 +247,182 @@ class Client:
         payload: bool = False,
         use_feedback: bool = True,
     ) -> dict[str, Any]:
-        """The k items most like one that is there, or like features, best first, under ``matches``.
+        """Return the most similar items, best first, under ``matches``.
 
-        If ``use_feedback``, items that are known to be like it come first, and those known to be unlike it last.
+        Parameters
+        ----------
+        query : str or array-like of shape (dimension,)
+            Key of an item, or features.
+        k : int
+            Number of results.
+        label : str, optional
+            Only return items with this label.
+        payload : bool
+            Whether to return payloads.
+        use_feedback : bool
+            Whether items that feedback calls similar to the query come first, and dissimilar ones last.
         """
-        asked = {**_item(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
-        found: dict[str, Any] = self._ask("POST", self._path("/search"), asked, twice=True)
+        body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
+        found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
         return found
 
     def compare(self, first: str | ArrayLike, second: str | ArrayLike) -> dict[str, Any]:
-        """Whether two items are alike: ``answer`` is yes, no or unknown."""
-        asked = {"first": _item(first), "second": _item(second)}
-        found: dict[str, Any] = self._ask("POST", self._path("/compare"), asked, twice=True)
+        """Return whether two items are similar: ``answer`` is yes, no or unknown."""
+        body = {"first": _item_reference(first), "second": _item_reference(second)}
+        found: dict[str, Any] = self._request("POST", self._path("/compare"), body, repeatable=True)
         return found
 
     def calibrate(self, pairs: Iterable[Pair], **target: Any) -> None:
-        """Choose thresholds by labelled pairs: ``target="accuracy"``, or ``target_far=`` and ``target_frr=``."""
-        asked = {"pairs": [_piece(pair) for pair in pairs], **target}
-        self._ask("POST", self._path("/calibrate"), asked, twice=True)
+        """Store labelled pairs from which the thresholds of `compare` are chosen.
+
+        Parameters
+        ----------
+        pairs : iterable of oahu.Pair
+            Labelled pairs of keys.
+        **target
+            Either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` with or without ``target_frr``.
+        """
+        body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
+        self._request("POST", self._path("/calibrate"), body, repeatable=True)
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
-        """The ``label`` that the nearest labelled items vote for."""
-        asked = {**_item(query), "k": k}
-        found: dict[str, Any] = self._ask("POST", self._path("/classify"), asked, twice=True)
+        """Return the ``label`` that the k nearest labelled items vote for, and all ``votes``."""
+        body = {**_item_reference(query), "k": k}
+        found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
 
-    # -- the metric --------------------------------------------------------------------------------------
+    # -- metric ------------------------------------------------------------------------------------------
 
     def history(self) -> dict[str, Any]:
-        """How the weights moved: ``parts`` and ``moments``."""
-        found: dict[str, Any] = self._ask("GET", self._path("/history"))
+        """Return how the weights of the metric changed: the names of its ``spaces``, and ``points`` in time."""
+        found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
 
     def download(self, path: str | Path) -> Path:
-        """Write the model to a file that `oahu.load` reads."""
-        Path(path).write_bytes(self._send("GET", self._path("/model")).content)
+        """Write the learner to a file that `oahu.load` reads."""
+        write_atomically(path, self._send("GET", self._path("/model")).content)
         return Path(path)
 
     def upload(self, path: str | Path) -> int:
-        """Let a model from a file take over; the sequence number of that."""
-        sent = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
-        return int(self._send("PUT", self._path("/model"), twice=False, **sent).json()["seq"])
+        """Replace the learner by one from a file. Return the sequence number of the replacement."""
+        body = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
+        return int(self._send("PUT", self._path("/model"), repeatable=False, **body).json()["seq"])
 
     def restore(self, metric_version: int) -> int:
-        """Go back to a version of the metric; the sequence number of that."""
-        return int(self._ask("POST", self._path("/restore"), {"metric_version": metric_version})["seq"])
+        """Restore an earlier version of the metric. Return the sequence number of the undo."""
+        return int(self._request("POST", self._path("/restore"), {"metric_version": metric_version})["seq"])
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The metric as it is, then what happens: kind and content, as long as the service runs."""
-        timeout = httpx.Timeout(self._timeout, read=_QUIET)
+        """Yield the kind and the content of events: the current metric first, then every change."""
+        timeout = httpx.Timeout(self._timeout, read=_EVENT_TIMEOUT)
         try:
-            with self._http.stream("GET", self._path("/events"), timeout=timeout) as answer:
-                if answer.is_error:
-                    answer.read()
-                    raise _refused(answer)
+            with self._http.stream("GET", self._path("/events"), timeout=timeout) as response:
+                if response.is_error:
+                    response.read()
+                    raise _request_error(response)
                 kind = ""
-                for line in answer.iter_lines():
+                for line in response.iter_lines():
                     if line.startswith("event: "):
                         kind = line.removeprefix("event: ")
                     elif line.startswith("data: "):
                         yield kind, json.loads(line.removeprefix("data: "))
         except httpx.TransportError as error:
-            raise _unreachable(error) from error
+            raise _connection_error(error) from error
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:
         if self.name is None:
             raise InvalidInputError(
-                "This client has no collection: Client(url, 'name'), or client.collection('name')."
+                "This client has no collection. Use Client(url, 'name') or client.collection('name')."
             )
         return self.name
 
-    def _path(self, more: str = "") -> str:
-        return f"/collections/{quote(self._name, safe='')}{more}"
+    def _path(self, suffix: str = "") -> str:
+        return f"/collections/{quote(self._name, safe='')}{suffix}"
 
-    def _pages(self, path: str, what: str, params: dict[str, Any], after: int = 0) -> Iterator[dict[str, Any]]:
-        at: int | None = after
-        while at is not None:
-            page = self._ask("GET", self._path(path), params={**params, "after": at, "limit": _AT_ONCE})
-            yield from page[what]
-            at = page["next"]
+    def _pages(self, path: str, field: str, params: dict[str, Any], after: int = 0) -> Iterator[dict[str, Any]]:
+        position: int | None = after
+        while position is not None:
+            page = self._request(
+                "GET", self._path(path), params={**params, "after": position, "limit": _BATCH_SIZE}
+            )
+            yield from page[field]
+            position = page["next"]
 
-    def _ask(self, method: str, path: str, body: Any = None, twice: bool = False, **more: Any) -> Any:
+    def _request(self, method: str, path: str, body: Any = None, repeatable: bool = False, **options: Any) -> Any:
+        """Send a request with a JSON body. Return the JSON response, or None if it is empty."""
         if body is not None:
-            more["content"] = _json(body)
-            more["headers"] = {"Content-Type": "application/json", **more.get("headers", {})}
-        answer = self._send(method, path, twice or method == "GET", **more)
-        return answer.json() if answer.content else None
+            options["content"] = _json(body)
+            options["headers"] = {"Content-Type": "application/json", **options.get("headers", {})}
+        response = self._send(method, path, repeatable or method == "GET", **options)
+        return response.json() if response.content else None
 
-    def _send(self, method: str, path: str, twice: bool = True, **sent: Any) -> httpx.Response:
-        """Ask, and ask again while the service is busy, or if it was cut off and the same may come ``twice``."""
-        for n in range(self._retries + 1):
-            last = n == self._retries
+    def _send(self, method: str, path: str, repeatable: bool = True, **options: Any) -> httpx.Response:
+        """Send a request, with retries while the service is overloaded or cannot be reached.
+
+        After a broken connection the service may have handled the request. Then only a ``repeatable`` one is sent
+        again.
+        """
+        for attempt in range(self._retries + 1):
+            is_last = attempt == self._retries
             try:
-                answer = self._http.request(method, path, **sent)
+                response = self._http.request(method, path, **options)
             except httpx.TransportError as error:
                 never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if last or not (twice or never_arrived):
-                    raise _unreachable(error) from error
-                time.sleep(random.uniform(0.5, 1) * min(_LONGEST, 0.2 * 2**n))
+                if is_last or not (repeatable or never_arrived):
+                    raise _connection_error(error) from error
+                time.sleep(random.uniform(0.5, 1) * min(_MAX_WAIT, 0.2 * 2**attempt))
                 continue
-            if last or answer.status_code not in _AGAIN:
+            if is_last or response.status_code not in _RETRY_STATUSES:
                 break
-            time.sleep(_wait(answer.headers.get("Retry-After", "")))
-        if answer.is_error:
-            raise _refused(answer)
-        return answer
+            time.sleep(_wait_seconds(response.headers.get("Retry-After", "")))
+        if response.is_error:
+            raise _request_error(response)
+        return response
 
 
-def _wait(retry_after: str) -> float:
-    """The seconds that a service asks to wait; a second if it says nothing that is one."""
+def _wait_seconds(retry_after: str) -> float:
+    """Return the seconds in a ``Retry-After`` header, limited to 30; 1 if it has no valid number."""
     try:
-        wait = float(retry_after)
+        seconds = float(retry_after)
     except ValueError:
         return 1.0
-    return min(max(wait, 0.0), _LONGEST) if math.isfinite(wait) else 1.0
+    return min(max(seconds, 0.0), _MAX_WAIT) if math.isfinite(seconds) else 1.0
 
 
-def _unreachable(error: httpx.TransportError) -> ServiceRequestError:
+def _connection_error(error: httpx.TransportError) -> ServiceRequestError:
     return ServiceRequestError(f"The service cannot be reached: {error!r}.", 0, {})
 
 
-def _refused(answer: httpx.Response) -> ServiceRequestError:
+def _request_error(response: httpx.Response) -> ServiceRequestError:
     try:
-        told = answer.json()
+        body = response.json()
     except ValueError:
-        told = None
-    problem = told if isinstance(told, dict) else {}
-    message = problem.get("detail") or f"The service answered {answer.status_code}."
-    return ServiceRequestError(message, answer.status_code, problem)
+        body = None
+    problem = body if isinstance(body, dict) else {}
+    message = problem.get("detail") or f"The service responded with status {response.status_code}."
+    return ServiceRequestError(message, response.status_code, problem)
 
 
-def _item(query: str | ArrayLike) -> dict[str, Any]:
-    """An item by its key, or by its features."""
-    if isinstance(query, str):
-        return {"key": query}
-    return {"vector": _text(np.ascontiguousarray(query, "<f4").tobytes())}
+def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
+    """Return the JSON form of an item that is given by its key or its features."""
+    if isinstance(item, str):
+        return {"key": item}
+    return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
 
 
-def _piece(piece: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:
-    return dict(piece._asdict() if isinstance(piece, Pair | Triplet) else piece)
+def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(constraint._asdict() if isinstance(constraint, Pair | Triplet) else constraint)
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _quoted(key: str) -> str:
-    """A key as the last part of an address; dots alone would mean another address."""
+def _quote_key(key: str) -> str:
+    """Return a key as the last segment of a path. Dots are escaped, because "." and ".." would change the path."""
     return quote(key, safe="").replace(".", "%2E")
 
 
@@ -376,4 +430,4 @@ def _json(body: Any) -> bytes:
     try:
         return json.dumps(body, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"That cannot be sent as JSON: {error}.") from error
+        raise InvalidInputError(f"The request cannot be encoded as JSON: {error}.") from error

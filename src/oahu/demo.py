@@ -1,4 +1,4 @@
-"""The demo: handwritten digits stream by as triplets, two learners take them, and unseen digits judge both."""
+"""Demo: learn from triplets of handwritten digits, and evaluate on digits that were held out."""
 
 from __future__ import annotations
 
@@ -30,119 +30,122 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-Learner = Cosine | OAHU | AnchoredOAHU
+DemoLearner = Cosine | OAHU | AnchoredOAHU
 
-_NAMES = ("unlearned", "OAHU", "AnchoredOAHU")
-_PARTS = 40  # of the stream; after each, the learners are judged
-_BAR = 24  # characters for a weight of 1
-_TABLE_LINES = 9
+_NAMES = ("AnchoredOAHU", "OAHU", "unlearned")
+_N_BATCHES = 40  # the learners are evaluated after each batch of the stream
+_BAR_WIDTH = 24  # characters for a weight of 1
+_N_SUMMARY_ROWS = 9
 
 
-class _Mark(NamedTuple):
-    """What held-out digits say about a metric."""
+class _Scores(NamedTuple):
+    """Quality of a metric on held-out digits."""
 
-    found: float  # of the 10 that are found for each, the share that shows the same digit
-    right: float  # the share of triplets ordered right
+    precision: float  # share of the same digit among the 10 matches of each query
+    triplets: float  # share of triplets whose positive is closer than the negative
 
 
 class _Digits(NamedTuple):
-    """Digits whose triplets are learned, and others to be judged by."""
+    """Training digits with a stream of triplets, and held-out digits."""
 
     items: NDArray[np.float64]
     labels: NDArray[np.intp]
     stream: NDArray[np.intp]
-    others: NDArray[np.float64]
+    held_out: NDArray[np.float64]
     truth: NDArray[np.intp]
-    triplets: NDArray[np.float64]  # of the others: (n, 3, 64)
+    held_out_triplets: NDArray[np.float64]  # (n, 3, 64)
 
     @classmethod
     def load(cls, n_triplets: int, seed: int) -> _Digits:
         X, y = load_digits(return_X_y=True)
-        items, others, labels, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=seed)
+        items, held_out, labels, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=seed)
         stream = sample_triplets(labels, n_triplets, seed)
-        triplets = others[sample_triplets(truth, 2_000, seed + 1)]
-        return cls(items, labels, stream, others, truth, triplets)
+        held_out_triplets = held_out[sample_triplets(truth, 2_000, seed + 1)]
+        return cls(items, labels, stream, held_out, truth, held_out_triplets)
 
-    def judge(self, learner: Learner) -> _Mark:
-        """Search for each of the others among the rest of them, none of which was learned from."""
-        every = range(len(self.others))
-        retriever = Retriever(learner.metric()).add(every, self.others)
-        found = np.array(retriever.search_batch(self.others, k=10, exclude=[[key] for key in every]).keys)
-        return _Mark(float(np.mean(self.truth[found] == self.truth[:, None])), learner.score(self.triplets))
+    def evaluate(self, learner: DemoLearner) -> _Scores:
+        """Search for each held-out digit among the other held-out digits, and score the triplets."""
+        rows = range(len(self.held_out))
+        retriever = Retriever(learner.metric()).add(rows, self.held_out)
+        found = np.array(retriever.search_batch(self.held_out, k=10, exclude=[[row] for row in rows]).keys)
+        precision = float(np.mean(self.truth[found] == self.truth[:, None]))
+        return _Scores(precision, learner.score(self.held_out_triplets))
 
-    def mislabelled(self, learner: Learner) -> int:
-        """How many of the others are labelled wrong by their 5 nearest among those that were learned from."""
-        neighbours = Classifier(learner.metric(), k=5).fit(self.items, self.labels)
-        return int(np.sum(neighbours.predict(self.others) != self.truth))
+    def count_errors(self, learner: DemoLearner) -> int:
+        """Count the held-out digits that their 5 nearest training digits classify wrongly."""
+        classifier = Classifier(learner.metric(), k=5).fit(self.items, self.labels)
+        return int(np.sum(classifier.predict(self.held_out) != self.truth))
 
 
-class _Course:
-    """The two learners, and everybody's marks as the stream goes by."""
+class _Experiment:
+    """Two learners and the unlearned metric, with their scores after each batch of the stream."""
 
     def __init__(self, digits: _Digits, seed: int) -> None:
         self.digits = digits
-        self.unlearned = Cosine().initialize(digits.items.shape[1])
-        self.paper = OAHU(learning_rate=0.05, preprocessor=digits.items, random_state=seed)
         self.anchored = AnchoredOAHU(preprocessor=digits.items, random_state=seed)
+        self.paper = OAHU(learning_rate=0.05, preprocessor=digits.items, random_state=seed)
+        self.unlearned = Cosine().initialize(digits.items.shape[1])
         self.steps: list[int] = []
-        self.marks: dict[str, list[_Mark]] = {name: [] for name in _NAMES}
+        self.scores: dict[str, list[_Scores]] = {name: [] for name in _NAMES}
 
     def compile(self) -> None:
-        for learner in (self.paper, self.anchored):
+        """Compile the learning steps before anything is shown."""
+        for learner in (self.anchored, self.paper):
             learner.fit(self.digits.stream[:1])
 
-    def follow(self) -> Iterator[int]:
-        """Learn the stream from its beginning, part by part; yields how many triplets were learned."""
-        unlearned = self.digits.judge(self.unlearned)
-        for learner in (self.paper, self.anchored):
+    def run(self) -> Iterator[int]:
+        """Learn the stream in batches; yields the number of triplets learned after each."""
+        unlearned = self.digits.evaluate(self.unlearned)
+        for learner in (self.anchored, self.paper):
             learner.initialize(self.digits.items.shape[1])
-        yield self._mark(unlearned)
-        for part in np.array_split(self.digits.stream, _PARTS):
-            self.paper.partial_fit(part)
-            self.anchored.partial_fit(part)
-            yield self._mark(unlearned)
+        yield self._evaluate(unlearned)
+        for batch in np.array_split(self.digits.stream, _N_BATCHES):
+            self.anchored.partial_fit(batch)
+            self.paper.partial_fit(batch)
+            yield self._evaluate(unlearned)
 
-    def _mark(self, unlearned: _Mark) -> int:
-        marks = (unlearned, self.digits.judge(self.paper), self.digits.judge(self.anchored))
-        for name, mark in zip(_NAMES, marks, strict=True):
-            self.marks[name].append(mark)
+    def _evaluate(self, unlearned: _Scores) -> int:
+        scores = (self.digits.evaluate(self.anchored), self.digits.evaluate(self.paper), unlearned)
+        for name, score in zip(_NAMES, scores, strict=True):
+            self.scores[name].append(score)
         self.steps.append(self.anchored.n_seen_)
         return self.anchored.n_seen_
 
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
-    """Stream, show, plot and save; everything written goes to ``folder``."""
-    drawn, axes = plots.figure(2, "The same triplets, two learners, judged on held-out digits", size=(6.0, 4.0))
-    course = _Course(_Digits.load(n_triplets, seed), seed)
+    """Learn, show the progress, and write two models and a picture to ``folder``."""
+    title = "Held-out digits while the learners see one triplet after another"
+    picture, axes = plots.figure(2, title, size=(6.0, 4.0))
+    experiment = _Experiment(_Digits.load(n_triplets, seed), seed)
     console.print(
-        "\n[bold]1,797 handwritten digits, 8 x 8 pixels.[/bold] Half of them stream by as triplets\n"
-        "(this one is like that one, unlike the other); half are held out to judge by.\n"
-        "OAHU is the paper's learner. AnchoredOAHU starts near the unlearned cosine, and\n"
-        "moves away only as far as the stream has earned.\n",
+        "\n[bold]1,797 handwritten digits, 8 x 8 pixels.[/bold] Half of them are learned as triplets\n"
+        "(anchor and positive show the same digit, the negative another one). Half are held\n"
+        "out for evaluation. AnchoredOAHU starts at the unlearned cosine metric and moves away\n"
+        "from it only as far as the evidence allows. OAHU is the learner of the paper.\n",
         highlight=False,
     )
-    with console.status("Compiling the updates (once; they are kept on disk) ..."):
-        course.compile()
-    with threadpool_limits(1):  # products this small only wait for a second thread
-        _show(console, course)
-    console.print(_summary(course))
-    console.print(_closing(course), highlight=False, soft_wrap=True)
+    with console.status("Compiling (once; the result is cached on disk) ..."):
+        experiment.compile()
+    with threadpool_limits(1):  # a second thread slows such small matrix products down
+        _show(console, experiment)
+    console.print(_summary(experiment))
+    console.print(_conclusion(experiment), highlight=False, soft_wrap=True)
 
     folder.mkdir(parents=True, exist_ok=True)
-    anchored, paper, picture = (folder / name for name in ("digits.oahu", "digits-paper.oahu", "learning.png"))
-    course.anchored.save(anchored)
-    course.paper.save(paper)
-    _draw(axes, course)
-    drawn.savefig(picture)
+    anchored, paper, curves = (folder / name for name in ("digits.oahu", "digits-paper.oahu", "learning.png"))
+    experiment.anchored.save(anchored)
+    experiment.paper.save(paper)
+    _draw(axes, experiment)
+    picture.savefig(curves)
     console.print(
-        f"AnchoredOAHU:  {anchored}\nOAHU:          {paper}\nThe picture:   {picture}\n",
+        f"AnchoredOAHU:  {anchored}\nOAHU:          {paper}\nPicture:       {curves}\n",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _show(console: Console, course: _Course) -> None:
-    """Follow the stream before the reader's eyes."""
+def _show(console: Console, experiment: _Experiment) -> None:
+    """Run the experiment with a live display."""
     progress = Progress(
         TextColumn("learning"),
         BarColumn(bar_width=40),
@@ -151,55 +154,55 @@ def _show(console: Console, course: _Course) -> None:
         TimeRemainingColumn(),
         console=console,
     )
-    task = progress.add_task("learning", total=len(course.digits.stream))
+    task = progress.add_task("learning", total=len(experiment.digits.stream))
     with Live(console=console, refresh_per_second=12) as live:
-        for seen in course.follow():
-            progress.update(task, completed=seen)
-            live.update(Group(progress, "", _weights(course), "", _now(course)))
+        for n_learned in experiment.run():
+            progress.update(task, completed=n_learned)
+            live.update(Group(progress, "", _weights(experiment), "", _current_scores(experiment)))
 
 
-def _weights(course: _Course) -> Columns:
-    """The weights of both learners, side by side."""
-    paper = {space.name: space.weight for space in course.paper.metric().spaces}
-    anchored = {part.name: part.weight for part in course.anchored.metric().parts}
-    return Columns([_bars("OAHU", paper), _bars("AnchoredOAHU", anchored)], padding=(0, 4))
+def _weights(experiment: _Experiment) -> Columns:
+    """Return the weights of both learners as bars, side by side."""
+    anchored = {part.name: part.weight for part in experiment.anchored.metric().parts}
+    paper = {space.name: space.weight for space in experiment.paper.metric().spaces}
+    return Columns([_bars("AnchoredOAHU", anchored), _bars("OAHU", paper)], padding=(0, 4))
 
 
 def _bars(learner: str, weights: dict[str, float]) -> Table:
-    table = Table.grid(Column(), Column(), Column(min_width=_BAR), padding=(0, 1))
+    table = Table.grid(Column(), Column(), Column(min_width=_BAR_WIDTH), padding=(0, 1))
     table.title, table.title_justify, table.title_style = f"weights of {learner}", "left", "bold"
     for name, weight in weights.items():
-        table.add_row(name, f"{weight:.2f}", Text("█" * ceil(weight * _BAR), style="cyan"))
+        table.add_row(name, f"{weight:.2f}", Text("█" * ceil(weight * _BAR_WIDTH), style="cyan"))
     return table
 
 
-def _now(course: _Course) -> Table:
-    """The last marks of all three."""
+def _current_scores(experiment: _Experiment) -> Table:
+    """Return the latest scores of all three metrics."""
     table = Table.grid(Column(), Column(justify="right"), Column(justify="right"), padding=(0, 2))
     table.add_row("[bold]held-out digits", "[bold]same digit in 10", "[bold]triplets right")
-    for name, marks in course.marks.items():
-        table.add_row(name, f"{marks[-1].found:.1%}", f"{marks[-1].right:.1%}")
+    for name, scores in experiment.scores.items():
+        table.add_row(name, f"{scores[-1].precision:.1%}", f"{scores[-1].triplets:.1%}")
     return table
 
 
-def _summary(course: _Course) -> Table:
-    """Nine moments of the stream: both measures, side by side."""
-    rows = np.unique(np.linspace(0, len(course.steps) - 1, _TABLE_LINES).round().astype(int))
-    found, rights = _titled("same digit among the 10 found"), _titled("triplets ordered right")
-    found.add_column("triplets", justify="right")
+def _summary(experiment: _Experiment) -> Table:
+    """Return both scores at nine points of the stream, side by side."""
+    rows = np.unique(np.linspace(0, len(experiment.steps) - 1, _N_SUMMARY_ROWS).round().astype(int))
+    precision, triplets = _score_table("same digit among 10 matches"), _score_table("triplets right")
+    precision.add_column("triplets", justify="right")
     for name in _NAMES:
-        found.add_column(name, justify="right")
-        rights.add_column(name, justify="right")
+        precision.add_column(name, justify="right")
+        triplets.add_column(name, justify="right")
     for row in rows:
-        marks = [course.marks[name][row] for name in _NAMES]
-        found.add_row(f"{course.steps[row]:,}", *(f"{mark.found:.1%}" for mark in marks))
-        rights.add_row(*(f"{mark.right:.1%}" for mark in marks))
+        scores = [experiment.scores[name][row] for name in _NAMES]
+        precision.add_row(f"{experiment.steps[row]:,}", *(f"{score.precision:.1%}" for score in scores))
+        triplets.add_row(*(f"{score.triplets:.1%}" for score in scores))
     both = Table.grid(padding=(0, 3, 0, 0))
-    both.add_row(found, rights)
+    both.add_row(precision, triplets)
     return both
 
 
-def _titled(title: str) -> Table:
+def _score_table(title: str) -> Table:
     return Table(
         title=f"\n{title}",
         title_justify="left",
@@ -210,25 +213,25 @@ def _titled(title: str) -> Table:
     )
 
 
-def _closing(course: _Course) -> str:
-    """What was measured, whichever way it went."""
-    unlearned, paper, anchored = (course.marks[name][-1] for name in _NAMES)
-    wrong = [course.digits.mislabelled(one) for one in (course.paper, course.anchored, course.unlearned)]
+def _conclusion(experiment: _Experiment) -> str:
+    """Return the final scores as sentences, whether learning helped or not."""
+    anchored, paper, unlearned = (experiment.scores[name][-1] for name in _NAMES)
+    learners = (experiment.anchored, experiment.paper, experiment.unlearned)
+    errors = [experiment.digits.count_errors(learner) for learner in learners]
     return (
-        f"\nAfter {course.steps[-1]:,} triplets, each seen once, OAHU orders {paper.right:.1%} of those held out "
-        f"right,\nAnchoredOAHU {anchored.right:.1%}, plain cosine {unlearned.right:.1%}.\n"
-        f"[bold]Of ten digits found by search, {10 * paper.found:.1f} are right by OAHU, "
-        f"{10 * anchored.found:.1f} by AnchoredOAHU, {10 * unlearned.found:.1f} by plain cosine.[/bold]\n"
-        f"The 5 nearest mislabel {wrong[0]} of {len(course.digits.truth)} digits by OAHU, {wrong[1]} by "
-        f"AnchoredOAHU, {wrong[2]} by plain cosine.\n"
+        f"\nAfter {experiment.steps[-1]:,} triplets, each seen once:\n"
+        f"[bold]Of 10 matches, {10 * anchored.precision:.1f} show the same digit with AnchoredOAHU, "
+        f"{10 * paper.precision:.1f} with OAHU, {10 * unlearned.precision:.1f} unlearned.[/bold]\n"
+        f"Of the held-out triplets, {anchored.triplets:.1%} are right with AnchoredOAHU, {paper.triplets:.1%} with "
+        f"OAHU, {unlearned.triplets:.1%} unlearned.\n"
+        f"5 nearest neighbours misclassify {errors[0]} of {len(experiment.digits.truth)} digits with AnchoredOAHU, "
+        f"{errors[1]} with OAHU, {errors[2]} unlearned.\n"
     )
 
 
-def _draw(axes: Sequence[Axes], course: _Course) -> None:
-    """Both measures, with all three lines."""
-    for ax, measure, title, best in (
-        (axes[0], "found", "Same digit among the ten found by search", 1),
-        (axes[1], "right", "Triplets ordered right", 1),
-    ):
-        curves = {name: [getattr(mark, measure) for mark in marks] for name, marks in course.marks.items()}
-        plots.learning_curves(ax, course.steps, curves, title, best)
+def _draw(axes: Sequence[Axes], experiment: _Experiment) -> None:
+    """Draw both scores over the stream."""
+    titles = {"precision": "Same digit among the ten matches of a search", "triplets": "Triplets ordered correctly"}
+    for ax, (measure, title) in zip(axes, titles.items(), strict=True):
+        curves = {name: [getattr(one, measure) for one in scores] for name, scores in experiment.scores.items()}
+        plots.learning_curves(ax, experiment.steps, curves, title, 1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.randomness import SEED_DESCRIPTION, is_valid_seed
 
 __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_caller"]
@@ -62,5 +63,5 @@ def _fits_float(value: Any) -> bool:
 
 def _complain(owner: object, name: str, expected: str, value: Any) -> None:
     raise InvalidInputError(
-        f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {value!r} instead."
+        f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {shorten(value)} instead."
     )

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.arrays import as_array, as_table
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.randomness import RandomState, as_generator
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ def contact_sheet(
         _one_each(words[i], len(found), f"captions[{i}]")
         _one_each(marks[i], len(found), f"right[{i}]")
         for j, (image, text, mark) in enumerate(zip(found, words[i], marks[i], strict=True)):
-            _need(mark in _FRAMES, f"right[{i}][{j}] must be True, False or None. Got {mark!r} instead.")
+            _need(mark in _FRAMES, f"right[{i}][{j}] must be True, False or None. Got {shorten(mark)} instead.")
             rows[i].append((_image(image, f"results[{i}][{j}]"), str(text), _FRAMES[mark]))
     return _sheet(rows, with_key=right is not None)
 
@@ -370,7 +371,7 @@ def pair_sheet(
     _need(n > 0, "There must be at least one pair. Got none.")
     _one_each(captions, n, "captions")
     for i, mark in enumerate(_one_each(right, n, "right")):
-        _need(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {mark!r} instead.")
+        _need(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {shorten(mark)} instead.")
     images = [
         [_image(image, f"pairs[{i}][{side}]") for side, image in enumerate(pair)] for i, pair in enumerate(pairs)
     ]

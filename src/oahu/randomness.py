@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = [
     "SEED_DESCRIPTION",
@@ -41,7 +42,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
     if not is_valid_seed(random_state):
         raise InvalidInputError(
-            f"The 'random_state' parameter must be {SEED_DESCRIPTION}. Got {random_state!r} instead."
+            f"The 'random_state' parameter must be {SEED_DESCRIPTION}. Got {shorten(random_state)} instead."
         )
     return np.random.default_rng(random_state)
 
@@ -91,7 +92,7 @@ def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
     for name, limit in _PLACES.items():
         value = state[name]
         if not isinstance(value, int) or not 0 <= value < limit:
-            raise ValueError(f"a generator's {name!r} cannot be {value!r}")
+            raise ValueError(f"a generator's {name!r} cannot be {shorten(value)}")
     bits = np.random.PCG64(0)
     bits.state = {
         "bit_generator": "PCG64",

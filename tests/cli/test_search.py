@@ -296,7 +296,7 @@ def broken(files: Path) -> Path:
     [
         ("oahu.oahu", F, "--query ID or --queries FILE"),
         ("oahu.oahu", ("--query", "d5"), "oahu.oahu contains an OAHU, but no items"),
-        ("oahu.oahu", (*F, "--query", "nobody"), "items.npz: There is no item 'nobody'"),
+        ("oahu.oahu", (*F, "--query", "nobody"), "items.npz: The feature table has no item 'nobody'"),
         ("oahu.oahu", (*F, "--queries", "none.npy"), "none.npy"),
         ("oahu.oahu", (*F, "--queries", "holed.npy"), "holed.npy: "),
         ("oahu.oahu", (*F, "--queries", "narrow.npy"), "narrow.npy has 9 features per item"),

@@ -267,7 +267,7 @@ def test_the_same_seed_draws_the_same_pairs() -> None:
         ([0, 0, 1], np.nan, r"in \[0, 1\]. Got nan"),
     ],
 )
-def test_labels_that_cannot_give_pairs_are_refused(labels: list[int], similar: Any, message: str) -> None:
+def test_labels_that_cannot_give_pairs_are_rejected(labels: list[int], similar: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         sample_pairs(labels, 5, 0, similar=similar)
 
@@ -329,6 +329,6 @@ def test_what_is_left_after_excluding_is_as_likely_as_before() -> None:
         (7, "pairs of indices"),
     ],
 )
-def test_a_bad_exclusion_is_refused(exclude: Any, message: str) -> None:
+def test_a_bad_exclusion_is_rejected(exclude: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         sample_triplets([0, 0, 1], 5, 0, exclude=exclude)

@@ -128,7 +128,7 @@ def test_truth_values_count_as_numbers() -> None:
 
 @pytest.mark.parametrize("n_features", [3, 5])
 @pytest.mark.parametrize("by_value", [True, False], ids=["values", "indices"])
-def test_another_number_of_features_is_refused_with_both_numbers(by_value: bool, n_features: int) -> None:
+def test_another_number_of_features_is_rejected_with_both_numbers(by_value: bool, n_features: int) -> None:
     data: Any = np.zeros((2, 3, 4)) if by_value else [[0, 1, 2]]
     with pytest.raises(InvalidInputError, match=f"4 features, but .* expecting {n_features} features"):
         tuples_of(data, size=3, preprocessor=table_of(10), n_features=n_features)
@@ -166,7 +166,7 @@ def test_a_bad_item_of_the_table_is_named_by_the_first_constraint_about_it(
 
 @given(size=SIZES, indices=st.lists(st.lists(st.integers(-3, 12), min_size=3, max_size=3), min_size=1, max_size=40))
 @settings(max_examples=100)
-def test_indices_are_refused_by_the_first_that_is_out_of_range(size: int, indices: list[list[int]]) -> None:
+def test_indices_are_rejected_by_the_first_that_is_out_of_range(size: int, indices: list[list[int]]) -> None:
     rows = [row[:size] for row in indices]
     wrong = [(r, k, row[k]) for r, row in enumerate(rows) for k in range(size) if not 0 <= row[k] <= 9]
     if wrong:
@@ -208,7 +208,7 @@ def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
     np.testing.assert_array_equal(block, [table[[0, 1, 8]]])
 
 
-def test_masked_values_are_refused() -> None:
+def test_masked_values_are_rejected() -> None:
     masked = np.ma.masked_greater(np.arange(6.0).reshape(1, 3, 2), 4)
     with pytest.raises(InvalidInputError, match="masked values"):
         tuples_of(masked, size=3)
@@ -220,7 +220,7 @@ def test_whole_numbers_as_objects_are_indices() -> None:
     np.testing.assert_array_equal(checked.indices, [[0, 1, 2]])
 
 
-def test_a_number_beyond_every_float_is_refused() -> None:
+def test_a_number_beyond_every_float_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="triplets must be numbers"):
         tuples_of(np.full((1, 3, 2), 10**400, dtype=object), size=3)
 
@@ -243,7 +243,7 @@ def test_some_of_the_pairs_keep_what_is_said_of_them() -> None:
     assert pairs[pairs.same].indices.tolist() == [[0, 1], [3, 4]]
 
 
-def test_none_of_them_is_refused() -> None:
+def test_none_of_them_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="no triplets"):
         Triplets([[0, 1, 2]], preprocessor=table_of(5))[:0]
 
@@ -305,7 +305,7 @@ def test_a_joined_triplet_says_nothing_that_the_pairs_did_not(pairs: list[tuple[
 
 
 @given(pairs=LABELLED_PAIRS)
-def test_pairs_that_cannot_be_joined_are_refused(pairs: list[tuple[int, int, bool]]) -> None:
+def test_pairs_that_cannot_be_joined_are_rejected(pairs: list[tuple[int, int, bool]]) -> None:
     assume(not any(joinable(one, other) for one in pairs for other in pairs))
     held = Pairs([pair[:2] for pair in pairs], [pair[2] for pair in pairs], preprocessor=table_of(6))
     with pytest.raises(InvalidInputError, match="must share an item"):
@@ -313,7 +313,7 @@ def test_pairs_that_cannot_be_joined_are_refused(pairs: list[tuple[int, int, boo
 
 
 def test_pairs_without_a_common_item_make_no_triplet() -> None:
-    with pytest.raises(InvalidInputError, match="No triplet comes of these 2 pairs"):
+    with pytest.raises(InvalidInputError, match="No two of these 2 pairs can be joined"):
         Pairs([[0, 1], [2, 3]], [1, -1], preprocessor=table_of(5)).triplets()
 
 

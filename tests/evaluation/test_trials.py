@@ -28,30 +28,30 @@ def record(*outcomes: Outcome) -> BenchmarkRecord:
     )
 
 
-def test_a_record_comes_back(tmp_path: Path) -> None:
+def test_record_round_trip(tmp_path: Path) -> None:
     whole = record(WHOLE, FAILED, TUNING)
     whole.save(tmp_path / "results.json")
     assert BenchmarkRecord.load(tmp_path / "results.json") == whole
 
 
-def test_the_file_is_strict_json(tmp_path: Path) -> None:
+def test_file_is_strict_json(tmp_path: Path) -> None:
     record(Outcome(CELL, {"utilization": nan})).save(tmp_path / "results.json")
     text = (tmp_path / "results.json").read_text()
     assert "NaN" not in text
     assert json.loads(text)["outcomes"][0]["scores"] == {"utilization": None}
 
 
-def test_a_missing_score_comes_back_as_nan(tmp_path: Path) -> None:
+def test_missing_score_is_loaded_as_nan(tmp_path: Path) -> None:
     record(Outcome(CELL, {"utilization": nan})).save(tmp_path / "results.json")
     assert isnan(BenchmarkRecord.load(tmp_path / "results.json").outcomes[0].scores["utilization"])
 
 
-def test_arrays_may_be_curves(tmp_path: Path) -> None:
+def test_curves_can_be_arrays(tmp_path: Path) -> None:
     record(Outcome(CELL, curves={"roc": {"far": np.array([0.0, 1.0])}})).save(tmp_path / "results.json")
     assert BenchmarkRecord.load(tmp_path / "results.json").outcomes[0].curves == {"roc": {"far": [0.0, 1.0]}}
 
 
-def test_results_leave_out_tuning_and_failures() -> None:
+def test_results_exclude_tuning_and_failures() -> None:
     whole = record(WHOLE, FAILED, TUNING)
     assert list(whole.results("classification")) == [WHOLE]
     assert list(whole.results("classification", "other")) == []
@@ -60,7 +60,7 @@ def test_results_leave_out_tuning_and_failures() -> None:
 
 
 @given(st.permutations(["seed", "scaling", "k"]))
-def test_an_id_does_not_depend_on_the_order_of_settings(names: list[str]) -> None:
+def test_id_does_not_depend_on_the_order_of_settings(names: list[str]) -> None:
     settings = dict.fromkeys(names, 1)
     assert Trial("p", "d", "m", 0, settings).id == Trial("p", "d", "m", 0, dict.fromkeys(sorted(names), 1)).id
 
@@ -76,21 +76,21 @@ def test_an_id_does_not_depend_on_the_order_of_settings(names: list[str]) -> Non
         Trial("classification", "digits", "OAHU", 3, CELL.settings, "tuning"),
     ],
 )
-def test_whatever_differs_has_another_id(other: Trial) -> None:
+def test_different_trials_have_different_ids(other: Trial) -> None:
     assert other.id != CELL.id
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', '{"format": 1, "outcomes": [{}]}']
 )
-def test_another_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_other_files_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=r"results\.json"):
         BenchmarkRecord.load(path)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_does_not_change_the_file(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     write_json(path, {"a": 1})
     with pytest.raises(ValueError, match="JSON"):
@@ -98,7 +98,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"a": 1}
 
 
-def test_versions_name_python_and_what_is_there() -> None:
+def test_versions_of_python_and_packages() -> None:
     found = package_versions(["numpy", "no-such-package"])
     assert set(found) == {"python", "numpy"}
     assert found["numpy"] == np.__version__

@@ -27,7 +27,7 @@ from oahu.io.streams import StreamLine, as_id, read_stream, write_stream
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: not text.isspace())
-# Text that CSV keeps: an integer's text is that integer there, and line breaks are refused.
+# Ids that CSV preserves: it reads the text of an integer as that integer, and rejects line breaks.
 CSV_TEXTS = TEXTS.filter(lambda text: not {"\n", "\r"} & set(text) and isinstance(as_id(text), str))
 
 
@@ -146,7 +146,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'["\xc3\xa9", 2, 3]\n?'), encoding="latin-1"))
     lines = read_stream("-")
     assert next(lines).constraint == Triplet("é", 2, 3)
-    with pytest.raises(StreamError, match=r"^standard input, line 2: not valid JSON"):
+    with pytest.raises(StreamError, match=r"^standard input, line 2: invalid JSON"):
         next(lines)
 
 
@@ -284,12 +284,12 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 
 
 @pytest.mark.parametrize("kind", [io.BytesIO, lambda data: io.StringIO(data.decode())], ids=["bytes", "text"])
-def test_a_line_that_is_too_long_is_refused_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(streams, "_LONGEST", 100)
+def test_a_line_that_is_too_long_is_rejected_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(streams, "_MAX_LINE", 100)
     file = kind(b'["a", "b", "c"]'.ljust(99) + b'\n["' + b"a" * 1000 + b'", 2, 3]\n')
     lines = read_stream(file)
     assert next(lines).number == 1
-    with pytest.raises(StreamError, match="line 2: a line must not be longer than 100 bytes"):
+    with pytest.raises(StreamError, match="line 2: the line is longer than 100 bytes"):
         next(lines)
     assert file.tell() == 201
 
@@ -312,46 +312,46 @@ def test_a_file_that_was_given_stays_open() -> None:
     assert not file.closed
 
 
-# -- what is refused -------------------------------------------------------------------------------------
+# -- invalid streams -------------------------------------------------------------------------------------
 
 NEEDED = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
-ID = "an id (an integer, or a string that is not blank)"
+ID = "an id (an integer or a string that is not blank)"
 LIST = (
     "a constraint must be an object, or a list [anchor, positive, negative] or [first, second, true or false]. Got "
 )
-REFUSED_JSON = [
-    ('{"anchor": 1', "not valid JSON (Expecting ',' delimiter, column 13); a line holds one whole constraint."),
-    ("[1, 2, 3] [4, 5, 6]", "not valid JSON (Extra data, column 11); a line holds one whole constraint."),
-    ("[[NaN], [1], [2]]", "not JSON that can be read (NaN is not a finite number)."),
-    ("[[1], [-Infinity], [2]]", "not JSON that can be read (-Infinity is not a finite number)."),
-    ("[" * 100_000, "not JSON that can be read (maximum recursion depth exceeded"),
-    ("[" + "1" * 5000 + ", 2, 3]", "not JSON that can be read (Exceeds the limit"),
+REJECTED_JSON = [
+    ('{"anchor": 1', "invalid JSON (Expecting ',' delimiter, column 13). Each line must contain one constraint."),
+    ("[1, 2, 3] [4, 5, 6]", "invalid JSON (Extra data, column 11). Each line must contain one constraint."),
+    ("[[NaN], [1], [2]]", "invalid JSON (NaN is not a finite number)."),
+    ("[[1], [-Infinity], [2]]", "invalid JSON (-Infinity is not a finite number)."),
+    ("[" * 100_000, "invalid JSON (maximum recursion depth exceeded"),
+    ("[" + "1" * 5000 + ", 2, 3]", "invalid JSON (Exceeds the limit"),
     (
         '{"anchor": 1, "postive": 2, "negative": 3}',
-        f"an object needs the keys {NEEDED}. Got ['anchor', 'postive', 'negative'] instead.",
+        f"an object must have the keys {NEEDED}. Got ['anchor', 'postive', 'negative'] instead.",
     ),
-    ('{"first": 1, "second": 2}', f"an object needs the keys {NEEDED}. Got ['first', 'second'] instead."),
-    ("{}", f"an object needs the keys {NEEDED}. Got [] instead."),
+    ('{"first": 1, "second": 2}', f"an object must have the keys {NEEDED}. Got ['first', 'second'] instead."),
+    ("{}", f"an object must have the keys {NEEDED}. Got [] instead."),
     ("[1, 2]", f"{LIST}[1, 2] instead."),
     ("[1, 2, 3, 4]", f"{LIST}[1, 2, 3, 4] instead."),
     ('"tea"', f"{LIST}'tea' instead."),
     ("[1.0, 2, 3]", f"'anchor' must be {ID} or a list of numbers. Got 1.0 instead."),
     ("[null, 2, 3]", f"'anchor' must be {ID} or a list of numbers. Got None instead."),
     ('["", 2, true]', f"'first' must be {ID} or a list of numbers. Got '' instead."),
-    ('[1, " ", 3]', f"'positive' must be {ID} as the first item is. Got ' ' instead."),
-    ("[1, true, 3]", f"'positive' must be {ID} as the first item is. Got True instead."),
-    ("[1, 2, [3]]", f"'negative' must be {ID} as the first item is. Got [3] instead."),
-    ("[[1], [2], 3]", "'negative' must be a list of numbers as the first item is. Got 3 instead."),
-    ("[[1], 2, true]", "'second' must be a list of numbers as the first item is. Got 2 instead."),
-    ("[[1, 2], [3], [4, 5]]", "'positive' must have 2 features as the first item has. Got 1 instead."),
+    ('[1, " ", 3]', f"'positive' must be {ID}, like the first item. Got ' ' instead."),
+    ("[1, true, 3]", f"'positive' must be {ID}, like the first item. Got True instead."),
+    ("[1, 2, [3]]", f"'negative' must be {ID}, like the first item. Got [3] instead."),
+    ("[[1], [2], 3]", "'negative' must be a list of numbers, like the first item. Got 3 instead."),
+    ("[[1], 2, true]", "'second' must be a list of numbers, like the first item. Got 2 instead."),
+    ("[[1, 2], [3], [4, 5]]", "'positive' must have 2 features, like the first item. Got 1 instead."),
     ("[[], [], []]", "'anchor' must have at least 1 feature. Got 0 instead."),
-    ("[[1, 2], [3, 4], [5, true]]", "'negative' has True at feature 1: it must be a finite number."),
-    ('[[1], ["2"], false]', "'second' has '2' at feature 0: it must be a finite number."),
-    ("[[1], [[2]], false]", "'second' has [2] at feature 0: it must be a finite number."),
-    ("[[1, 1e999], [2, 3], false]", "'first' has inf at feature 1: it must be a finite number."),
+    ("[[1, 2], [3, 4], [5, true]]", "feature 1 of 'negative' must be a finite number. Got True instead."),
+    ('[[1], ["2"], false]', "feature 0 of 'second' must be a finite number. Got '2' instead."),
+    ("[[1], [[2]], false]", "feature 0 of 'second' must be a finite number. Got [2] instead."),
+    ("[[1, 1e999], [2, 3], false]", "feature 1 of 'first' must be a finite number. Got inf instead."),
     (
         f"[[1, 1{'0' * 309}], [2, 3], false]",
-        f"'first' has 1{'0' * 76}... at feature 1: it must be a finite number.",
+        f"feature 1 of 'first' must be a finite number. Got 1{'0' * 37}...{'0' * 39} instead.",
     ),
     (
         '{"first": 1, "second": 2, "same": "maybe"}',
@@ -364,36 +364,37 @@ REFUSED_JSON = [
     ('{"first": 1, "second": 2, "same": 2}', "'same' must be true or false, or 1 or -1. Got 2 instead."),
     ('{"first": 1, "second": 2, "same": null}', "'same' must be true or false, or 1 or -1. Got None instead."),
     ('{"first": 1, "second": 2, "same": [1]}', "'same' must be true or false, or 1 or -1. Got [1] instead."),
-    (b'["\xff", 2, 3]', "not UTF-8 text (byte 0xff at byte 3 of the line)."),
+    (b'["\xff", 2, 3]', "the line is not UTF-8 text (0xff at byte 3)."),
 ]
 HEADER = (
-    f"the first line must be a header with the columns {NEEDED}; by value, 'anchor.0', 'anchor.1' and so on. Got "
+    f"the first line must be a header with the columns {NEEDED}. Columns of feature values are named "
+    "'anchor.0', 'anchor.1' and so on. Got "
 )
-QUOTES = "; a field must end on its line: for line breaks use JSON Lines."
-REFUSED_CSV = [
+QUOTES = ". A field must end on its line; use JSON Lines for line breaks."
+REJECTED_CSV = [
     ("1,2,3", 1, f"{HEADER}['1', '2', '3'] instead."),
     ("\xa0", 1, f"{HEADER}[''] instead."),
     ("anchor,positive\n1,2", 1, f"{HEADER}['anchor', 'positive'] instead."),
     ("first,second\n1,2", 1, f"{HEADER}['first', 'second'] instead."),
     ("first.0,second.0\n1,2", 1, f"{HEADER}['first.0', 'second.0'] instead."),
-    ("anchor,anchor,positive,negative", 1, "the header must have the column 'anchor' once. Got it 2 times."),
-    ("first,second,same,same", 1, "the header must have the column 'same' once. Got it 2 times."),
+    ("anchor,anchor,positive,negative", 1, "the header must contain the column 'anchor' once. Got it 2 times."),
+    ("first,second,same,same", 1, "the header must contain the column 'same' once. Got it 2 times."),
     (
         "anchor.0,anchor.1,positive.0,negative.0",
         1,
-        "the header must have the column 'positive.1' once. Got it 0 times.",
+        "the header must contain the column 'positive.1' once. Got it 0 times.",
     ),
     (
         "first.0,first.2,second.0,second.1,same",
         1,
-        "the header must have the column 'first.1' once. Got it 0 times.",
+        "the header must contain the column 'first.1' once. Got it 0 times.",
     ),
-    ("anchor,positive,negative\n1,2", 2, "the header has 3 column(s). Got 2 instead."),
-    ("anchor,positive,negative\n1,2,3,4", 2, "the header has 3 column(s). Got 4 instead."),
-    ("anchor,positive,negative\n1,,3", 2, f"'positive' must be {ID} as the first item is. Got '' instead."),
-    ('anchor,positive,negative\n1,2,"a\nb"', 2, f"not valid CSV (unexpected end of data){QUOTES}"),
-    ('anchor,positive,negative\n1,2,"a"b', 2, f"not valid CSV (',' expected after '\"'){QUOTES}"),
-    ("anchor,positive,negative\r1,2,3", 1, "not valid CSV (new-line character seen in unquoted field"),
+    ("anchor,positive,negative\n1,2", 2, "the line must have 3 columns, like the header. Got 2."),
+    ("anchor,positive,negative\n1,2,3,4", 2, "the line must have 3 columns, like the header. Got 4."),
+    ("anchor,positive,negative\n1,,3", 2, f"'positive' must be {ID}, like the first item. Got '' instead."),
+    ('anchor,positive,negative\n1,2,"a\nb"', 2, f"invalid CSV (unexpected end of data){QUOTES}"),
+    ('anchor,positive,negative\n1,2,"a"b', 2, f"invalid CSV (',' expected after '\"'){QUOTES}"),
+    ("anchor,positive,negative\r1,2,3", 1, "invalid CSV (new-line character seen in unquoted field"),
     ("first,second,same\n1,2,maybe", 2, "'same' must be true or false, or 1 or -1. Got 'maybe' instead."),
     (
         "first,second,same\n1,2,0",
@@ -402,29 +403,32 @@ REFUSED_CSV = [
     ),
     ("first.0,second.0,same\n1,x,true", 2, "'second.0' must be a number. Got 'x' instead."),
     ("first.0,second.0,same\n,2,true", 2, "'first.0' must be a number. Got '' instead."),
-    ("first.0,second.0,same\n1,nan,true", 2, "'second' has nan at feature 0: it must be a finite number."),
-    (b"anchor,positive,negative\n1,2,\xe9", 2, "not UTF-8 text (byte 0xe9 at byte 5 of the line)."),
+    ("first.0,second.0,same\n1,nan,true", 2, "feature 0 of 'second' must be a finite number. Got nan instead."),
+    (b"anchor,positive,negative\n1,2,\xe9", 2, "the line is not UTF-8 text (0xe9 at byte 5)."),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED_JSON, ids=range(len(REFUSED_JSON)))
-def test_json_that_is_no_constraint_is_refused(text: str | bytes, message: str) -> None:
+@pytest.mark.parametrize(("text", "message"), REJECTED_JSON, ids=range(len(REJECTED_JSON)))
+def test_json_that_is_no_constraint_is_rejected(text: str | bytes, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text, format="jsonl")
     assert str(caught.value).startswith(f"the stream, line 1: {message}")
 
 
-@pytest.mark.parametrize(("text", "line", "message"), REFUSED_CSV, ids=range(len(REFUSED_CSV)))
-def test_csv_that_is_no_constraint_is_refused(text: str | bytes, line: int, message: str) -> None:
+@pytest.mark.parametrize(("text", "line", "message"), REJECTED_CSV, ids=range(len(REJECTED_CSV)))
+def test_csv_that_is_no_constraint_is_rejected(text: str | bytes, line: int, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text)
     assert str(caught.value).startswith(f"the stream, line {line}: {message}")
 
 
-def test_a_text_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_text_file_of_another_encoding_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "feedback.txt"
     path.write_bytes(b'["\xff", 2, 3]\n')
-    with path.open(encoding="utf-8") as file, pytest.raises(StreamError, match=r"feedback\.txt, line 1: not UTF-8"):
+    with (
+        path.open(encoding="utf-8") as file,
+        pytest.raises(StreamError, match=r"feedback\.txt, line 1: the line is not UTF-8"),
+    ):
         next(read_stream(file))
 
 
@@ -439,46 +443,60 @@ def test_an_error_names_its_file_and_line_and_survives_pickling(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("call", [read_stream, lambda target, **options: write_stream(target, [], **options)])
-def test_what_is_no_format_and_no_file_is_refused_at_once(call: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"The format must be 'jsonl', 'csv' or 'tsv'. Got 'xml' instead"):
+def test_what_is_no_format_and_no_file_is_rejected_at_once(call: Any) -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"The 'format' parameter must be 'jsonl', 'csv' or 'tsv'. Got 'xml' instead"
+    ):
         call("feedback.jsonl", format="xml")
     with pytest.raises(InvalidInputError, match=r"A stream must be a path, '-' or an open file. Got 7 instead"):
         call(7)
 
 
-REFUSED_WRITES: list[tuple[Any, Any, str]] = [
+REJECTED_WRITES: list[tuple[Any, Any, str]] = [
     ("jsonl", (1, 2, 3), "must be a Pair or a Triplet. Got (1, 2, 3) instead."),
     ("jsonl", Pair(1, 2, None), "'same' must be true or false, or 1 or -1. Got None instead."),
     ("jsonl", Pair(1, 2, np.array([1, 0])), "'same' must be true or false, or 1 or -1. Got [1, 0] instead."),  # type: ignore[arg-type]
     ("jsonl", Pair(1.5, 2, True), f"'first' must be {ID} or a list of numbers. Got 1.5 instead."),
-    ("jsonl", Pair(np.eye(2), np.eye(2), True), "'first' has [1.0, 0.0] at feature 0: it must be a finite number."),
-    ("jsonl", Triplet([1.0], [np.nan], [2.0]), "'positive' has nan at feature 0: it must be a finite number."),
-    ("jsonl", Triplet([1.0], [True], [2.0]), "'positive' has True at feature 0: it must be a finite number."),
-    ("csv", Pair("a\nb", 2, True), "CSV has no line breaks in an id. Got 'a\\nb': use JSON Lines."),
-    ("csv", Pair("a\rb", 2, True), "CSV has no line breaks in an id. Got 'a\\rb': use JSON Lines."),
+    (
+        "jsonl",
+        Pair(np.eye(2), np.eye(2), True),
+        "feature 0 of 'first' must be a finite number. Got [1.0, 0.0] instead.",
+    ),
+    ("jsonl", Triplet([1.0], [np.nan], [2.0]), "feature 0 of 'positive' must be a finite number. Got nan instead."),
+    ("jsonl", Triplet([1.0], [True], [2.0]), "feature 0 of 'positive' must be a finite number. Got True instead."),
+    (
+        "csv",
+        Pair("a\nb", 2, True),
+        "an id with a line break cannot be written as CSV. Got 'a\\nb'. Use JSON Lines.",
+    ),
+    (
+        "csv",
+        Pair("a\rb", 2, True),
+        "an id with a line break cannot be written as CSV. Got 'a\\rb'. Use JSON Lines.",
+    ),
     ("csv", Pair("\ud800", 2, True), "'utf-8' codec can't encode"),
     (
         "csv",
         Triplet(1, 2, 3),
-        "CSV has the columns of its first constraint, ['first', 'second', 'same']. "
-        "Got ['anchor', 'positive', 'negative'] instead: use JSON Lines.",
+        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "Got ['anchor', 'positive', 'negative'] instead. Use JSON Lines.",
     ),
     (
         "csv",
         Pair([1.0], [2.0], True),
-        "CSV has the columns of its first constraint, ['first', 'second', 'same']. "
-        "Got ['first.0', 'second.0', 'same'] instead: use JSON Lines.",
+        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "Got ['first.0', 'second.0', 'same'] instead. Use JSON Lines.",
     ),
 ]
 
 
-@pytest.mark.parametrize(("format", "wrong", "message"), REFUSED_WRITES, ids=range(len(REFUSED_WRITES)))
+@pytest.mark.parametrize(("format", "wrong", "message"), REJECTED_WRITES, ids=range(len(REJECTED_WRITES)))
 def test_a_constraint_is_checked_before_it_is_written(format: Any, wrong: Any, message: str) -> None:  # noqa: A002
     good = [Pair(1, 2, True), Pair("a", "b", False)]
     file = io.BytesIO()
     with pytest.raises(InvalidInputError) as caught:
         write_stream(file, [*good, wrong], format=format)
-    assert str(caught.value).startswith(f"Constraint 3, counted from 1: {message}")
+    assert str(caught.value).startswith(f"Constraint 3 (counted from 1): {message}")
     assert file.getvalue() == written(good, format)
 
 

@@ -464,7 +464,7 @@ def overflowing(config: CollectionConfig) -> bytes:
         (lambda config: model_files.to_bytes(new_learner(config))[:-4], "damaged|truncated"),
         (
             lambda config: model_files.to_bytes(new_learner(CollectionConfig("a", 4, "RDML"))),
-            "learns with LEGO.*holds a RDML",
+            "learns with LEGO.*contains RDML",
         ),
         (lambda config: model_files.to_bytes(new_learner(config).metric()), "learns with LEGO"),
         (lambda config: model_files.to_bytes(new_learner(CollectionConfig("a", 5, "LEGO"))), "4 features.*for 5"),

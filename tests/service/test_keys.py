@@ -251,7 +251,7 @@ def test_a_key_that_could_not_be_written_leaves_the_others(file: KeyFile, tmp_pa
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oahu.service.keys.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         file.add("two", "read")
     monkeypatch.undo()

@@ -699,7 +699,7 @@ def test_a_pair_that_overflows_is_named(metric: Metric, item: int) -> None:
 
 
 BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a learner": ({"metric": OAHU()}, r"Got a OAHU instead\. Take its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Take its metric\(\)"),
     "no metric": ({"metric": None}, "must be a metric, such as"),
     "rule": ({"rule": "majority"}, "'rule' parameter of Comparator must be one of 'vote', 'mean'"),
     "band": ({"band": -0.1}, "'band' parameter"),

@@ -211,14 +211,14 @@ def test_a_metric_is_a_metric(metric: Metric) -> None:
 
 @pytest.mark.parametrize("learner", [OAHU(), OAHU().initialize(3)], ids=["new", "with features"])
 def test_a_learner_is_no_metric_but_has_one(learner: OAHU) -> None:
-    with pytest.raises(InvalidTypeError, match=r"Got a OAHU instead\. Take its metric\(\)\.$"):
+    with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Take its metric\(\)\.$"):
         as_metric(learner, object())
 
 
 @pytest.mark.parametrize("other", [None, "euclidean", np.eye(3), EuclideanMetric], ids=repr)
 def test_anything_else_is_no_metric(other: Any) -> None:
     with pytest.raises(
-        InvalidTypeError, match=r"must be a metric, such as learner\.metric\(\)\. Got a \w+ instead\.$"
+        InvalidTypeError, match=r"must be a metric, such as learner\.metric\(\)\. Got \w+ instead\.$"
     ):
         as_metric(other, object())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import oahu
 from oahu.cli.inputs import check_folder
 from oahu.cli.options import DataFolder
 from oahu.cli.output import error_console
+from oahu.io.atomic_files import replace_atomically
 
 __all__ = ["BackupOptions", "backup"]
 
@@ -43,7 +43,7 @@ def backup(options: BackupOptions) -> None:
     partial = out.with_name(f".{out.name}.tmp")
     try:
         _copy_database(source, partial)
-        partial.replace(out)
+        replace_atomically(partial, out)
     except sqlite3.Error as error:
         raise oahu.InvalidInputError(f"Cannot copy {source} to {out}: {error}.") from error
     finally:
@@ -58,7 +58,7 @@ def backup(options: BackupOptions) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a consistent state of a database into one file, and flush it to disk."""
+    """Copy a consistent state of a database into one file."""
     target.unlink(missing_ok=True)
     read = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     write = sqlite3.connect(target)
@@ -68,5 +68,3 @@ def _copy_database(source: Path, target: Path) -> None:
     finally:
         write.close()
         read.close()
-    with target.open("rb") as file:
-        os.fsync(file.fileno())

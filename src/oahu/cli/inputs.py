@@ -97,7 +97,7 @@ class LoadedItems:
     @cached_property
     def keys(self) -> list[Key]:
         """Id of each item."""
-        return self.features.keys
+        return self.features.ids
 
     def require_labels(self, option: str) -> NDArray[Any]:
         """Return the labels, or raise an error that names the ``option`` that gives them."""

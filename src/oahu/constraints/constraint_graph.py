@@ -22,6 +22,8 @@ from oahu.constraints.proofs import ItemPair
 from oahu.constraints.single import Pair, Triplet, validate_constraint
 from oahu.constraints.variants import sample_completions, sample_variants
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
+from oahu.parameters import check_choice
 from oahu.randomness import RandomState
 
 __all__ = ["ConstraintGraph", "Policy"]
@@ -64,10 +66,7 @@ class ConstraintGraph:
     """
 
     def __init__(self, policy: Policy = "raise") -> None:
-        if policy not in _POLICIES:
-            raise InvalidInputError(
-                f"The 'policy' parameter of ConstraintGraph must be one of {_POLICIES}. Got {policy!r} instead."
-            )
+        check_choice(self, "policy", policy, _POLICIES)
         self.policy: Final = policy
         self._state = GraphState(keep_newest=policy == "newest")
 
@@ -252,7 +251,9 @@ class ConstraintGraph:
         kind : {"pairs", "triplets"}
         """
         if kind not in ("pairs", "triplets"):
-            raise InvalidInputError(f"The 'kind' parameter must be 'pairs' or 'triplets'. Got {kind!r} instead.")
+            raise InvalidInputError(
+                f"The 'kind' parameter must be 'pairs' or 'triplets'. Got {shorten(kind)} instead."
+            )
         if kind == "pairs":
             return self.implied_pairs.sample(limit, random_state)
         return self.implied_triplets.sample(limit, random_state)

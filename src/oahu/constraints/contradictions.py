@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import ContradictionError
+from oahu.messages import shorten
 
 __all__ = ["Contradiction", "GivenPair"]
 
@@ -72,4 +73,4 @@ class Contradiction:
 
 
 def _describe(number: int, first: Any, second: Any, same: bool) -> str:
-    return f"#{number} states that {first!r} and {second!r} are {'similar' if same else 'dissimilar'}"
+    return f"#{number} states that {shorten(first)} and {shorten(second)} are {'similar' if same else 'dissimilar'}"

@@ -14,6 +14,7 @@ from oahu.constraints.components import Components, Span
 from oahu.constraints.graph_state import GraphState
 from oahu.constraints.single import Pair, Triplet
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.randomness import RandomState, as_generator
 
 __all__ = [
@@ -186,4 +187,6 @@ def check_not_stale(version: int, current: int) -> None:
 def check_count(name: str, value: Any) -> None:
     """Raise unless a parameter is an int of at least 0."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-        raise InvalidInputError(f"The {name!r} parameter must be an int of at least 0. Got {value!r} instead.")
+        raise InvalidInputError(
+            f"The {name!r} parameter must be an int of at least 0. Got {shorten(value)} instead."
+        )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.randomness import RandomState, as_generator
 
 __all__ = ["sample_pairs", "sample_triplets"]
@@ -101,7 +102,7 @@ def sample_pairs(
     _check_number(n, "pairs")
     share: Any = similar
     if not isinstance(share, float | int | np.floating | np.integer) or not 0 <= share <= 1:
-        raise InvalidInputError(f"The share of similar pairs must be in [0, 1]. Got {similar!r} instead.")
+        raise InvalidInputError(f"The share of similar pairs must be in [0, 1]. Got {shorten(similar)} instead.")
     classes = _Classes.of(y)
     forbidden = _forbidden(exclude, len(classes))
     rng = as_generator(random_state)
@@ -168,7 +169,7 @@ class _Classes:
 
 def _check_number(n: Any, what: str) -> None:
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidInputError(f"The number of {what} must be an int of at least 1. Got {n!r} instead.")
+        raise InvalidInputError(f"The number of {what} must be an int of at least 1. Got {shorten(n)} instead.")
 
 
 def _forbidden(exclude: Any, n_items: int) -> NDArray[np.int64] | None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oahu.exceptions import InvalidTypeError
+from oahu.messages import shorten
 
 __all__ = ["Pair", "Triplet", "check_hashable", "validate_constraint"]
 
@@ -47,10 +48,10 @@ def validate_constraint(constraint: Any) -> None:
     if isinstance(constraint, Pair):
         same: Any = constraint.same
         if same is not True and same is not False and not isinstance(same, np.bool_):
-            raise InvalidTypeError(f"'same' of a Pair must be True or False. Got {same!r} instead.")
+            raise InvalidTypeError(f"'same' of a Pair must be True or False. Got {shorten(same)} instead.")
     elif not isinstance(constraint, Triplet):
         raise InvalidTypeError(
-            f"A constraint must be a Pair or a Triplet of oahu.constraints. Got {constraint!r} instead."
+            f"A constraint must be a Pair or a Triplet of oahu.constraints. Got {shorten(constraint)} instead."
         )
     try:
         hash(constraint)
@@ -66,5 +67,6 @@ def check_hashable(item: Any) -> None:
         hash(item)
     except TypeError as error:
         raise InvalidTypeError(
-            f"An item of a constraint must be hashable, such as a row number or a string. Got {item!r} instead."
+            "An item of a constraint must be hashable, such as a row number or a string. "
+            f"Got {shorten(item)} instead."
         ) from error

@@ -31,7 +31,8 @@ __all__ = ["Runner"]
 
 OnOutcome = Callable[[Outcome, bool], None]
 
-_WARM_UP_ITEMS: Final = 144  # twelve per class and fold: the fewest that suit every protocol
+_WARM_UP_ITEMS: Final = 144  # enough for every protocol
+_WARM_UP_CONSTRAINTS: Final = 20
 _warmed_up: set[tuple[str, ...]] = set()  # what this process has compiled
 
 
@@ -186,7 +187,8 @@ def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
     rng = np.random.default_rng(0)
     items = rng.normal(size=(_WARM_UP_ITEMS, dataset.n_features)).astype(np.float32)
     tiny = Dataset("warm-up", items, np.arange(_WARM_UP_ITEMS) % 3, scaling="unit")
-    changed: dict[str, Any] = {"scaling": "unit", "pca": None, "n_constraints": 20, "n_seeds": 10, "of": 20}
+    changed: dict[str, Any] = {"scaling": "unit", "pca": None, "n_constraints": _WARM_UP_CONSTRAINTS}
+    changed |= {"n_seeds": _WARM_UP_CONSTRAINTS, "of": _WARM_UP_CONSTRAINTS}
     settings = {**trial.settings, **changed, "queries": None, "k": min(trial.settings.get("k", 1), 5)}
     tiny_trial = Trial(trial.protocol, tiny.name, method.name, 0, settings)
     with suppress(Exception):  # the trial itself reports the error

@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score, zero_one_loss
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, InvalidTypeError
+from oahu.messages import shorten
 from oahu.tasks.roc import Roc, as_scores
 
 __all__ = ["eer", "error_rate", "macro_f1", "recall_at_k", "roc_auc", "tar_at_far", "triplet_accuracy"]
@@ -215,7 +216,7 @@ def _check_objects(array: NDArray[Any], what: str) -> None:
     for place, label in np.ndenumerate(array):
         if not isinstance(label, kind):
             raise InvalidInputError(
-                f"{what} must be all strings or all integers. Got {label!r} in row {place[0]} instead."
+                f"{what} must be all strings or all integers. Got {shorten(label)} in row {place[0]} instead."
             )
 
 
@@ -226,7 +227,7 @@ def _check_integers(array: NDArray[Any], what: str) -> None:
     if len(wrong):
         place = tuple(int(i) for i in wrong[0])
         raise InvalidInputError(
-            f"{what} must be strings or integers. Got {array[place].item()!r} in row {place[0]} instead."
+            f"{what} must be strings or integers. Got {shorten(array[place].item())} in row {place[0]} instead."
         )
 
 
@@ -242,8 +243,10 @@ def _check_comparable(one: NDArray[Any], other: NDArray[Any], what: str, what_ot
 def _as_depths(ks: Any) -> list[int]:
     depths = list(ks) if isinstance(ks, Iterable) else []
     if not depths:
-        raise InvalidInputError(f"'ks' must list at least one depth, such as (1, 2, 4, 8). Got {ks!r} instead.")
+        raise InvalidInputError(
+            f"'ks' must list at least one depth, such as (1, 2, 4, 8). Got {shorten(ks)} instead."
+        )
     for k in depths:
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-            raise InvalidInputError(f"Each of 'ks' must be an int of at least 1. Got {k!r} instead.")
+            raise InvalidInputError(f"Each of 'ks' must be an int of at least 1. Got {shorten(k)} instead.")
     return [int(k) for k in depths]

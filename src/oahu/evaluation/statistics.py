@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["Better", "SignificanceTest", "Summary", "Verdict", "WinTieLoss", "compare_runs"]
 
@@ -110,9 +111,9 @@ def compare_runs(
     'tie'
     """
     if not 0 < alpha < 1:
-        raise InvalidInputError(f"'alpha' must be in (0, 1). Got {alpha!r} instead.")
+        raise InvalidInputError(f"'alpha' must be in (0, 1). Got {shorten(alpha)} instead.")
     if better not in ("lower", "higher"):
-        raise InvalidInputError(f"'better' must be 'lower' or 'higher'. Got {better!r} instead.")
+        raise InvalidInputError(f"'better' must be 'lower' or 'higher'. Got {shorten(better)} instead.")
     first, second = _finite_pairs(reference, other) if paired else (_finite(reference), _finite(other))
     summaries = Summary.of(first), Summary.of(second)
     if min(len(first), len(second)) < 2:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from oahu.exceptions import InvalidInputError
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["BenchmarkRecord", "Outcome", "Trial", "package_versions", "write_json"]
 
@@ -173,9 +173,7 @@ class BenchmarkRecord:
 
 def write_json(path: Path, data: Any) -> None:
     """Write data to a JSON file, atomically."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(json.dumps(data, allow_nan=False, default=_as_json, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_atomically(path, json.dumps(data, allow_nan=False, default=_as_json, indent=1) + "\n")
 
 
 def _as_json(value: Any) -> Any:

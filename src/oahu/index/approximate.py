@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 from oahu.index.exact import Floats, Hits, Measure, Rows, check_count, check_positions, checked
+from oahu.messages import shorten
 
 __all__ = ["ApproximateIndex"]
 
@@ -77,7 +78,7 @@ class ApproximateIndex:
             and take longer. Nothing is missed as long as there are no more items than ``expansion_search``.
         """
         if measure not in _METRICS:
-            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
+            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
         try:
             from usearch.index import Index as Graph
         except ImportError as error:

@@ -27,6 +27,7 @@ from oahu.index.blocks import Blocks
 from oahu.index.exact_search import CoarseSearch, Hits, Search, lengths_of, run
 from oahu.index.scan import STRIP, squares_of
 from oahu.index.shadow import Shadow
+from oahu.messages import shorten
 
 __all__ = ["Adding", "ExactIndex", "Hits", "Index", "Measure", "search_all"]
 
@@ -83,7 +84,7 @@ class ExactIndex:
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
         """An index of nothing yet; the measure is "l2", Euclidean distance, or "ip", inner product."""
         if measure not in ("l2", "ip"):
-            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {measure!r} instead.")
+            raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
         return cls(measure, 0, Blocks(dimensions, 0, None, measure == "l2"), np.empty((0, STRIP), np.float32), 0.0)
 
     @property

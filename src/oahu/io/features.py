@@ -1,13 +1,13 @@
-"""The table of items that constraints by id point into, with their ids and labels, from a file.
+"""Feature tables read from files: the features of items, with their ids and labels.
 
-``.npy``: an array of shape (n_items, n_features), opened as a memory map. ``.npz``: the array ``X``, or the only
-one of two dimensions, and, if there, ``ids`` or ``keys``, and ``y`` or ``labels``. ``.csv``, ``.tsv``: a header,
-numbers, and, if there, a column ``id`` or ``key``, and a column ``label``. ``.parquet``: the same columns, or one
-column of lists of numbers, all of one length, in place of the columns of numbers.
+- ``.npy``: an array of shape (n_items, n_features), opened as a memory map.
+- ``.npz``: the array ``X``, or the only two-dimensional one; optionally ``ids`` or ``keys``, ``y`` or ``labels``.
+- ``.csv``, ``.tsv``: a header and numbers; optionally a column ``id`` or ``key``, and a column ``label``.
+- ``.parquet``: the same columns; one column of lists of equal length may replace the columns of numbers.
 
-Without ids, an item's id is its row, counted from 0. Labels are integers or strings: whole floats, true and false
-become integers. In text, labels are integers if all of them are, as Python writes them, and strings otherwise;
-spaces around a label are not a part of it.
+Without ids, the id of an item is its row number, counted from 0. Labels are integers or strings. Whole floats and
+booleans become integers. In text files, labels become integers if all of them are integers as Python writes them;
+spaces around a label are removed.
 """
 
 from __future__ import annotations
@@ -23,44 +23,45 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, StreamError
-from oahu.io.parquet import read_columns, table_of
+from oahu.io.parquet import feature_table, read_columns
 from oahu.io.streams import as_id
+from oahu.messages import shorten
 
 __all__ = ["FeatureTable", "read_features", "read_labels"]
 
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
-_KEYS: Final = ("id", "key")
-_LABEL: Final = "label"
+_ID_COLUMNS: Final = ("id", "key")
+_LABEL_COLUMN: Final = "label"
 _ID_ARRAYS: Final = ("ids", "keys")
 _LABEL_ARRAYS: Final = ("y", "labels")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureTable:
-    """Features of items, where each item's are, and what is known of its class.
+    """The features of items, with their ids and labels.
 
     Attributes
     ----------
     table : ndarray of shape (n_items, n_features)
         May be a memory map larger than memory.
-    rows : dict of the row of every id, or None
-        None says that an id is its row. The id "7" is the same as 7, and is here as 7.
+    rows : dict, or None
+        The row of each id. None if ids are row numbers. The ids "7" and 7 are the same; it is stored as 7.
     labels : ndarray of shape (n_items,), or None
-        Integers or strings: the class of every item.
+        The class of each item: integers or strings.
 
     Examples
     --------
     >>> features = FeatureTable(np.eye(2), {"tea": 0, 7: 1})
     >>> features.row("tea"), features.row("7")
     (0, 1)
-    >>> features.keys
+    >>> features.ids
     ['tea', 7]
     """
 
@@ -69,78 +70,79 @@ class FeatureTable:
     labels: NDArray[Any] | None = None
 
     @property
-    def keys(self) -> list[int | str]:
-        """The id of every item, in the order of the table."""
+    def ids(self) -> list[int | str]:
+        """The id of each item, in the order of the table."""
         if self.rows is None:
             return list(range(len(self.table)))
-        return sorted(self.rows, key=self.rows.__getitem__)  # one pass if they are in order, as from a file
+        return sorted(self.rows, key=self.rows.__getitem__)  # linear time if already in order, as from a file
 
     def row(self, item: Any) -> int:
-        """The row of an item's id."""
+        """Return the row of an item, given its id."""
         key = as_id(item) if isinstance(item, str) else item
         if isinstance(key, int | str | np.integer) and not isinstance(key, bool):
             if self.rows is not None:
-                row = self.rows.get(key)  # type: ignore[arg-type]  # NumPy's integers hash and compare as Python's
+                row = self.rows.get(key)  # type: ignore[arg-type]  # NumPy integers hash and compare like Python integers
                 if row is not None:
                     return row
             elif not isinstance(key, str) and 0 <= key < len(self.table):
                 return int(key)
-        raise InvalidInputError(f"There is no item {item!r} in the features, which have {self._known()}.")
+        raise InvalidInputError(f"The feature table has no item {shorten(item)}. It has {self._describe_ids()}.")
 
-    def _known(self) -> str:
+    def _describe_ids(self) -> str:
         if self.rows is None:
             return f"rows 0 to {len(self.table) - 1}"
-        some = ", ".join(repr(key) for key, _ in zip(self.rows, range(3), strict=False))
+        some = ", ".join(shorten(key) for key, _ in zip(self.rows, range(3), strict=False))
         return f"the ids {some}" if len(self.rows) <= 3 else f"{len(self.rows)} ids such as {some}"
 
 
 def read_features(path: str | os.PathLike[str]) -> FeatureTable:
-    """Open a table of features; what a file may hold is said at the top of this module.
+    """Read a feature table. `oahu.io.features` describes the file formats.
 
-    A missing file is a FileNotFoundError, anything wrong in it an InvalidInputError. Whether the values are finite
-    is for the learner to say.
+    A missing file raises FileNotFoundError, an invalid one InvalidInputError. Values are not checked to be finite:
+    learners do that.
     """
     path = Path(path)
-    with _naming(path, "features"):
-        table, ids, labels = _contents(path)
+    with _add_path_to_errors(path, "features"):
+        table, ids, labels = _read_contents(path)
     if as_array(table, f"features in {path}").ndim != 2 or 0 in table.shape:
         raise InvalidInputError(
-            f"The features in {path} must have shape (n_items, n_features), neither 0. Got {table.shape} instead."
+            f"The features in {path} must have shape (n_items, n_features) and not be empty. "
+            f"Got shape {table.shape} instead."
         )
-    rows = None if ids is None else _index(ids, len(table), path)
+    rows = None if ids is None else _index_ids(ids, len(table), path)
     if labels is not None:
-        labels = _checked_labels(labels, path)
+        labels = _validate_labels(labels, path)
         if len(labels) != len(table):
-            raise InvalidInputError(
-                f"{path} has {len(labels)} labels for {len(table)} items: every item needs one."
-            )
+            raise InvalidInputError(f"{path} has {len(labels)} labels for {len(table)} items. Each item needs one.")
     return FeatureTable(table, rows, labels)
 
 
 def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Labels that are in a file of their own, in the order of the items: an array of shape (n_items,).
+    """Read labels from a file, in the order of the items: an array of shape (n_items,).
 
-    ``.npy``: integers or strings. ``.txt``: a label a line, as it stands. ``.csv``: the same with CSV's quotes, and
-    ``label`` in its first line is a header. Blank lines may be at the end only: elsewhere a label would be missing.
-    What becomes an integer is said at the top of this module.
+    ``.npy``: integers or strings. ``.txt``: one label per line. ``.csv``: one label per line, quoted as in CSV,
+    with an optional header ``label``. Blank lines are allowed at the end only. `oahu.io.features` says which labels
+    become integers.
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    with _naming(path, "labels"):
+    with _add_path_to_errors(path, "labels"):
         if suffix == ".npy":
             with path.open("rb") as file:
+                _check_no_objects(file, f"The labels in {path}", "labels.astype(str)")
+                file.seek(0)
                 labels = np.lib.format.read_array(file, allow_pickle=False)
         elif suffix in (".txt", ".csv"):
-            labels = _from_text(_label_lines(path, suffix == ".csv"))
+            labels = _labels_from_text(_label_lines(path, suffix == ".csv"))
         else:
             raise InvalidInputError(f"Labels must be in a .npy, .txt or .csv file. Got {path} instead.")
     if labels.size == 0:
-        raise InvalidInputError(f"{path} must have a label for every item. Got none instead.")
-    return _checked_labels(labels, path)
+        raise InvalidInputError(f"{path} contains no labels. Each item needs one.")
+    return _validate_labels(labels, path)
 
 
 class _Contents(NamedTuple):
-    """What a file of features holds, as it is there."""
+    """The contents of a feature file, before validation."""
 
     table: NDArray[Any]
     ids: list[Any] | None = None
@@ -148,38 +150,42 @@ class _Contents(NamedTuple):
 
 
 @contextmanager
-def _naming(path: Path, what: str) -> Iterator[None]:
-    """Say which file it is that NumPy or pyarrow cannot read."""
+def _add_path_to_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn errors of NumPy and pyarrow into `InvalidInputError` with the file's path."""
     try:
         yield
     except InvalidInputError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        # Pickled objects are among them: they are never loaded.
-        kind = path.suffix.lower()
-        raise InvalidInputError(f"{path} cannot be read as a {kind} file of {what} ({error}).") from error
+        # NumPy also raises ValueError for pickled objects, which are never loaded.
+        raise InvalidInputError(f"Cannot read {what} from {path}: {error}.") from error
 
 
-def _contents(path: Path) -> _Contents:
+def _read_contents(path: Path) -> _Contents:
     suffix = path.suffix.lower()
     if suffix == ".npy":
+        with path.open("rb") as file:
+            _check_no_objects(file, f"The array in {path}", "X.astype(float)")
         return _Contents(np.lib.format.open_memmap(path, mode="r"))
     if suffix == ".npz":
-        return _from_npz(path)
+        return _read_npz(path)
     if suffix in _DELIMITERS:
-        return _from_csv(path, _DELIMITERS[suffix])
+        return _read_csv(path, _DELIMITERS[suffix])
     if suffix == ".parquet":
-        return _from_parquet(path)
+        return _read_parquet(path)
     raise InvalidInputError(f"Features must be in a .npy, .npz, .csv, .tsv or .parquet file. Got {path} instead.")
 
 
-def _from_npz(path: Path) -> _Contents:
-    with path.open("rb") as file:  # NumPy leaves a path open when the archive is damaged
+def _read_npz(path: Path) -> _Contents:
+    with path.open("rb") as file:  # given a path, NumPy does not close a damaged archive
         arrays = np.load(file, allow_pickle=False)
         if not isinstance(arrays, np.lib.npyio.NpzFile):
             raise InvalidInputError(f"{path} is not a .npz archive.")
-        members: dict[str, Any] = {name: arrays[name] for name in arrays}
-    found = {name: member for name, member in members.items() if isinstance(member, np.ndarray)}  # others are bytes
+        members: dict[str, Any] = {}
+        for name in arrays:
+            _check_npz_member(arrays, name, path)
+            members[name] = arrays[name]
+    found = {name: member for name, member in members.items() if isinstance(member, np.ndarray)}  # not raw bytes
     ids = next((found[name] for name in _ID_ARRAYS if name in found), None)
     if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuU"):
         raise InvalidInputError(
@@ -191,82 +197,111 @@ def _from_npz(path: Path) -> _Contents:
     tables = [others["X"]] if "X" in others else [table for table in others.values() if table.ndim == 2]
     if len(tables) != 1:
         raise InvalidInputError(
-            f"{path} must have an array 'X', or one array of two dimensions. Got {len(tables)} of those instead."
+            f"{path} must contain an array 'X', or exactly one two-dimensional array. Got {len(tables)} of those."
         )
     return _Contents(tables[0], None if ids is None else ids.tolist(), labels)
 
 
-def _from_parquet(path: Path) -> _Contents:
+def _check_npz_member(archive: Any, name: str, path: Path) -> None:
+    """Raise for an array of Python objects, and say how to save it instead."""
+    if f"{name}.npy" not in archive.zip.namelist():
+        return  # not an array
+    convert = f"{name}.astype({'str' if name in _ID_ARRAYS + _LABEL_ARRAYS else 'float'})"
+    with archive.zip.open(f"{name}.npy") as file:
+        _check_no_objects(file, f"The array {name!r} in {path}", convert)
+
+
+def _check_no_objects(file: IO[bytes], what: str, convert: str) -> None:
+    """Raise if an open .npy file contains Python objects: they are pickles, which could run code when loaded."""
+    read_header = (
+        np.lib.format.read_array_header_1_0
+        if np.lib.format.read_magic(file) == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    if read_header(file)[2].hasobject:
+        raise InvalidInputError(
+            f"{what} contains Python objects (dtype object), which are not loaded. Convert it with {convert} "
+            "before you save it."
+        )
+
+
+def _read_parquet(path: Path) -> _Contents:
     columns = read_columns(path)
-    key, label = _places([column.name for column in columns])
+    id_column, label_column = _id_and_label([column.name for column in columns])
     return _Contents(
-        table_of([column for place, column in enumerate(columns) if place not in (key, label)]),
-        None if key is None else columns[key].ids(),
-        None if label is None else columns[label].labels(),
+        feature_table([column for i, column in enumerate(columns) if i not in (id_column, label_column)]),
+        None if id_column is None else columns[id_column].ids(),
+        None if label_column is None else columns[label_column].labels(),
     )
 
 
-def _from_csv(path: Path, delimiter: str) -> _Contents:
+def _read_csv(path: Path, delimiter: str) -> _Contents:
     values = array("d")
     ids: list[str] = []
     labels: list[str] = []
     with path.open("rb") as file:
-        lines = csv.reader(_decoded(file, path), delimiter=delimiter, strict=True)
+        lines = csv.reader(_decode_lines(file, path), delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(lines, [])]
             _check_header(header)
-            key, label = _places(header)
-            numeric = [place not in (key, label) for place in range(len(header))]
-            names = list(compress(header, numeric))
+            id_column, label_column = _id_and_label(header)
+            is_feature = [i not in (id_column, label_column) for i in range(len(header))]
+            names = list(compress(header, is_feature))
             for cells in filter(None, lines):
                 if len(cells) != len(header):
-                    raise InvalidInputError("the line must have as many columns as the header.")
-                if key is not None:
-                    ids.append(cells[key])
-                if label is not None:
-                    labels.append(_label(cells[label]))
-                values.extend(_numbers(list(compress(cells, numeric)), names))
+                    raise InvalidInputError(
+                        f"the line must have {len(header)} columns, like the header. Got {len(cells)}."
+                    )
+                if id_column is not None:
+                    ids.append(cells[id_column])
+                if label_column is not None:
+                    labels.append(_strip_label(cells[label_column]))
+                values.extend(_parse_numbers(list(compress(cells, is_feature)), names))
         except StreamError:
             raise
         except (InvalidInputError, csv.Error) as error:
             raise StreamError(str(error), str(path), lines.line_num) from error
     table = np.asarray(values).reshape(len(values) // max(len(names), 1), len(names))
-    return _Contents(table, None if key is None else ids, None if label is None else _from_text(labels))
+    return _Contents(
+        table,
+        None if id_column is None else ids,
+        None if label_column is None else _labels_from_text(labels),
+    )
 
 
-def _decoded(lines: Iterable[bytes], path: Path) -> Iterator[str]:
-    """Decoded line by line, so that an error is on its line."""
+def _decode_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
+    """Decode line by line, so that an error can name its line."""
     for number, line in enumerate(lines, 1):
         try:
             text = line.removeprefix(BOM_UTF8).decode()
         except UnicodeDecodeError as error:
-            raise StreamError(f"not UTF-8 text ({error}).", str(path), number) from error
+            raise StreamError(f"the line is not UTF-8 text ({error}).", str(path), number) from error
         yield text
 
 
-def _places(names: list[str]) -> tuple[int | None, int | None]:
-    """Which columns are no features: the one of ids, and the one of labels."""
-    key = next((place for place, name in enumerate(names) if name in _KEYS), None)
-    return key, names.index(_LABEL) if _LABEL in names else None
+def _id_and_label(names: list[str]) -> tuple[int | None, int | None]:
+    """Return the index of the id column and of the label column, each None if there is none."""
+    id_column = next((i for i, name in enumerate(names) if name in _ID_COLUMNS), None)
+    return id_column, names.index(_LABEL_COLUMN) if _LABEL_COLUMN in names else None
 
 
 def _check_header(names: list[str]) -> None:
-    """Refuse what is no header: a first item must not be lost, nor a column of row numbers be learned from."""
+    """Reject a line that is not a header: otherwise an item would be lost or row numbers be used as features."""
     if not all(names):
-        raise InvalidInputError(f"every column needs a name: column {names.index('') + 1} has none.")
-    if names.count(_LABEL) > 1:
-        raise InvalidInputError(f"there must be one column {_LABEL!r}. Got {names.count(_LABEL)} instead.")
+        raise InvalidInputError(f"each column needs a name. Column {names.index('') + 1} has none.")
+    if names.count(_LABEL_COLUMN) > 1:
+        raise InvalidInputError(
+            f"there must be one column {_LABEL_COLUMN!r}. Got {names.count(_LABEL_COLUMN)} instead."
+        )
     try:
         numbers = list(map(float, names))
     except ValueError:
         return
-    if numbers != list(range(len(names))):  # what pandas writes for columns without names is a header
-        raise InvalidInputError(
-            "the first line must be a header with the names of the columns. Got numbers instead."
-        )
+    if numbers != list(range(len(names))):  # pandas numbers columns without names
+        raise InvalidInputError("the first line must be a header with column names. Got numbers instead.")
 
 
-def _numbers(cells: list[str], names: list[str]) -> list[float]:
+def _parse_numbers(cells: list[str], names: list[str]) -> list[float]:
     try:
         return list(map(float, cells))
     except ValueError:
@@ -274,21 +309,23 @@ def _numbers(cells: list[str], names: list[str]) -> list[float]:
             try:
                 float(cell)
             except ValueError:
-                raise InvalidInputError(f"column {name!r} must be a number. Got {cell!r} instead.") from None
+                raise InvalidInputError(
+                    f"column {name!r} must contain numbers. Got {shorten(cell)} instead."
+                ) from None
         raise
 
 
-def _index(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
-    """The row of every id."""
+def _index_ids(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
+    """Return the row of each id."""
     if len(ids) != n_items:
-        raise InvalidInputError(f"{path} has {len(ids)} ids for {n_items} items: every item needs one.")
+        raise InvalidInputError(f"{path} has {len(ids)} ids for {n_items} items. Each item needs one.")
     rows: dict[int | str, int] = {}
     for row, item in enumerate(ids):
         key = as_id(item) if isinstance(item, str) else item
         if rows.setdefault(key, row) != row:
-            raise InvalidInputError(f"{path} has the id {item!r} twice: for row {rows[key]} and for row {row}.")
+            raise InvalidInputError(f"{path} has the id {shorten(item)} twice, in rows {rows[key]} and {row}.")
         if key == "" or (isinstance(key, str) and key.isspace()):
-            raise InvalidInputError(f"{path} has a blank id for row {row}.")
+            raise InvalidInputError(f"{path} has a blank id in row {row}.")
     return rows
 
 
@@ -296,28 +333,28 @@ def _index(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
 
 
 def _label_lines(path: Path, is_csv: bool) -> list[str]:
-    """The label of every line, without the header of CSV."""
+    """Return the label on each line, without the header of a CSV file."""
     labels: list[str] = []
-    for number, line in enumerate(_decoded(path.read_bytes().rstrip().splitlines(), path), 1):
+    for number, line in enumerate(_decode_lines(path.read_bytes().rstrip().splitlines(), path), 1):
         try:
             cells = next(csv.reader([line], strict=True), []) if is_csv else [line]
             if len(cells) > 1:
-                raise InvalidInputError(f"the line must have one label. Got {len(cells)} columns instead.")
-            labels.append(_label("".join(cells)))
+                raise InvalidInputError(f"the line must contain one label. Got {len(cells)} columns instead.")
+            labels.append(_strip_label("".join(cells)))
         except (InvalidInputError, csv.Error) as error:
             raise StreamError(str(error), str(path), number) from error
-    return labels[1:] if is_csv and labels[:1] == [_LABEL] else labels
+    return labels[1:] if is_csv and labels[:1] == [_LABEL_COLUMN] else labels
 
 
-def _label(text: str) -> str:
+def _strip_label(text: str) -> str:
     label = text.strip()
     if not label:
         raise InvalidInputError("a label must not be blank.")
     return label
 
 
-def _from_text(labels: list[str]) -> NDArray[Any]:
-    """Labels as integers if all of them are, and are small enough for an array of those; else as they are."""
+def _labels_from_text(labels: list[str]) -> NDArray[Any]:
+    """Return labels as int64 if all of them are integers of that range, else as strings."""
     read = [as_id(label) for label in labels]
     if all(isinstance(label, int) for label in read):
         with suppress(OverflowError):
@@ -325,8 +362,8 @@ def _from_text(labels: list[str]) -> NDArray[Any]:
     return np.array(labels, dtype=np.str_)
 
 
-def _checked_labels(labels: NDArray[Any], path: Path) -> NDArray[Any]:
-    """Labels as integers or strings, one an item."""
+def _validate_labels(labels: NDArray[Any], path: Path) -> NDArray[Any]:
+    """Return labels as integers or strings, one per item."""
     kind = labels.dtype.kind
     if labels.ndim != 1 or kind not in "iuUbf":
         raise InvalidInputError(
@@ -334,13 +371,13 @@ def _checked_labels(labels: NDArray[Any], path: Path) -> NDArray[Any]:
             f"Got {labels.dtype} of shape {labels.shape} instead."
         )
     if kind == "U" and (blank := np.char.strip(labels) == "").any():
-        raise InvalidInputError(f"{path} has a blank label for row {blank.argmax()}.")
+        raise InvalidInputError(f"{path} has a blank label in row {blank.argmax()}.")
     if kind == "f":
         wide = labels.astype(np.float64)
-        broken = (wide != np.floor(wide)) | ~(np.abs(wide) < 2.0**63)  # the second also finds NaN
+        broken = (wide != np.floor(wide)) | ~(np.abs(wide) < 2.0**63)  # the second condition includes NaN
         if broken.any():
             row = int(broken.argmax())
             raise InvalidInputError(
-                f"The labels in {path} must be integers or strings. Got {labels[row]} for row {row} instead."
+                f"The labels in {path} must be integers or strings. Got {labels[row]} in row {row} instead."
             )
     return labels.astype(np.int64) if kind in "bf" else labels

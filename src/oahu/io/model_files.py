@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ import safetensors.numpy
 from numpy.typing import DTypeLike, NDArray
 
 from oahu.exceptions import InvalidTypeError, ModelFileError
+from oahu.io.atomic_files import write_atomically
+from oahu.messages import shorten
 from oahu.version import __version__
 
 __all__ = [
@@ -79,7 +80,7 @@ class Content:
         """The whole number ``name`` of the state, at least 0."""
         value = self.state[name]
         if type(value) is not int or value < 0:
-            raise ModelFileError(f"its {name!r} cannot be {value!r}")
+            raise ModelFileError(f"its {name!r} cannot be {shorten(value)}")
         return value
 
 
@@ -111,14 +112,14 @@ def save(thing: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | 
 
     A process killed at any moment leaves the old file or the new one; at worst also a ``.tmp`` file beside it.
     """
-    _replace(Path(path), to_bytes(thing, notes))
+    write_atomically(path, to_bytes(thing, notes))
 
 
 def to_bytes(thing: Storable, notes: dict[str, Any] | None = None) -> bytes:
     """What `save` writes."""
     name = type(thing).__name__
     if _classes.get(name) is not type(thing):
-        raise InvalidTypeError(f"A {name} cannot be saved: oahu.load would not know it.")
+        raise InvalidTypeError(f"{name} cannot be saved: it is not registered, so oahu.load could not load it.")
     content = thing._to_content()
     arrays = {name: np.ascontiguousarray(array) for name, array in content.arrays.items()}
     for label, array in arrays.items():
@@ -156,7 +157,7 @@ def from_bytes(data: bytes, name: str | os.PathLike[str]) -> Any:
         except ModelFileError:
             raise
         except Exception as error:  # whatever a made-up content leads to, it is the file's fault
-            raise ModelFileError(f"its content does not make a {header['class']}: {error!r}") from error
+            raise ModelFileError(f"its content is not valid for class {header['class']}: {error!r}") from error
 
 
 def with_part(content: Content, name: str, thing: Any) -> Content:
@@ -178,9 +179,8 @@ def _class_of(name: str) -> type[Storable]:
     if name in homes:
         import_module(homes[name])
     if name not in _classes:
-        raise ModelFileError(
-            f"it holds a {name!r}; this oahu knows {', '.join(sorted(_classes.keys() | homes.keys()))}"
-        )
+        known = ", ".join(sorted(_classes.keys() | homes.keys()))
+        raise ModelFileError(f"it contains the unknown class {name!r}; known classes are {known}")
     return _classes[name]
 
 
@@ -190,7 +190,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
         header, _ = _parse(Path(path).read_bytes())
         notes = header.get("notes", {})
         if not isinstance(notes, dict):
-            raise ModelFileError(f"its notes cannot be {notes!r}")
+            raise ModelFileError(f"its notes cannot be {shorten(notes)}")
         return notes
 
 
@@ -275,31 +275,3 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> st
         digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")
     return digest.hexdigest()
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    """Write beside ``path``, flush to disk, rename over it, flush the folder."""
-    path = path.resolve()  # a link to a model stays a link
-    temporary = path.with_name(f".oahu-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _flush_folder(path.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable where the system lets a folder be flushed."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

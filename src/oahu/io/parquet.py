@@ -1,6 +1,6 @@
-"""Columns of a Parquet file as arrays, or an error that says which column it is.
+"""Columns of a Parquet file as arrays, with errors that name the column.
 
-Needs pyarrow, the extra ``parquet``. It is imported when a file is opened: all else does without it.
+This needs pyarrow (the extra ``parquet``), which is imported when a file is opened.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["Column", "read_columns", "table_of"]
+__all__ = ["ParquetColumn", "feature_table", "read_columns"]
 
-_TEXT: Final = {"string", "large_string", "string_view"}  # by name: an older pyarrow lacks the last one
+_TEXT: Final = {
+    "string",
+    "large_string",
+    "string_view",
+}  # compared by name because older versions of pyarrow lack the last one
 _PANDAS_INDEX: Final = "__index_level_"
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A column, and where it is from, for errors.
+class ParquetColumn:
+    """A column of a Parquet file, with its path and name for error messages.
 
     Attributes
     ----------
@@ -37,57 +41,58 @@ class Column:
     values: Any
 
     def ids(self) -> list[Any]:
-        """Integers or strings, as Python's own."""
+        """Return the values as Python integers or strings."""
         from pyarrow import types
 
         if not self._is_text and not types.is_integer(self.values.type):
-            raise self._refused("integers or strings")
-        self._check_complete("an id")
+            raise self._type_error("integers or strings")
+        self._check_no_nulls("an id")
         return list(self.values.to_pylist())
 
     def labels(self) -> NDArray[Any]:
-        """Numbers or strings, of shape (n_items,)."""
+        """Return the values as numbers or strings, of shape (n_items,)."""
         if not self._is_text and not self._is_numeric:
-            raise self._refused("integers or strings")
-        self._check_complete("a label")
+            raise self._type_error("integers or strings")
+        self._check_no_nulls("a label")
         if self._is_text:
             return np.array(self.values.to_pylist(), dtype=np.str_)
-        return self._as_numpy().copy()  # pyarrow's own memory is not for writing
+        return self._as_numpy().copy()  # the memory of pyarrow is read-only
 
     def numbers(self) -> NDArray[Any]:
-        """One feature of every item, of shape (n_items,)."""
+        """Return one feature of each item, of shape (n_items,)."""
         if not self._is_numeric:
-            raise self._refused("numbers or lists of numbers (text may be in 'id', 'key' and 'label' only)")
-        self._check_complete("a number")
+            raise self._type_error("numbers or lists of numbers (only 'id', 'key' and 'label' may be text)")
+        self._check_no_nulls("a number")
         return self._as_numpy()
 
     @property
     def has_lists(self) -> bool:
-        """Whether it holds all features of an item."""
+        """Whether each value is a list, so that one column contains all features."""
         from pyarrow import types
 
         kind = self.values.type
         return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
     def rows(self) -> NDArray[Any]:
-        """A list of every item, of shape (n_items, length of each)."""
+        """Return the lists as an array of shape (n_items, length of a list)."""
         from pyarrow import compute
 
-        self._check_complete("a list of numbers")
+        self._check_no_nulls("a list of numbers")
         lengths = compute.list_value_length(self.values).to_numpy()
         width = int(lengths[0]) if len(lengths) else 0
         if (ragged := _first(lengths != width)) is not None:
             raise InvalidInputError(
                 f"{self.path}, column {self.name!r}: all lists must have the same length. "
-                f"Row 0 has {width} numbers and row {ragged} has {lengths[ragged]}."
+                f"Row 0 has {width} entries and row {ragged} has {lengths[ragged]}."
             )
-        entries = Column(self.path, self.name, compute.list_flatten(self.values))
+        entries = ParquetColumn(self.path, self.name, compute.list_flatten(self.values))
         if not entries._is_numeric:
-            raise self._refused("lists of numbers")
+            raise self._type_error("lists of numbers")
         if (missing := entries._first_null()) is not None:
+            row, position = divmod(missing, width)
             raise InvalidInputError(
-                f"{self.path}, column {self.name!r}: row {missing // width} has a null at place {missing % width}. "
-                "Every entry of a list must be a number."
+                f"{self.path}, column {self.name!r}: row {row} has a null at position {position}. "
+                "Each entry of a list must be a number."
             )
         return entries._as_numpy().reshape(len(lengths), width)
 
@@ -109,23 +114,23 @@ class Column:
         return np.asarray(numbers.to_numpy())
 
     def _first_null(self) -> int | None:
-        """NaN is none: whether numbers are finite is for the learner to say."""
+        """Return the first row that is null. NaN is not null: learners check that values are finite."""
         return _first(self.values.is_null().to_numpy()) if self.values.null_count else None
 
-    def _check_complete(self, needed: str) -> None:
+    def _check_no_nulls(self, needed: str) -> None:
         if (row := self._first_null()) is not None:
             raise InvalidInputError(
-                f"{self.path}, column {self.name!r}: row {row} is null. Every item needs {needed}."
+                f"{self.path}, column {self.name!r}: row {row} is null. Each item needs {needed}."
             )
 
-    def _refused(self, expected: str) -> InvalidInputError:
+    def _type_error(self, expected: str) -> InvalidInputError:
         return InvalidInputError(
-            f"{self.path}, column {self.name!r} must hold {expected}. Got {self.values.type} instead."
+            f"{self.path}, column {self.name!r} must contain {expected}. Got {self.values.type} instead."
         )
 
 
-def read_columns(path: Path) -> list[Column]:
-    """The columns in their order, categories as what they stand for; ValueError if it is no Parquet file."""
+def read_columns(path: Path) -> list[ParquetColumn]:
+    """Return the columns in order, with categories decoded. ValueError if the file is not a Parquet file."""
     try:
         from pyarrow import ArrowException, parquet, types
     except ImportError as error:
@@ -137,30 +142,32 @@ def read_columns(path: Path) -> list[Column]:
             raise ValueError(str(error)) from error
     _check_names(read.column_names, path)
     return [
-        Column(path, name, values.cast(values.type.value_type) if types.is_dictionary(values.type) else values)
+        ParquetColumn(
+            path, name, values.cast(values.type.value_type) if types.is_dictionary(values.type) else values
+        )
         for name, values in zip(read.column_names, read.columns, strict=True)
     ]
 
 
-def table_of(columns: list[Column]) -> NDArray[Any]:
-    """The features of all items: the one column of lists, or the columns of numbers side by side."""
+def feature_table(columns: list[ParquetColumn]) -> NDArray[Any]:
+    """Return the features of all items, from one column of lists or from columns of numbers."""
     with_lists = next((column for column in columns if column.has_lists), None)
     if with_lists is None:
         return np.column_stack([column.numbers() for column in columns]) if columns else np.empty((0, 0))
     others = [column.name for column in columns if column is not with_lists]
     if others:
         raise InvalidInputError(
-            f"{with_lists.path}, column {with_lists.name!r} has lists, so it must hold all features: next to it "
-            f"may be 'id' or 'key', and 'label'. Got {', '.join(map(repr, others[:3]))} too."
+            f"{with_lists.path}, column {with_lists.name!r} has lists, so it must contain all features. "
+            f"Only 'id' or 'key', and 'label' may be beside it. Got {', '.join(map(repr, others[:3]))} too."
         )
     return with_lists.rows()
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Refuse what cannot be told apart, and row numbers that pandas has added: they must not be learned from."""
+    """Reject duplicate names, and the index column of pandas: row numbers must not be used as features."""
     for name, times in Counter(names).items():
         if times > 1:
-            raise InvalidInputError(f"{path} has {times} columns {name!r}: every column needs a name of its own.")
+            raise InvalidInputError(f"{path} has {times} columns named {name!r}. Column names must be unique.")
         if name.startswith(_PANDAS_INDEX):
             raise InvalidInputError(
                 f"{path}, column {name!r} is the index of a pandas table, not a feature. Name the index 'id', or "
@@ -169,5 +176,5 @@ def _check_names(names: list[str], path: Path) -> None:
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:
-    """Where the first True is."""
+    """Return the position of the first True, or None."""
     return int(wrong.argmax()) if wrong.any() else None

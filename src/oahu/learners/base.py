@@ -34,6 +34,7 @@ from oahu.exceptions import (
 )
 from oahu.io import model_files
 from oahu.io.model_files import Content
+from oahu.messages import shorten
 from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
     RandomState,
@@ -432,7 +433,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         names = content.state["feature_names"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
-                raise ValueError(f"{names!r} are not the names of {learner.n_features_in_} features")
+                raise ValueError(f"{shorten(names)} are not the names of {learner.n_features_in_} features")
             learner.feature_names_in_ = np.array(names, dtype=object)
         return learner
 

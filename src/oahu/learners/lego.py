@@ -15,6 +15,7 @@ from oahu.jit import kernel
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import PairLearner, WithDistances
 from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
+from oahu.messages import shorten
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_real
 from oahu.randomness import RandomState
@@ -168,7 +169,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
     if not all(numbers) or not 0 <= first <= second <= min(high, sys.float_info.max):
         raise InvalidInputError(
             f"The {name!r} parameter of {type(owner).__name__} must be two numbers in order, in [0, {high:g}"
-            f"{')' if high == math.inf else ']'}. Got {value!r} instead."
+            f"{')' if high == math.inf else ']'}. Got {shorten(value)} instead."
         )
 
 

@@ -15,6 +15,7 @@ from oahu.jit import compilable, kernel
 from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
 from oahu.learners.kinds import TripletLearner, WithDistances
 from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
+from oahu.messages import shorten
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
@@ -202,9 +203,9 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         kept, recency = content.state["classes"], content.state["recency"]
         classes = {label: slot for slot, (_, label) in enumerate(kept)}
         if [type(label).__name__ for _, label in kept] != [name for name, _ in kept] or len(classes) != len(kept):
-            raise ValueError(f"{kept!r} are not classes")
+            raise ValueError(f"{shorten(kept)} are not classes")
         if sorted(recency) != list(range(len(classes))):
-            raise ValueError(f"{recency!r} is not an order of {len(classes)} classes")
+            raise ValueError(f"{shorten(recency)} is not an order of {len(classes)} classes")
         slots = content.array("slots", (len(classes), self.n_features_in_), plain.dtype).copy()
         stream = OnePass(self.construction, slots, classes, recency)
         return _State(plain.arrays, plain.dtype, plain.n_features, plain.rng, stream=stream)

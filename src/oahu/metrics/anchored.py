@@ -212,7 +212,7 @@ class AnchoredMetric(DistanceMetric):
     def _from_content(cls, content: Content) -> AnchoredMetric:
         experts = part(content, "experts")
         if not isinstance(experts, EnsembleMetric):
-            raise ValueError(f"its experts cannot be a {type(experts).__name__}")
+            raise ValueError(f"its experts must be EnsembleMetric, not {type(experts).__name__}")
         d, dtype = experts.n_features, experts.dtype
         directions = content.array("directions", (None, d), dtype)
         weights = unpack_weights(content, len(experts.metric_weights) + 2)

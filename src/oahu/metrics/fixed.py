@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics.metric import DistanceMetric, Whole, on_unit_sphere
 
 __all__ = ["CosineMetric", "EuclideanMetric"]
@@ -27,10 +28,10 @@ class _FixedMetric(DistanceMetric):
         features: Any = self.features
         if not isinstance(features, int | np.integer) or isinstance(features, bool) or features < 1:
             raise InvalidInputError(
-                f"The number of features must be an int of at least 1. Got {features!r} instead."
+                f"The number of features must be an int of at least 1. Got {shorten(features)} instead."
             )
         if self.type not in ("float32", "float64"):
-            raise InvalidInputError(f"The type must be 'float32' or 'float64'. Got {self.type!r} instead.")
+            raise InvalidInputError(f"The type must be 'float32' or 'float64'. Got {shorten(self.type)} instead.")
         object.__setattr__(self, "features", int(features))
 
     @property

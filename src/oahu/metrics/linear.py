@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics.metric import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
 
 __all__ = ["BilinearMetric", "MahalanobisMetric"]
@@ -246,7 +247,7 @@ class BilinearMetric(Metric):
         diagonal = content.arrays["matrix"].ndim == 1
         normalize = content.state["normalize"]
         if not isinstance(normalize, bool):
-            raise ValueError(f"normalize cannot be {normalize!r}")
+            raise ValueError(f"normalize cannot be {shorten(normalize)}")
         return cls(content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version"))
 
 

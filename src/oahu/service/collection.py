@@ -251,7 +251,7 @@ class Collection:
             raise InvalidRequestError(str(error)) from error
         if type(model).__name__ != self.config.learner or not isinstance(model, Learner):
             raise InvalidRequestError(
-                f"{self.config.name!r} learns with {self.config.learner}. The file holds a {type(model).__name__}."
+                f"{self.config.name!r} learns with {self.config.learner}. The file contains {type(model).__name__}."
             )
         if model.n_features_in_ != self.config.dimension:
             raise InvalidRequestError(

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 import time
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from oahu.exceptions import InvalidInputError
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["ROLES", "Key", "KeyFile", "Role", "allows"]
 
@@ -143,13 +143,7 @@ class KeyFile:
     def _write(self, keys: dict[str, Key]) -> None:
         """Replace the file, whole; only its owner may read it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_suffix(".tmp")
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            json.dump([asdict(key) for key in keys.values()], file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
+        write_atomically(self._path, json.dumps([asdict(key) for key in keys.values()], indent=2), mode=0o600)
         self._load()
 
 

@@ -15,6 +15,7 @@ from oahu.constraints import Pairs
 from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
 from oahu.io import model_files
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_real
 from oahu.tasks.encoded_items import as_metric
@@ -183,7 +184,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if len(given) != 1 or (target_frr is not None and target_far is None):
             raise InvalidInputError(
                 "calibrate needs one of target='accuracy', 'f1', 'eer' and target_far=..., the latter with or "
-                f"without target_frr. Got target={target!r}, target_far={target_far!r}, target_frr={target_frr!r}."
+                f"without target_frr. Got target={shorten(target)}, target_far={shorten(target_far)}, "
+                f"target_frr={shorten(target_frr)}."
             )
         tested, truth = self._labelled(pairs, same)
         roc = Roc.of(-self._typical(self._apart(tested)), truth)
@@ -238,7 +240,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if "calibrated" in content.state:
             made.yes_below_, made.no_from_ = map(float, content.state["calibrated"])
             if not made.yes_below_ <= made.no_from_:
-                raise ValueError(f"its thresholds cannot be {content.state['calibrated']!r}")
+                raise ValueError(f"its thresholds cannot be {shorten(content.state['calibrated'])}")
         return made
 
     # -- inside ------------------------------------------------------------------------------------------
@@ -339,8 +341,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _PAPERS_THRESHOLD
         else:
             raise NotFittedError(
-                f"This Comparator has no threshold. What a {type(self.metric).__name__} measures has no bound, so "
-                "there is none to begin with: give one, or call calibrate."
+                f"This Comparator has no threshold. Distances of {type(self.metric).__name__} are unbounded, so "
+                "there is no default: set threshold=, or call calibrate."
             )
         return yes - self.band, no + self.band
 

@@ -241,5 +241,5 @@ def as_metric(metric: Any, owner: object) -> Metric:
     hint = " Take its metric()." if hasattr(metric, "metric") else ""
     raise InvalidTypeError(
         f"The 'metric' parameter of {type(owner).__name__} must be a metric, such as learner.metric(). "
-        f"Got a {type(metric).__name__} instead.{hint}"
+        f"Got {type(metric).__name__} instead.{hint}"
     )

@@ -17,6 +17,7 @@ from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.io import model_files
 from oahu.io.model_files import Content, storable
+from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer
 from oahu.tasks.encoded_items import VOTES, Found, Gallery, Vote, as_metric, counted_from, neighbour_scores
@@ -59,7 +60,9 @@ class _Catalogue:
         places = [self.place(key) for key in keys]
         if None in places:
             missing = keys[places.index(None)]
-            raise InvalidInputError(f"There is no item {missing!r} in the retriever, which has {self.n_present}.")
+            raise InvalidInputError(
+                f"There is no item {shorten(missing)} in the retriever, which has {self.n_present}."
+            )
         return np.array(places, np.int64)
 
     def present(self) -> tuple[list[Key], NDArray[Any]]:
@@ -182,7 +185,7 @@ class Retriever:
             names, items = self._checked(keys, X)
             there = next((key for key in names if self._state.place(key) is not None), None)
             if there is not None:
-                raise InvalidInputError(f"There is an item {there!r} already: update replaces it.")
+                raise InvalidInputError(f"There is an item {shorten(there)} already: update replaces it.")
             self._state = self._extended(self._state, names, items)
         return self
 
@@ -263,7 +266,7 @@ class Retriever:
         if exclude is not None:
             if isinstance(exclude, str | bytes | Set) or not isinstance(exclude, Iterable):
                 raise InvalidTypeError(
-                    f"exclude must be a sequence, with an entry for each query. Got {exclude!r}."
+                    f"exclude must be a sequence, with an entry for each query. Got {shorten(exclude)}."
                 )
             excluded = [_excluded(out) for out in exclude]
             if len(excluded) != len(queries):
@@ -396,7 +399,7 @@ def _names(keys: Any) -> list[Key]:
     names = _plain(keys)
     if len(set(names)) < len(names):
         twice, _ = Counter(names).most_common(1)[0]
-        raise InvalidInputError(f"Keys must be distinct. Got {twice!r} twice.")
+        raise InvalidInputError(f"Keys must be distinct. Got {shorten(twice)} twice.")
     return names
 
 
@@ -408,11 +411,11 @@ def _excluded(keys: Any) -> list[Key]:
 def _plain(keys: Any) -> list[Key]:
     """Keys as a list, checked to be strings or integers."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {keys!r} instead.")
+        raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {shorten(keys)} instead.")
     names = list(keys)
     for at, key in enumerate(names):
         if not _is_key(key):
-            raise InvalidTypeError(f"A key must be a string or an integer. Got {key!r} at {at} instead.")
+            raise InvalidTypeError(f"A key must be a string or an integer. Got {shorten(key)} at {at} instead.")
     return [
         int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, np.str_) else key for key in names
     ]

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_curve
 
 from oahu.arrays import as_array, describe_non_finite
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["Roc", "Target", "as_scores"]
 
@@ -146,7 +147,7 @@ class Roc:
         if not isinstance(chosen, str) or chosen not in _TARGETS:
             raise InvalidInputError(
                 f"The 'target' of a threshold must be one of {', '.join(map(repr, _TARGETS))}. "
-                f"Got {chosen!r} instead."
+                f"Got {shorten(chosen)} instead."
             )
         wrongly, rightly = self._accepted()
         goodness: NDArray[Any]
@@ -218,7 +219,7 @@ def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
         among = " among 1 and 0" if values[row] == -1 else ""
         raise InvalidInputError(
             "same must be True and False, 1 and 0, or +1 and -1 for pairs that are alike and pairs that are not. "
-            f"Got {values[row].item()!r}{among} in row {row} instead."
+            f"Got {shorten(values[row].item())}{among} in row {row} instead."
         )
     if alike.all() or not alike.any():
         kind, other = ("similar", "dissimilar") if alike.all() else ("dissimilar", "similar")
@@ -232,5 +233,5 @@ def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
 def _as_rate(value: Any, name: str) -> float:
     number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
     if not number or not 0 <= value <= 1:
-        raise InvalidInputError(f"The rate {name!r} must be in [0, 1]. Got {value!r} instead.")
+        raise InvalidInputError(f"The rate {name!r} must be in [0, 1]. Got {shorten(value)} instead.")
     return float(value)

@@ -164,7 +164,9 @@ def archive_of(contents: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-PACKED = {f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, split_halves(), strict=True)}
+PACKED = {
+    f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, split_halves(), strict=True)
+}
 WHOLE = archive_of(PACKED)
 
 

@@ -131,7 +131,9 @@ def test_fetch_explains_files_that_cannot_be_downloaded(tmp_path: Path) -> None:
 CONTENT = b"X" * 1000
 
 
-def add_small(server: Any, monkeypatch: pytest.MonkeyPatch, file_sets: Any = (("set/a", "set/b"),)) -> DatasetSource:
+def add_small(
+    server: Any, monkeypatch: pytest.MonkeyPatch, file_sets: Any = (("set/a", "set/b"),)
+) -> DatasetSource:
     """Add a data set of two files on the server to the registry."""
     checksum = f"md5:{hashlib.md5(CONTENT).hexdigest()}"
     server.content = CONTENT
@@ -172,7 +174,9 @@ def test_only_missing_files_are_fetched(server: Any, tmp_path: Path, monkeypatch
     assert [path for path, _ in server.asked] == ["/b"]
 
 
-def test_failed_download_names_all_missing_files(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_download_names_all_missing_files(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add_small(server, monkeypatch)
     server.status = 404
     with pytest.raises(DatasetError, match="HTTP status 404") as caught:

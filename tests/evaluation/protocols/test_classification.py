@@ -290,4 +290,4 @@ def test_a_data_set_must_have_something_to_tell_apart(y: list[int]) -> None:
     with pytest.raises(
         InvalidInputError, match=f"four items and two classes. tiny has {len(y)} items and {len(set(y))} class"
     ):
-        PROTOCOLS["classification"].check(data)
+        PROTOCOLS["classification"].check_dataset(data)

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from oahu import ConstraintGraph, Pair, Triplet, sample_pairs, sample_triplets
 from oahu.evaluation.protocols import constraint_streams as module
-from oahu.evaluation.protocols.constraint_streams import ConstraintCache, ConstraintStream, draw_constraints, generator_for
+from oahu.evaluation.protocols.constraint_streams import (
+    ConstraintCache,
+    ConstraintStream,
+    draw_constraints,
+    generator_for,
+)
 
 KINDS = ("triplets", "pairs")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +95,10 @@ def test_seeds_are_sampled_from_labels(request: dict[str, Any], seed: int) -> No
 @given(request=st.booleans().flatmap(lambda some: requests(some)), seed=st.integers(0, 99))
 def test_implied_constraints_come_after_the_seeds_that_imply_them(request: dict[str, Any], seed: int) -> None:
     """An implied constraint is new and follows from the seeds before it."""
-    seeds, stream = constraints_of(stream_of(seed, **request | {"n": request["n_seeds"]})), stream_of(seed, **request)
+    seeds, stream = (
+        constraints_of(stream_of(seed, **request | {"n": request["n_seeds"]})),
+        stream_of(seed, **request),
+    )
     before, graph, known = iter([*seeds, None]), ConstraintGraph(), set(seeds)
     next_seed = next(before)
     for constraint in constraints_of(stream)[: len(seeds) + stream.n_implied]:

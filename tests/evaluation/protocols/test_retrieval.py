@@ -162,6 +162,8 @@ def test_folds_cut_up_development_items(
 @pytest.mark.parametrize(("n", "n_classes"), [(65, 2), (66, 33)])
 def test_there_must_be_something_to_find(n: int, n_classes: int) -> None:
     data = Dataset("few", np.zeros((n, 1)), np.arange(n) % n_classes)
-    with pytest.raises(InvalidInputError, match=f"more than 64 items, and a class with at least four. few has {n} items"):
-        PROTOCOLS["retrieval"].check(data)
-    PROTOCOLS["retrieval"].check(Dataset("enough", np.zeros((66, 1)), np.arange(66) % 2))
+    with pytest.raises(
+        InvalidInputError, match=f"more than 64 items, and a class with at least four. few has {n} items"
+    ):
+        PROTOCOLS["retrieval"].check_dataset(data)
+    PROTOCOLS["retrieval"].check_dataset(Dataset("enough", np.zeros((66, 1)), np.arange(66) % 2))

@@ -7,7 +7,13 @@ from typing import Any
 
 from oahu.evaluation import protocols
 from oahu.evaluation.protocols import DEFAULT_METHODS
-from oahu.evaluation.report.experiments import MAIN_SCORES, PROTOCOL_NAMES, experiments, format_setting, sort_methods
+from oahu.evaluation.report.experiments import (
+    MAIN_SCORES,
+    PROTOCOL_NAMES,
+    experiments,
+    format_setting,
+    sort_methods,
+)
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 

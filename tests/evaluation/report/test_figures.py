@@ -244,9 +244,7 @@ def test_pair_sheet_shows_probabilities(drawn: Callable[..., Drawn], keys: bool,
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
-def test_image_files_are_found_by_key(
-    drawn: Callable[..., Drawn], tmp_path: Path, suffix: str
-) -> None:
+def test_image_files_are_found_by_key(drawn: Callable[..., Drawn], tmp_path: Path, suffix: str) -> None:
     """Files at any depth; a colour picture and a grey one."""
     keys = np.array(["Ann_0001", "Bob_0001", "Bob_0002"])
     (tmp_path / "Ann").mkdir()

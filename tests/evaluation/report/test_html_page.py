@@ -63,7 +63,10 @@ def record(*outcomes: Outcome, **more: Any) -> BenchmarkRecord:
         **more,
     }
     return BenchmarkRecord(
-        **given, datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}}, outcomes=outcomes, reference="OAHU"
+        **given,
+        datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}},
+        outcomes=outcomes,
+        reference="OAHU",
     )
 
 

@@ -9,7 +9,13 @@ from math import nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.report.report_table import ReportTable, TableCell, format_number, format_p_value, format_summary
+from oahu.evaluation.report.report_table import (
+    ReportTable,
+    TableCell,
+    format_number,
+    format_p_value,
+    format_summary,
+)
 from oahu.evaluation.statistics import Summary
 
 DASH = format_number(nan)

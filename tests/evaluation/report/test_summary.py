@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oahu.evaluation.report.experiments import Experiment, experiments
-from oahu.evaluation.report.summary import summarize, headlines
+from oahu.evaluation.report.summary import headlines, summarize
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 
@@ -47,8 +47,7 @@ def test_loss_to_an_unlearned_metric_is_reported() -> None:
     mixed = [*runs("OAHU", MIDDLE), *runs("Euclidean", GOOD), *runs("Cosine", BAD)]
     assert headlines(record(*mixed))[-2:] == [
         "Classification: Euclidean is best on digits (untuned).",
-        "OAHU is significantly worse than Euclidean, which learns nothing, on digits (untuned) in "
-        "classification.",
+        "OAHU is significantly worse than Euclidean, which learns nothing, on digits (untuned) in classification.",
     ]
     text = summarize(only(*mixed)).replace("\N{NO-BREAK SPACE}", " ")
     assert "the best method is Euclidean with 0.110." in text
@@ -102,7 +101,8 @@ def test_failures_are_counted() -> None:
 
 def test_best_method_is_named_without_the_reference() -> None:
     assert (
-        summarize(only(*runs("LEGO", BAD), *runs("RDML", GOOD))) == "OAHU has no result. The best method is RDML with 0.110."
+        summarize(only(*runs("LEGO", BAD), *runs("RDML", GOOD)))
+        == "OAHU has no result. The best method is RDML with 0.110."
     )
 
 
@@ -132,7 +132,9 @@ def test_sensitivity_is_compared_with_the_claim_of_the_paper() -> None:
         for o in runs("OAHU", [e], protocol="sensitivity", vary="tau", params={"tau": v})
     ]
     text = summarize(only(*swept))
-    assert text.startswith("For different values of tau, the accuracy of OAHU is best at 0.1 (0.800) and worst at 0.9 (0.595).")
+    assert text.startswith(
+        "For different values of tau, the accuracy of OAHU is best at 0.1 (0.800) and worst at 0.9 (0.595)."
+    )
     assert "Here it varies by 0.010 up to 0.6 and is 0.200 lower beyond" in text
 
 

@@ -129,9 +129,10 @@ def test_other_runs_of_a_failed_method_count() -> None:
 
 
 def test_unlearned_metrics_have_no_utilization() -> None:
-    assert {entry.text for entry in column(protocol_tables.classification_table(only(*classified(ERRORS))), "U").values()} == {
-        DASH
-    }
+    assert {
+        entry.text
+        for entry in column(protocol_tables.classification_table(only(*classified(ERRORS))), "U").values()
+    } == {DASH}
 
 
 def test_one_run_has_no_std_and_no_test() -> None:
@@ -177,7 +178,9 @@ def test_verification_has_auc_accuracy_and_eer() -> None:
 
 def test_retrieval_has_a_column_for_each_depth() -> None:
     scores = {f"recall@{k}": k / 100 for k in (32, 1, 2, 16, 4, 8)}
-    table = protocol_tables.retrieval_table(only(outcome("OAHU", 0, "retrieval", scores=scores), protocol="retrieval"))
+    table = protocol_tables.retrieval_table(
+        only(outcome("OAHU", 0, "retrieval", scores=scores), protocol="retrieval")
+    )
     assert table.header[1:7] == ("R@1", "R@2", "R@4", "R@8", "R@16", "R@32")
     assert [entry.text for entry in table.rows[0][1:7]] == ["0.010", "0.020", "0.040", "0.080", "0.160", "0.320"]
 
@@ -338,9 +341,13 @@ def test_missing_pairs_are_noted_once() -> None:
         return outcome(method, run, "verification", scores={"auc": 0.5}, facts={"n_missing": n_missing})
 
     some = [verified(method, run, n) for method in ("OAHU", "LEGO") for run, n in enumerate((3, 1_200))]
-    assert "1,203 pairs of the folds" in " ".join(protocol_tables.verification_table(only(*some, protocol="verification")).notes)
+    assert "1,203 pairs of the folds" in " ".join(
+        protocol_tables.verification_table(only(*some, protocol="verification")).notes
+    )
     none = verified("OAHU", 0, 0)
-    assert "name an image" not in " ".join(protocol_tables.verification_table(only(none, protocol="verification")).notes)
+    assert "name an image" not in " ".join(
+        protocol_tables.verification_table(only(none, protocol="verification")).notes
+    )
 
 
 def test_warnings_are_listed_with_their_trials() -> None:
@@ -359,10 +366,13 @@ def test_parameters_tuned_to_an_end_of_the_grid_are_noted() -> None:
         return [*races, outcome(method, 0, scores={"error_rate": 0.5}, params={"eta": chosen}, tuned=True)]
 
     some = [*tuned("OAHU", 0.1, [0.1, 0.2, 0.3]), *tuned("LEGO", 0.2, [0.1, 0.2, 0.3]), *tuned("POLA", 1, [1, 2])]
-    (text,) = [note for note in overview_tables.settings_table(record(*some), "classification").notes if "an end" in note]
+    (text,) = [
+        note for note in overview_tables.settings_table(record(*some), "classification").notes if "an end" in note
+    ]
     assert text == "fashion-mnist · tuned: tuned to an end of the values tried: OAHU eta 0.1."
     assert not any(
-        "an end" in note for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes
+        "an end" in note
+        for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes
     )
 
 

@@ -209,7 +209,7 @@ class Look:
         """Look at a collection, until it is to be seen."""
         self.go(f"/collections/{name}?{urlencode(asked)}")
         self.page.wait_for_function("window.did_handshake === true")
-        expect(self.page.locator(".bench")).to_be_visible()
+        expect(self.page.locator(".workspace")).to_be_visible()
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that the page alone does not tell."""
@@ -224,7 +224,7 @@ class Look:
 
     def gallery(self) -> list[str]:
         """The keys in the gallery, in order."""
-        return self._keys(".tiles.gallery")
+        return self._keys(".tiles.catalogue")
 
     def _keys(self, where: str) -> list[str]:
         expect(self.page.locator(f"{where} .tile").first).to_be_visible()
@@ -245,11 +245,11 @@ class Look:
 
     def dial(self, which: str) -> Locator:
         """What a dial of the metric shows."""
-        return self.page.locator(f".weights [data-dial={which}]")
+        return self.page.locator(f".metric [data-number={which}]")
 
     def weights(self) -> list[str]:
         """What the chart says the weights are."""
-        return self.page.locator(".bars .much").all_text_contents()
+        return self.page.locator(".bars .weight").all_text_contents()
 
     def entry(self, seq: int) -> Locator:
         """A line of the log."""

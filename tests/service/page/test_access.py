@@ -50,14 +50,14 @@ def test_strangers_get_no_socket(locked: Any) -> None:
 
 def test_a_key_lets_in_where_one_wanted_to_go(visit: Any, locked: Any, locked_digits: Any) -> None:
     look = visit(locked.admin, f"/collections/{locked_digits.name}?like=d-07")
-    expect(look.page.locator(".plate h2")).to_have_text("d-07")
+    expect(look.page.locator(".query-panel h2")).to_have_text("d-07")
 
 
 def test_a_wrong_key_is_told(window: Any, locked: Any) -> None:
     look = window(locked.address)
     look.go("/")
     look.log_in("oahu_00000000_wrong")
-    expect(look.page.locator(".banner")).to_contain_text("not known here")
+    expect(look.page.locator(".banner")).to_contain_text("not valid or was revoked")
 
 
 def test_the_cookie_is_out_of_reach_for_scripts_and_other_sites(locked: Any) -> None:
@@ -94,14 +94,14 @@ def test_another_site_cannot_log_anyone_in(locked: Any) -> None:
 
 def test_who_may_only_look_can_search(visit: Any, locked: Any, locked_digits: Any) -> None:
     look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
-    look.tile("d-07").locator(".face").click()
+    look.tile("d-07").locator(".image").click()
     assert len(look.results()) == 24
 
 
 def test_who_may_only_look_cannot_mark_and_is_told_why(visit: Any, locked: Any, locked_digits: Any) -> None:
     look = visit(locked.key("read"), f"/collections/{locked_digits.name}?like=d-07")
-    expect(look.tile(look.results()[0]).locator(".mark.alike")).to_be_disabled()
-    expect(look.page.locator(".plate .hint")).to_contain_text("role feedback")
+    expect(look.tile(look.results()[0]).locator(".mark.similar")).to_be_disabled()
+    expect(look.page.locator(".query-panel .hint")).to_contain_text("feedback role")
 
 
 def test_who_may_only_look_cannot_mark_by_going_around_the_button(
@@ -109,10 +109,10 @@ def test_who_may_only_look_cannot_mark_by_going_around_the_button(
 ) -> None:
     look = visit(locked.key("read"), f"/collections/{locked_digits.name}?like=d-07")
     look.page.evaluate(
-        "() => { const button = document.querySelector('.mark.alike'); button.disabled = false; button.click(); }"
+        "() => { const button = document.querySelector('.mark.similar'); button.disabled = false; button.click(); }"
     )
-    expect(look.page.locator(".q-notification")).to_contain_text("role feedback")
-    assert not list(locked_digits.client.log())
+    expect(look.page.locator(".q-notification")).to_contain_text("feedback role")
+    assert not list(locked_digits.client.feedback_log())
 
 
 def test_who_may_only_look_cannot_undo_by_going_around_the_button(
@@ -121,15 +121,15 @@ def test_who_may_only_look_cannot_undo_by_going_around_the_button(
     locked_digits.client.feedback(query="d-07", positive=["d-17"])
     look = visit(locked.key("read"), f"/collections/{locked_digits.name}")
     look.entry(1).locator(".undo").evaluate("one => { one.disabled = false; one.click(); }")
-    expect(look.page.locator(".q-notification")).to_contain_text("role feedback")
-    assert len(list(locked_digits.client.log())) == 1
+    expect(look.page.locator(".q-notification")).to_contain_text("feedback role")
+    assert len(list(locked_digits.client.feedback_log())) == 1
 
 
 def test_who_may_give_feedback_can_mark(visit: Any, locked: Any, locked_digits: Any) -> None:
     look = visit(locked.key("feedback"), f"/collections/{locked_digits.name}?like=d-07")
     first = look.results()[0]
-    look.mark(first, "alike")
-    assert [one["positive"] for one in locked_digits.client.log()] == [[first]]
+    look.mark(first, "similar")
+    assert [one["positive"] for one in locked_digits.client.feedback_log()] == [[first]]
 
 
 def test_a_key_that_is_removed_stops_its_visitors(visit: Any, locked: Any, locked_digits: Any) -> None:

@@ -11,7 +11,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 VIEWS = {
     "search": ".tiles.results .tile",
     "compare": "[data-answer]",
-    "map": ".atlas circle",
+    "map": ".map circle",
     "metric": ".bars",
     "log": ".log li",
 }
@@ -64,7 +64,7 @@ def test_buttons_are_large_enough_for_fingers(window: Any, address: str, digits:
     look = window(address, **PHONE)
     look.at(digits.name, like="d-07")
     look.results()
-    box = look.page.locator(".mark.alike").first.bounding_box()
+    box = look.page.locator(".mark.similar").first.bounding_box()
     assert min(box["width"], box["height"]) >= 32
 
 
@@ -72,7 +72,7 @@ def test_a_wide_screen_shows_the_metric_beside_the_results(window: Any, address:
     look = window(address, viewport={"width": 1600, "height": 1000})
     look.at(digits.name, like="d-07")
     look.results()
-    metric, results = (look.page.locator(one).bounding_box() for one in (".weights", ".tiles.results"))
+    metric, results = (look.page.locator(one).bounding_box() for one in (".metric", ".tiles.results"))
     assert metric["x"] > results["x"] + results["width"]
 
 
@@ -124,8 +124,8 @@ def test_a_service_without_collections_says_how_to_start(
     with serving(tmp_path_factory.mktemp("nothing"), gently=True) as address:
         look = window(address)
         look.go()
-        expect(look.page.locator(".start")).to_contain_text("oahu serve --demo")
-        expect(look.page.locator(".start")).to_contain_text(f'oahu.Client("{address}"')
+        expect(look.page.locator(".instructions")).to_contain_text("oahu serve --demo")
+        expect(look.page.locator(".instructions")).to_contain_text(f'oahu.Client("{address}"')
 
 
 def test_a_collection_without_items_says_so(look: Any, empty: Any) -> None:

@@ -36,9 +36,9 @@ def test_arrows_move_between_rows(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
     look.results()
     look.page.keyboard.press("ArrowRight")
-    before = look.page.locator(".face:focus").bounding_box()
+    before = look.page.locator(".image:focus").bounding_box()
     look.page.keyboard.press("ArrowDown")
-    after = look.page.locator(".face:focus").bounding_box()
+    after = look.page.locator(".image:focus").bounding_box()
     assert after["x"] == before["x"]
     assert look.results().index(_focused(look)) > 0
 
@@ -47,7 +47,7 @@ def test_the_focus_is_to_be_seen(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
     look.results()
     look.page.keyboard.press("ArrowRight")
-    width = look.page.locator(".face:focus").evaluate("one => getComputedStyle(one).outlineWidth")
+    width = look.page.locator(".image:focus").evaluate("one => getComputedStyle(one).outlineWidth")
     assert width == "3px"
 
 
@@ -56,7 +56,7 @@ def test_enter_searches_for_the_one_with_the_focus(look: Any, digits: Any) -> No
     first = look.results()[0]
     look.page.keyboard.press("ArrowRight")
     look.page.keyboard.press("Enter")
-    expect(look.page.locator(".plate h2")).to_have_text(first)
+    expect(look.page.locator(".query-panel h2")).to_have_text(first)
 
 
 def test_tab_and_enter_search_from_the_gallery(look: Any, digits: Any) -> None:
@@ -65,7 +65,7 @@ def test_tab_and_enter_search_from_the_gallery(look: Any, digits: Any) -> None:
     look.page.keyboard.press("Tab")
     look.page.keyboard.press("ArrowRight")
     look.page.keyboard.press("Enter")
-    expect(look.page.locator(".plate h2")).to_have_text("d-01")
+    expect(look.page.locator(".query-panel h2")).to_have_text("d-01")
 
 
 def test_a_key_marks_as_alike(look: Any, digits: Any) -> None:
@@ -89,8 +89,8 @@ def test_plus_and_minus_mark_too(look: Any, digits: Any) -> None:
     first, second, *_ = look.results()
     for pressed in ("ArrowRight", "+", "-"):
         look.page.keyboard.press(pressed)
-    expect(look.tile(first)).to_have_class("tile alike")
-    expect(look.tile(second)).to_have_class("tile unlike")
+    expect(look.tile(first)).to_have_class("tile similar")
+    expect(look.tile(second)).to_have_class("tile dissimilar")
 
 
 def test_after_a_mark_the_focus_is_on_the_next_that_is_not_marked(look: Any, digits: Any) -> None:
@@ -115,7 +115,7 @@ def test_a_key_undoes_what_was_said_last(look: Any, digits: Any) -> None:
 def test_there_may_be_nothing_to_undo(look: Any, digits: Any) -> None:
     look.at(digits.name)
     look.page.keyboard.press("u")
-    expect(look.page.locator(".q-notification")).to_contain_text("Nothing was said here yet")
+    expect(look.page.locator(".q-notification")).to_contain_text("You have not given feedback here yet")
 
 
 def test_a_key_compares(look: Any, digits: Any) -> None:
@@ -136,7 +136,7 @@ def test_escape_leads_back_to_the_gallery(look: Any, digits: Any) -> None:
 def test_a_question_mark_shows_the_keys(look: Any, digits: Any) -> None:
     look.at(digits.name)
     look.page.keyboard.press("?")
-    expect(look.page.locator(".sheet.keys")).to_contain_text("undo what you said last")
+    expect(look.page.locator(".sheet.shortcuts")).to_contain_text("undo your last feedback")
 
 
 def test_letters_in_a_field_are_letters(look: Any, digits: Any) -> None:
@@ -145,4 +145,4 @@ def test_letters_in_a_field_are_letters(look: Any, digits: Any) -> None:
     look.page.focus(".find input")
     look.page.keyboard.type("anu?+-")
     assert look.page.input_value(".find input") == "anu?+-"
-    assert not list(digits.client.log())
+    assert not list(digits.client.feedback_log())

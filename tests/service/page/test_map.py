@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
-from oahu.service.page.map_layout import aligned, plane, sample, shown
+from oahu.service.page.map_layout import align, project, sample, to_canvas
 
 NUMBERS = st.lists(st.integers(0, 10**9), unique=True, max_size=60)
 POINTS = arrays.arrays(np.float64, st.tuples(st.integers(3, 20), st.just(2)), elements=st.floats(-9, 9, width=32))
@@ -47,45 +47,45 @@ def test_the_plane_is_the_one_of_pca_up_to_scale_and_signs(shape: tuple[int, int
     X = _rng().normal(size=shape) * np.linspace(3, 1, shape[1])
     expected = PCA(2).fit_transform(X)
     expected /= np.sqrt(np.square(expected).sum(axis=1).mean())
-    np.testing.assert_allclose(np.abs(plane(X)), np.abs(expected), atol=1e-9)
+    np.testing.assert_allclose(np.abs(project(X)), np.abs(expected), atol=1e-9)
 
 
 @given(POINTS)
 def test_points_of_a_plane_keep_their_proportions(points: Any) -> None:
     lifted = points @ np.linalg.qr(_rng(1).normal(size=(7, 2)))[0].T + 3.0
-    before, after = pairwise_distances(points), pairwise_distances(plane(lifted))
+    before, after = pairwise_distances(points), pairwise_distances(project(lifted))
     scale = after.max() / before.max() if before.max() > 1e-3 else 0.0
     np.testing.assert_allclose(after if scale else 0.0, scale * before, atol=1e-5 * max(1.0, after.max()))
 
 
 def test_a_plane_of_items_that_are_all_the_same_is_a_point() -> None:
-    assert not plane(np.full((5, 3), 7.0)).any()
+    assert not project(np.full((5, 3), 7.0)).any()
 
 
 def test_a_plane_of_nothing_is_empty() -> None:
-    assert plane(np.empty((0, 4))).shape == (0, 2)
+    assert project(np.empty((0, 4))).shape == (0, 2)
 
 
 def test_a_plane_of_a_line_has_no_height() -> None:
-    assert not plane(np.arange(6.0)[:, None])[:, 1].any()
+    assert not project(np.arange(6.0)[:, None])[:, 1].any()
 
 
 def test_a_plane_of_very_large_vectors_is_finite() -> None:
-    assert np.isfinite(plane(_rng().normal(size=(9, 4)) * 1e200)).all()
+    assert np.isfinite(project(_rng().normal(size=(9, 4)) * 1e200)).all()
 
 
 @given(POINTS, st.floats(0, 2 * np.pi), st.booleans())
 def test_a_turn_is_undone_exactly(points: Any, angle: float, mirrored: bool) -> None:
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     turn = turn @ np.diag([1, -1 if mirrored else 1])
-    np.testing.assert_allclose(aligned(points @ turn, points), points, atol=1e-6)
+    np.testing.assert_allclose(align(points @ turn, points), points, atol=1e-6)
 
 
 @given(POINTS, st.integers(0, 99))
 def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
     other = _rng(seed).normal(size=points.shape)
     np.testing.assert_allclose(
-        pairwise_distances(aligned(points, other)),
+        pairwise_distances(align(points, other)),
         pairwise_distances(points),
         atol=1e-6 * max(1, np.abs(points).max()),
     )
@@ -95,14 +95,14 @@ def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
 def test_no_turn_comes_nearer_than_aligning(points: Any, seed: int, angle: float) -> None:
     other = _rng(seed).normal(size=points.shape)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    best = np.square(aligned(points, other) - other).sum()
+    best = np.square(align(points, other) - other).sum()
     assert best <= np.square(points @ turn - other).sum() * (1 + 1e-9) + 1e-9
 
 
 @given(POINTS)
 def test_what_is_shown_is_within_the_rim(points: Any) -> None:
-    assert np.sqrt(np.square(shown(points)).sum(axis=1)).max() <= 1.001
+    assert np.sqrt(np.square(to_canvas(points)).sum(axis=1)).max() <= 1.001
 
 
 def test_what_is_shown_far_out_keeps_its_direction() -> None:
-    assert shown([[30.0, 40.0]]) == [[0.6, 0.8]]
+    assert to_canvas([[30.0, 40.0]]) == [[0.6, 0.8]]

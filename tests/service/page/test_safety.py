@@ -44,7 +44,7 @@ def _is_unharmed(look: Any) -> None:
 
 def test_keys_are_text_in_the_gallery(look: Any, evil: Any) -> None:
     look.at(evil.name)
-    assert look.page.locator(".tiles.gallery .key").all_text_contents() == EVIL
+    assert look.page.locator(".tiles.catalogue .key").all_text_contents() == EVIL
     _is_unharmed(look)
 
 
@@ -62,23 +62,23 @@ def test_an_evil_label_can_be_chosen(look: Any, evil: Any) -> None:
 def test_an_item_can_be_searched_for_whatever_its_key_is(look: Any, evil: Any) -> None:
     look.at(evil.name)
     for key in EVIL:
-        look.tile(key).locator(".face").click()
-        expect(look.page.locator(".plate h2")).to_have_text(key)
+        look.tile(key).locator(".image").click()
+        expect(look.page.locator(".query-panel h2")).to_have_text(key)
     _is_unharmed(look)
 
 
 @pytest.mark.parametrize("key", [EVIL[1], EVIL[8], EVIL[-1]])
 def test_a_search_survives_reloading_whatever_its_key_is(look: Any, evil: Any, key: str) -> None:
     look.at(evil.name)
-    look.tile(key).locator(".face").click()
+    look.tile(key).locator(".image").click()
     look.page.wait_for_function("location.search.includes('like=')")
     look.page.reload()
-    expect(look.page.locator(".plate h2")).to_have_text(key)
+    expect(look.page.locator(".query-panel h2")).to_have_text(key)
 
 
 def test_payloads_are_text(look: Any, evil: Any) -> None:
     look.at(evil.name, like=EVIL[0])
-    expect(look.page.locator(".plate dt").last).to_have_text(EVIL[0])
+    expect(look.page.locator(".query-panel dt").last).to_have_text(EVIL[0])
     _is_unharmed(look)
 
 
@@ -98,8 +98,8 @@ def test_the_log_is_text(look: Any, evil: Any) -> None:
 
 def test_a_contradiction_is_text(look: Any, evil: Any) -> None:
     look.at(evil.name, like=EVIL[1])
-    look.tile(EVIL[0]).locator(".mark.unlike").click()
-    expect(look.page.locator(".chain li em")).to_have_text([EVIL[1], EVIL[0]])
+    look.tile(EVIL[0]).locator(".mark.dissimilar").click()
+    expect(look.page.locator(".contradiction li em")).to_have_text([EVIL[1], EVIL[0]])
     _is_unharmed(look)
 
 
@@ -140,17 +140,17 @@ def _tour(look: Any, digits: Any) -> None:
     """Through everything that there is."""
     look.go()
     look.page.click(f"[data-collection={digits.name}]")
-    look.tile("d-07").locator(".face").click()
+    look.tile("d-07").locator(".image").click()
     first, second, *_ = look.results()
-    look.mark(first, "alike")
-    look.mark(second, "unlike")
+    look.mark(first, "similar")
+    look.mark(second, "dissimilar")
     look.tile(first).locator(".mark.compare").click()
     expect(look.page.locator("[data-answer]")).to_be_visible()
     look.page.click(".tab-map")
     expect(look.page.locator("[data-panel=After] g circle")).to_have_count(60)
     look.page.click("[title=Dark], [title=Light]")
     look.page.keyboard.press("?")
-    expect(look.page.locator(".sheet.keys")).to_be_visible()
+    expect(look.page.locator(".sheet.shortcuts")).to_be_visible()
 
 
 def test_nothing_is_asked_of_other_machines(window: Any, address: str, digits: Any) -> None:

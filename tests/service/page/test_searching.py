@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 def test_the_first_page_tells_what_is_in_a_collection(look: Any, digits: Any) -> None:
     look.go()
     card = look.page.locator(f"[data-collection={digits.name}]")
-    expect(card.locator("[data-dial=items]")).to_have_text("60")
+    expect(card.locator("[data-number=items]")).to_have_text("60")
 
 
 def test_a_card_leads_to_its_collection(look: Any, digits: Any) -> None:
@@ -45,7 +45,7 @@ def test_a_gallery_shows_more_when_asked(look: Any, digits: Any) -> None:
 
 def test_clicking_an_item_ranks_the_others_as_the_service_does(look: Any, digits: Any) -> None:
     look.at(digits.name)
-    look.tile("d-07").locator(".face").click()
+    look.tile("d-07").locator(".image").click()
     expected = [match["key"] for match in digits.client.search("d-07", k=24)["matches"]]
     assert look.results() == expected
 
@@ -58,7 +58,7 @@ def test_results_tell_their_distance(look: Any, digits: Any) -> None:
 
 def test_what_was_searched_for_is_shown_with_its_payload(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
-    expect(look.page.locator(".plate dl")).to_contain_text("number7")
+    expect(look.page.locator(".query-panel dl")).to_contain_text("number7")
 
 
 def test_more_results_come_when_asked_for(look: Any, digits: Any) -> None:
@@ -79,7 +79,7 @@ def test_an_item_is_found_by_its_key(look: Any, digits: Any) -> None:
     look.at(digits.name)
     look.page.fill(".find input", "d-33")
     look.page.press(".find input", "Enter")
-    expect(look.page.locator(".plate h2")).to_have_text("d-33")
+    expect(look.page.locator(".query-panel h2")).to_have_text("d-33")
 
 
 def test_a_key_that_is_not_there_is_told_and_nothing_else_changes(look: Any, digits: Any) -> None:
@@ -93,7 +93,7 @@ def test_a_key_that_is_not_there_is_told_and_nothing_else_changes(look: Any, dig
 def test_a_label_filters_the_gallery(look: Any, digits: Any) -> None:
     look.at(digits.name)
     look.page.click(".chip:has-text('3') >> nth=0")
-    expect(look.page.locator(".tiles.gallery > .tile")).to_have_count(digits.labels.count("3"))
+    expect(look.page.locator(".tiles.catalogue > .tile")).to_have_count(digits.labels.count("3"))
 
 
 def test_a_label_filters_the_results(look: Any, digits: Any) -> None:
@@ -106,13 +106,13 @@ def test_many_labels_are_chosen_from_a_list(look: Any, empty: Any) -> None:
     many = empty(2)
     many.put([f"k{at}" for at in range(20)], [[at, 1.0] for at in range(20)], [f"label {at}" for at in range(20)])
     look.at(many.name)
-    look.page.select_option(".facets select", index=3)
-    expect(look.page.locator(".tiles.gallery > .tile")).to_have_count(1)
+    look.page.select_option(".filters select", index=3)
+    expect(look.page.locator(".tiles.catalogue > .tile")).to_have_count(1)
 
 
 def test_reloading_keeps_the_search_and_the_label(look: Any, digits: Any) -> None:
     look.at(digits.name, label="3")
-    look.page.click(".tiles.gallery .tile >> nth=1 >> .face")
+    look.page.click(".tiles.catalogue .tile >> nth=1 >> .image")
     before = look.results()
     expect(look.page).to_have_url(re.compile("like="))
     look.page.reload()
@@ -121,7 +121,7 @@ def test_reloading_keeps_the_search_and_the_label(look: Any, digits: Any) -> Non
 
 def test_the_browsers_way_back_leads_to_the_gallery(look: Any, digits: Any) -> None:
     look.at(digits.name)
-    look.tile("d-07").locator(".face").click()
+    look.tile("d-07").locator(".image").click()
     expect(look.page).to_have_url(re.compile("like=d-07"))
     look.page.go_back()
     assert look.gallery() == digits.keys
@@ -129,10 +129,10 @@ def test_the_browsers_way_back_leads_to_the_gallery(look: Any, digits: Any) -> N
 
 def test_the_browsers_way_back_leads_to_the_search_before(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
-    look.page.click(".tiles.results .tile >> nth=0 >> .face")
+    look.page.click(".tiles.results .tile >> nth=0 >> .image")
     expect(look.page).not_to_have_url(re.compile("like=d-07"))
     look.page.go_back()
-    expect(look.page.locator(".plate h2")).to_have_text("d-07")
+    expect(look.page.locator(".query-panel h2")).to_have_text("d-07")
 
 
 def test_items_that_are_added_appear_by_themselves(look: Any, empty: Any) -> None:

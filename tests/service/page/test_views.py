@@ -62,14 +62,14 @@ def test_the_two_can_be_swapped(look: Any, digits: Any) -> None:
 
 def test_comparing_with_what_is_not_there_says_so(look: Any, digits: Any) -> None:
     look.at(digits.name, view="compare", first="d-07", second="nobody")
-    expect(look.page.locator(".verdict .banner")).to_contain_text("There is no item 'nobody'")
+    expect(look.page.locator(".comparison .banner")).to_contain_text("There is no item 'nobody'")
 
 
 def test_a_metric_without_a_threshold_asks_to_be_calibrated(look: Any, empty: Any) -> None:
     client = empty(2, learner="Euclidean")
     client.put(["a", "b"], [[1.0, 2.0], [3.0, 1.0]])
     look.at(client.name, view="compare", first="a", second="b")
-    expect(look.page.locator(".verdict .banner")).to_contain_text("calibrate")
+    expect(look.page.locator(".comparison .banner")).to_contain_text("calibrate")
 
 
 def test_a_comparison_follows_the_metric(look: Any, digits: Any) -> None:
@@ -142,14 +142,14 @@ def test_clicking_searches_for_the_item(look: Any, digits: Any) -> None:
     _hover(look, 12)
     look.page.mouse.down()
     look.page.mouse.up()
-    expect(look.page.locator(".plate h2")).to_have_text("d-12")
+    expect(look.page.locator(".query-panel h2")).to_have_text("d-12")
 
 
 def test_a_metric_without_vectors_has_no_map_and_says_so(look: Any, empty: Any) -> None:
     client = empty(2, learner="OASIS")
     client.put(["a", "b", "c"], [[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])
     look.at(client.name, view="map")
-    expect(look.page.locator(".atlas .empty")).to_contain_text("has no vectors")
+    expect(look.page.locator(".map .empty")).to_contain_text("has no vectors")
 
 
 def test_a_metric_without_vectors_is_searched_by_score(look: Any, empty: Any) -> None:
@@ -161,4 +161,4 @@ def test_a_metric_without_vectors_is_searched_by_score(look: Any, empty: Any) ->
 
 def test_a_map_needs_some_items(look: Any, empty: Any) -> None:
     look.at(empty(2).name, view="map")
-    expect(look.page.locator(".atlas .empty")).to_contain_text("three items")
+    expect(look.page.locator(".map .empty")).to_contain_text("three items")

@@ -18,6 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from oahu.exceptions import DatasetError
+from oahu.io.atomic_files import replace_atomically
 from oahu.version import __version__
 
 __all__ = ["Progress", "RemoteFile", "data_home", "download"]
@@ -95,7 +96,7 @@ def download(remote: RemoteFile, home: Path, homepage: str, progress: Progress |
         except _DownloadError as error:
             problems.append(f"{url}: {error}")
         else:
-            part.replace(target)
+            replace_atomically(part, target)
             return target
     checksum = f", {remote.checksum.replace(':', ' ')}" if remote.checksum else ""
     raise DatasetError(

@@ -20,6 +20,7 @@ from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.downloads import Progress, data_home
 from oahu.evaluation.datasets.source import DatasetSource
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["DATASETS", "fetch", "load", "source"]
 
@@ -54,7 +55,7 @@ def source(name: str) -> DatasetSource:
         return _SOURCES[name]
     except (KeyError, TypeError):
         raise InvalidInputError(
-            f"There is no data set {name!r}. Use one of {', '.join(DATASETS[:-1])}, or the path of your own "
+            f"There is no data set {shorten(name)}. Use one of {', '.join(DATASETS[:-1])}, or the path of your own "
             f"file ({', '.join(user_files.FILE_TYPES)})."
         ) from None
 

@@ -68,7 +68,7 @@ def _from_table(path: Path) -> dict[str, NDArray[Any]]:
     if features.labels is not None:
         parts["y"] = features.labels
     if features.rows is not None:
-        parts["keys"] = np.array([str(key) for key in features.keys])
+        parts["keys"] = np.array([str(key) for key in features.ids])
     return parts
 
 

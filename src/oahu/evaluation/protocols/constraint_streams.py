@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import closure, sample_pairs, sample_triplets
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["ConstraintCache", "ConstraintStream", "draw_constraints", "generator_for"]
 
@@ -126,10 +127,10 @@ class ConstraintCache:
 
 def _store(stream: ConstraintStream, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{os.getpid()}-{path.name}")
     labels: Any = {} if stream.same is None else {"same": stream.same}
-    np.savez(part, rows=stream.rows, implied=stream.implied, **labels)
-    part.replace(path)
+    archive = io.BytesIO()
+    np.savez(archive, rows=stream.rows, implied=stream.implied, **labels)
+    write_atomically(path, archive.getvalue())
 
 
 def _load(path: Path) -> ConstraintStream | None:

@@ -13,6 +13,7 @@ from oahu.evaluation.protocols.methods import Method
 from oahu.evaluation.protocols.scaling import SCALINGS, check_components
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 from oahu.version import __version__
 
 __all__ = ["EvaluationProtocol", "outcome_of"]
@@ -70,7 +71,8 @@ class EvaluationProtocol(ABC):
                 )
             if value not in self.choices.get(name, (value,)):
                 raise InvalidInputError(
-                    f"The setting {name!r} must be one of {', '.join(self.choices[name])}. Got {value!r} instead."
+                    f"The setting {name!r} must be one of {', '.join(self.choices[name])}. "
+                    f"Got {shorten(value)} instead."
                 )
             if name in _MINIMUM and value is not None and value < _MINIMUM[name]:
                 raise InvalidInputError(

@@ -18,6 +18,7 @@ from oahu.evaluation.report.report_table import ReportTable
 from oahu.evaluation.report.style import CSS
 from oahu.evaluation.report.summary import headlines, summarize
 from oahu.evaluation.trials import BenchmarkRecord
+from oahu.io.atomic_files import write_atomically
 
 __all__ = ["write"]
 
@@ -67,12 +68,12 @@ def write(
     tables = overview_tables.all_tables(record, paired)
     markdown = "\n".join(table.to_markdown() for table in tables)
     latex = _LATEX_HEAD + "\n".join(table.to_latex() for table in tables)
-    (folder / "tables.md").write_text(markdown, encoding="utf-8")
-    (folder / "tables.tex").write_text(latex, encoding="utf-8")
+    write_atomically(folder / "tables.md", markdown)
+    write_atomically(folder / "tables.tex", latex)
     _remove_figures(folder / "figures")
     drawn, problem = _draw(record, folder / "figures", datasets)
     path = folder / "report.html"
-    path.write_text(_page(record, drawn, problem, paired), encoding="utf-8")
+    write_atomically(path, _page(record, drawn, problem, paired))
     return path
 
 

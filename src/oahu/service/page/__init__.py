@@ -1,4 +1,4 @@
-"""The page: a gallery that one can search, teach and watch, in the same process as the service."""
+"""The web page: search a collection, give feedback and watch the metric, in the same process as the service."""
 
 from __future__ import annotations
 
@@ -9,94 +9,100 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import FastAPI
-from nicegui import app as pages
+from nicegui import app as nicegui_app
 from nicegui import ui
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oahu.service.api.access import Sessions
 from oahu.service.keys import KeyFile
-from oahu.service.page import collection_page, home_page  # noqa: F401 - they are pages
-from oahu.service.page.layout import ICON, missing
-from oahu.service.page.login import add_login, to_login
-from oahu.service.page.visitor import Visit
+from oahu.service.page import collection_page, home_page  # noqa: F401 - importing them registers the pages
+from oahu.service.page.layout import ICON, not_found_page
+from oahu.service.page.login import add_login, redirect_to_login
+from oahu.service.page.visitor import Visitor
 from oahu.service.service import Service
 
 __all__ = ["mount"]
 
-_FILES: Final = "/_nicegui/"  # scripts and styles, the same for everyone
+_STATIC_FILES: Final = "/_nicegui/"
 _SOCKET: Final = "/_nicegui_ws/"
-_NEXT: Final = 3.0  # seconds in which a browser may come back to its page
+_RECONNECT_SECONDS: Final = 3.0
 
 
 def mount(app: FastAPI, service: Service, keys: KeyFile, sessions: Sessions) -> None:
-    """Put the page before the service: what is no operation of its interface is for the page."""
-    visit = Visit(service, keys, sessions)
-    add_login(app, visit)
-    app.router.lifespan_context = _living(app.router.lifespan_context)
-    app.router.default = _Door(app.router.default, visit)
+    """Add the page to the service's application. The routes of the HTTP API take precedence."""
+    visitor = Visitor(service, keys, sessions)
+    add_login(app, visitor)
+    app.router.lifespan_context = _with_page_lifespan(app.router.lifespan_context)
+    app.router.default = _PageRouter(app.router.default, visitor)
 
 
-def _living(service_lives: Any) -> Any:
-    """The page lives while the service does: it begins after it, and ends before."""
-    pages.user_middleware.clear()  # of an application before this one, in the same process
-    pages.middleware_stack = None
+def _with_page_lifespan(service_lifespan: Any) -> Any:
+    """Return a lifespan in which the page starts after the service and stops before it."""
+    nicegui_app.user_middleware.clear()  # of an earlier application in the same process
+    nicegui_app.middleware_stack = None
     ui.run_with(
-        FastAPI(),  # it would mount all of its own before ours; here the door decides what it gets
+        FastAPI(),  # NiceGUI would mount itself before our routes; `_PageRouter` forwards to it instead
         title="oahu",
         favicon=ICON,
         language="en-US",
         dark=None,
         tailwind=False,
-        reconnect_timeout=_NEXT,
+        reconnect_timeout=_RECONNECT_SECONDS,
         binding_refresh_interval=None,
         show_welcome_message=False,
         cache_control_directives="public, max-age=86400",
     )
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[Any]:
-        async with service_lives(app) as state, pages.router.lifespan_context(pages):
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with service_lifespan(app) as state, nicegui_app.router.lifespan_context(nicegui_app):
             yield state
 
-    return living
+    return lifespan
 
 
-class _Door:
-    """Lets requests through to the page: of who may look, for what is there."""
+class _PageRouter:
+    """Forwards requests for pages to NiceGUI if the visitor may read, and else to the login.
 
-    def __init__(self, otherwise: ASGIApp, visit: Visit) -> None:
-        self._otherwise, self._visit = otherwise, visit
+    Parameters
+    ----------
+    fallback : ASGI application
+        Answers all other requests.
+    """
+
+    def __init__(self, fallback: ASGIApp, visitor: Visitor) -> None:
+        self._fallback, self._visitor = fallback, visitor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
-        visit = self._visit.by(connection)
+        visitor = self._visitor.of_connection(connection)
         path: str = scope["path"]
-        if path.startswith(_FILES):
-            await pages(scope, receive, send)
+        if path.startswith(_STATIC_FILES):
+            await nicegui_app(scope, receive, send)
         elif path.startswith(_SOCKET) or (scope["type"] == "http" and _is_page(path)):
-            if visit.role is not None:
-                visit.enter(connection)
-                await pages(scope, receive, send)
+            if visitor.role is not None:
+                visitor.attach(connection)
+                await nicegui_app(scope, receive, send)
             elif scope["type"] == "http":
-                await to_login(_asked(scope))(scope, receive, send)
+                await redirect_to_login(_path_with_query(scope))(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
-        elif scope["type"] == "http" and _by_browser(connection):
-            await missing("There is no such page.")(scope, receive, send)
+        elif scope["type"] == "http" and _accepts_html(connection):
+            await not_found_page("This page does not exist.")(scope, receive, send)
         else:
-            await self._otherwise(scope, receive, send)
+            await self._fallback(scope, receive, send)
 
 
 def _is_page(path: str) -> bool:
     return path in ("/", "/favicon.ico") or re.fullmatch("/collections/[^/]+", path) is not None
 
 
-def _by_browser(connection: HTTPConnection) -> bool:
-    """Whether a person is to read the answer, not a program."""
+def _accepts_html(connection: HTTPConnection) -> bool:
+    """Return whether a browser asks for something that is not part of the HTTP API."""
     return not connection.url.path.startswith("/v1") and "text/html" in connection.headers.get("accept", "")
 
 
-def _asked(scope: Scope) -> str:
+def _path_with_query(scope: Scope) -> str:
     query: str = scope["query_string"].decode("latin-1")
     return quote(scope["path"]) + (f"?{query}" if query else "")

@@ -1,4 +1,4 @@
-"""Telling a visitor what the service refuses."""
+"""Running a visitor's actions: role check first, error message on failure."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from nicegui import ui
 
 from oahu.service.errors import ContradictoryFeedbackError, ServiceError, UnauthorizedError
 from oahu.service.keys import Role
-from oahu.service.page.visitor import Visit
+from oahu.service.page.visitor import Visitor
 
-__all__ = ["Telling"]
+__all__ = ["ActionRunner"]
 
 log = logging.getLogger("oahu.service")
 
 
-class Telling:
-    """Lets a visitor do what they may, and tells them what went wrong."""
+class ActionRunner:
+    """Runs actions of one visitor, and shows what goes wrong as a notification."""
 
-    def __init__(self, visit: Visit) -> None:
-        self.visit = visit
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
 
     @contextmanager
-    def doing(
-        self, needed: Role, contradicted: Callable[[ContradictoryFeedbackError], None] | None = None
+    def run(
+        self, needed: Role, on_contradiction: Callable[[ContradictoryFeedbackError], None] | None = None
     ) -> Iterator[None]:
-        """Do something that needs a role, at this moment."""
+        """Run the body of a ``with`` statement if the visitor has a role. Errors are shown and not raised."""
         try:
-            self.visit.check(needed)
+            self.visitor.check(needed)
             yield
         except ContradictoryFeedbackError as error:
-            if contradicted is None:
+            if on_contradiction is None:
                 raise
-            contradicted(error)
+            on_contradiction(error)
         except UnauthorizedError:
             ui.navigate.to("/login")
         except ServiceError as error:
             ui.notify(str(error), multi_line=True)
         except Exception:
-            log.exception("what a visitor of the page did has failed")
-            ui.notify("Something went wrong. The log of the service tells what.")
+            log.exception("an action on the page failed")
+            ui.notify("Internal error. The service log has the details.")
 
-    async def reading(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
-        """Do something that only looks."""
-        with self.doing("read"):
-            await work(*given)
+    async def read(self, action: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an action that needs the read role."""
+        with self.run("read"):
+            await action(*args)

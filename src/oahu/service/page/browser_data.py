@@ -1,10 +1,10 @@
-"""Items and what was said of them, as plain values for the browser. It shows all of it as text."""
+"""Items and feedback records as JSON data for the browser, which renders all of it as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -13,22 +13,42 @@ from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
 from oahu.service.records import CatalogueItem, Change, Click, LoggedChange, ModelReplacement, Undo
 
-__all__ = ["address", "entry_of", "keys_of", "plate", "thumbnail", "tile", "tiles"]
+__all__ = [
+    "keys_of",
+    "log_row",
+    "page_path",
+    "relation_name",
+    "thumbnail_path",
+    "tile",
+    "tile_with_payload",
+    "tiles",
+]
 
-_SHORT = 160  # characters of a value that are shown
-_FACTS = 12  # values of a payload that are shown
+_MAX_CHARACTERS: Final = 160  # of a payload value
+_MAX_FIELDS: Final = 12  # of a payload
+
+_RELATIONS: Final[dict[str | None, Literal["similar", "dissimilar"] | None]] = {
+    "alike": "similar",
+    "unlike": "dissimilar",
+    None: None,
+}
 
 
-def address(name: str, **given: str | None) -> str:
-    """Where a collection is looked at, and in which way."""
-    asked = urlencode({key: value for key, value in given.items() if value})
-    return f"/collections/{quote(name, safe='')}" + (f"?{asked}" if asked else "")
+def relation_name(relation: str | None) -> Literal["similar", "dissimilar"] | None:
+    """Return the feedback on a search result as the browser expects it."""
+    return _RELATIONS[relation]
 
 
-def thumbnail(name: str, key: str) -> str | None:
-    """Where an item's image is. Browsers take some keys for a step in the path: those have none.
+def page_path(name: str, **parameters: str | None) -> str:
+    """Return the path of a collection's page. Empty parameters are left out."""
+    query = urlencode({key: value for key, value in parameters.items() if value})
+    return f"/collections/{quote(name, safe='')}" + (f"?{query}" if query else "")
 
-    >>> thumbnail("books", "a/b?c#d")
+
+def thumbnail_path(name: str, key: str) -> str | None:
+    """Return the path of an item's thumbnail, or None for a key that a browser would remove from the path.
+
+    >>> thumbnail_path("books", "a/b?c#d")
     '/v1/collections/books/thumbnails/a%2Fb%3Fc%23d'
     """
     if key in (".", ".."):
@@ -37,33 +57,33 @@ def thumbnail(name: str, key: str) -> str | None:
 
 
 def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
-    """An item as a tile."""
-    src = thumbnail(name, item.key) if item.has_thumbnail else None
+    """Return the data of an item's tile."""
+    src = thumbnail_path(name, item.key) if item.has_thumbnail else None
     return {"key": item.key, "label": item.label, "src": src}
 
 
 def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Tiles by key; items that are gone have only their key."""
+    """Return tiles by key. The tile of a deleted item has only the key."""
     wanted = list(dict.fromkeys(keys))
     found = collection.items(wanted)
     name = collection.config.name
-    gone = {"label": None, "src": None, "gone": True}
-    return {key: tile(name, found[key]) if key in found else {"key": key, **gone} for key in wanted}
+    deleted = {"label": None, "src": None, "deleted": True}
+    return {key: tile(name, found[key]) if key in found else {"key": key, **deleted} for key in wanted}
 
 
-def plate(name: str, item: CatalogueItem) -> dict[str, Any]:
-    """An item with all that is known of it."""
-    facts = [[key, _text(value)] for key, value in islice((item.payload or {}).items(), _FACTS)]
-    return {**tile(name, item), "facts": facts}
+def tile_with_payload(name: str, item: CatalogueItem) -> dict[str, Any]:
+    """Return the data of an item's tile with the first fields of its payload."""
+    fields = [[key, _text(value)] for key, value in islice((item.payload or {}).items(), _MAX_FIELDS)]
+    return {**tile(name, item), "payload": fields}
 
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
 def keys_of(change: Change) -> tuple[str, ...]:
-    """The items that an entry of the log is about."""
+    """Return the keys of the items that a log record mentions."""
     if isinstance(change, Click):
         return (change.query, *change.positive, *change.negative)
     if isinstance(change, Triplet):
@@ -71,25 +91,25 @@ def keys_of(change: Change) -> tuple[str, ...]:
     return (change.first, change.second) if isinstance(change, Pair) else ()
 
 
-def entry_of(entry: LoggedChange, counts: bool, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """An entry of the log: who is like whom, and unlike whom; or what else happened."""
-    told: dict[str, Any] = {"seq": entry.seq, "time": entry.time, "counts": counts}
-    change = entry.change
+def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the data of a log row: an item with similar and dissimilar ones, or a note."""
+    row: dict[str, Any] = {"seq": record.seq, "time": record.time, "active": active}
+    change = record.change
     if isinstance(change, Undo):
-        which = f"{change.first}" if change.first == change.last else f"{change.first} to {change.last}"
-        return {**told, "counts": True, "note": f"Undid {which}"}
+        range_ = f"{change.first}" if change.first == change.last else f"{change.first} to {change.last}"
+        return {**row, "active": True, "note": f"Undo of {range_}"}
     if isinstance(change, ModelReplacement):
-        return {**told, "counts": True, "note": f"A model took over, sha256 {change.sha256[:12]}…"}
+        return {**row, "active": True, "note": f"Model uploaded, SHA-256 {change.sha256[:12]}…"}
     if isinstance(change, Click):
-        first, alike, unlike = change
+        item, similar, dissimilar = change
     elif isinstance(change, Triplet):
-        first, alike, unlike = change.anchor, (change.positive,), (change.negative,)
+        item, similar, dissimilar = change.anchor, (change.positive,), (change.negative,)
     else:
-        first, other = change.first, (change.second,)
-        alike, unlike = (other, ()) if change.same else ((), other)
+        item, other = change.first, (change.second,)
+        similar, dissimilar = (other, ()) if change.same else ((), other)
     return {
-        **told,
-        "first": known[first],
-        "alike": [known[key] for key in alike],
-        "unlike": [known[key] for key in unlike],
+        **row,
+        "item": shown[item],
+        "similar": [shown[key] for key in similar],
+        "dissimilar": [shown[key] for key in dissimilar],
     }

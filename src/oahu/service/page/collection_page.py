@@ -1,10 +1,10 @@
-"""A collection at work: one browser searches it, teaches it, and watches it learn."""
+"""The page of one collection: search, compare, map, metric and feedback log."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from fastapi import Request
@@ -13,220 +13,244 @@ from nicegui import ui
 
 from oahu.service.collection import Collection
 from oahu.service.errors import NotFoundError
-from oahu.service.page.action_runner import Telling
-from oahu.service.page.browser_data import address
-from oahu.service.page.catalogue_view import Facets, Gallery
-from oahu.service.page.comparison_view import Compare
-from oahu.service.page.feedback_actions import Saying
-from oahu.service.page.feedback_log_view import Log
-from oahu.service.page.layout import bar, head, missing
-from oahu.service.page.map_view import Atlas
-from oahu.service.page.metric_view import Weights
-from oahu.service.page.ranking_view import Results
-from oahu.service.page.shortcuts import Keys
-from oahu.service.page.visitor import Visit
+from oahu.service.page.action_runner import ActionRunner
+from oahu.service.page.browser_data import page_path
+from oahu.service.page.catalogue_view import CatalogueView, Filters
+from oahu.service.page.comparison_view import ComparisonView
+from oahu.service.page.feedback_actions import FeedbackActions
+from oahu.service.page.feedback_log_view import FeedbackLogView
+from oahu.service.page.layout import add_head, add_top_bar, not_found_page
+from oahu.service.page.map_view import MapView
+from oahu.service.page.metric_view import MetricView
+from oahu.service.page.ranking_view import RankingView
+from oahu.service.page.shortcuts import Shortcuts
+from oahu.service.page.visitor import Visitor
 
-__all__ = ["Bench", "show_collection"]
+__all__ = ["CollectionPage", "show_collection"]
 
-_EVERY: Final = 0.5  # seconds between looks at what has changed
-_MAP_EVERY: Final = 2.0
-_PATIENCE: Final = 30.0  # seconds that a page may take to be made
+_POLL_SECONDS: Final = 0.5
+_MAP_SECONDS: Final = 2.0  # between two maps
+_BUILD_TIMEOUT: Final = 30.0  # seconds
 _VIEWS: Final = {"search": "Search", "compare": "Compare", "map": "Map", "metric": "Metric", "log": "Feedback"}
 
 
-@ui.page("/collections/{name}", response_timeout=_PATIENCE)
+@ui.page("/collections/{name}", response_timeout=_BUILD_TIMEOUT)
 async def show_collection(request: Request, name: str) -> Response | None:
-    """One collection."""
-    visit = Visit.of(request)
+    """Show one collection."""
+    visitor = Visitor.of(request)
     try:
-        collection = visit.service.collection(name)
+        collection = visitor.service.collection(name)
     except NotFoundError as error:
-        return missing(str(error))
-    head(f"{name} - oahu")
-    bench = Bench(visit, collection)
-    await bench.went(request.url.query)
-    ui.timer(_EVERY, bench.tick, immediate=False)
+        return not_found_page(str(error))
+    add_head(f"{name} - oahu")
+    page = CollectionPage(visitor, collection)
+    await page.show_address(request.url.query)
+    ui.timer(_POLL_SECONDS, page.poll, immediate=False)
     return None
 
 
-class Bench:
-    """What one browser looks at, and what happens when it does something there.
+class _ShownState(NamedTuple):
+    """What of the collection is shown. The page refreshes when it changes."""
 
-    Everything that it does asks first whether the visitor may, at that moment.
-    """
+    n_items: int
+    metric_version: int
+    last_seq: int
+    candidates_version: int
+    learner_error: str | None
+    role: str | None
 
-    def __init__(self, visit: Visit, collection: Collection) -> None:
-        self._visit, self._collection = visit, collection
+
+class _ShownMap(NamedTuple):
+    metric_version: int
+    n_items: int
+    query: str | None
+
+
+class CollectionPage:
+    """A collection in one browser. Every action checks the visitor's role first."""
+
+    def __init__(self, visitor: Visitor, collection: Collection) -> None:
+        self._visitor, self._collection = visitor, collection
         self._view = "search"
-        self._drawn: tuple[float, int, int, str | None] = 0.0, -1, 0, None  # when, and of what
-        self._seen: tuple[Any, ...] = ()
-        self._telling = Telling(visit)
-        tools = bar(visit, collection.config.name)
-        with tools:
-            beside = ui.element("div")
-            keys = Keys(back=self.browse, went=self.went)
-        self._root = ui.element("div").classes("bench")
+        self._shown_map: _ShownMap | None = None
+        self._map_time = 0.0
+        self._shown: _ShownState | None = None
+        self._runner = ActionRunner(visitor)
+        with add_top_bar(visitor, collection.config.name):
+            summary_parent = ui.element("div")
+            shortcuts = Shortcuts(on_escape=self.show_catalogue, on_navigation=self.show_address)
+        self._root = ui.element("div").classes("workspace")
         with self._root:
-            self._gone = ui.label().classes("banner")
-            self._gone.set_visibility(False)
-            self._tabs()
+            self._deleted = ui.label().classes("banner")
+            self._deleted.set_visibility(False)
+            self._add_tabs()
             with ui.element("main"):
                 with ui.element("div").classes("view-search"):
-                    self._facets = Facets(collection, self.choose, self.search)
+                    self._filters = Filters(collection, self.choose_label, self.search)
                     with ui.element("div").classes("browsing"):
-                        self._gallery = Gallery(self._telling, collection, self.search)
-                    with ui.element("div").classes("finding"):
-                        self._results = Results(self._telling, collection, self.search)
-                        self._saying = Saying(self._telling, collection, self._results, self.refresh)
+                        self._catalogue = CatalogueView(self._runner, collection, self.search)
+                    with ui.element("div").classes("searching"):
+                        self._ranking = RankingView(self._runner, collection, self.search)
+                        self._feedback = FeedbackActions(self._runner, collection, self._ranking, self.refresh)
                 with ui.element("div").classes("view-compare"):
-                    self._compare = Compare(self._telling, collection, partial(self._at, replace=True))
+                    self._comparison = ComparisonView(
+                        self._runner, collection, partial(self._update_address, replace=True)
+                    )
                 with ui.element("div").classes("view-map"):
-                    self._atlas = Atlas(collection, self.search)
-            with ui.element("div").classes("rail"):
-                self._weights = Weights(collection, beside)
-                self._log = Log(self._telling, collection, self._saying.undo, self.search)
-        keys.on_undo(self._saying.undo_last)
-        self._results.plate.on("back", self.browse)
-        self._results.part.on("compare", lambda event: self.compare(str(event.args)))
+                    self._map = MapView(collection, self.search)
+            with ui.element("div").classes("sidebar"):
+                self._metric = MetricView(collection, summary_parent)
+                self._log = FeedbackLogView(self._runner, collection, self._feedback.undo, self.search)
+        shortcuts.on_undo(self._feedback.undo_last)
+        self._ranking.query_panel.on("back", self.show_catalogue)
+        self._ranking.tiles.on("compare", lambda event: self.compare(str(event.args)))
 
-    def _tabs(self) -> None:
-        self._buttons = {}
+    def _add_tabs(self) -> None:
+        self._tabs = {}
         with ui.element("nav").classes("tabs").props('aria-label="Views"'):
             for view, title in _VIEWS.items():
-                with ui.element("button").props('type="button"').classes(f"tab-{view}") as button:
+                with ui.element("button").props('type="button"').classes(f"tab-{view}") as tab:
                     ui.label(title)
-                button.on("click", partial(self.look, view))
-                self._buttons[view] = button
+                tab.on("click", partial(self.show_view, view))
+                self._tabs[view] = tab
 
-    # -- where one looks ---------------------------------------------------------------------------------
+    # -- navigation --------------------------------------------------------------------------------------
 
-    async def went(self, asked: str) -> None:
-        """Show what an address asks for."""
-        told = {key: values[0] for key, values in parse_qs(asked.removeprefix("?")).items()}
-        view = told.get("view", "search")
-        with self._telling.doing("read"):
-            self._facets.chosen = told.get("label")
-            self._results.close()
-            await self._facets.refresh()
-            await self._refresh_learning()
-            await self._compare.open(told.get("first"), told.get("second"))
-            if "like" in told:
-                await self._results.open(told["like"], self._facets.chosen)
-        await self._open(view if view in _VIEWS else "search")
+    async def show_address(self, query: str) -> None:
+        """Show what the query string of an address describes."""
+        parameters = {name: values[0] for name, values in parse_qs(query.removeprefix("?")).items()}
+        view = parameters.get("view", "search")
+        with self._runner.run("read"):
+            self._filters.label = parameters.get("label")
+            self._ranking.close()
+            await self._filters.refresh()
+            await self._refresh_sidebar()
+            await self._comparison.open(parameters.get("first"), parameters.get("second"))
+            if "like" in parameters:
+                await self._ranking.open(parameters["like"], self._filters.label)
+        await self._open_view(view if view in _VIEWS else "search")
 
-    async def look(self, view: str) -> None:
-        """Look at another view."""
-        if view == "compare" and not any(self._compare.chosen):
-            await self._compare.open(self._results.query, None)
-        await self._open(view)
-        self._at(replace=True)
+    async def show_view(self, view: str) -> None:
+        """Switch to a view."""
+        if view == "compare" and not any(self._comparison.selected):
+            await self._comparison.open(self._ranking.query, None)
+        await self._open_view(view)
+        self._update_address(replace=True)
 
-    async def _open(self, view: str) -> None:
+    async def _open_view(self, view: str) -> None:
         self._view = view
-        finding = self._results.query is not None
-        self._root.props(f"data-view={view} data-finding={'yes' if finding else 'no'}")
-        for one, button in self._buttons.items():
-            button.props(f"aria-current={'true' if one == view else 'false'}")
-        with self._telling.doing("read"):
+        is_searching = self._ranking.query is not None
+        self._root.props(f"data-view={view} data-searching={'yes' if is_searching else 'no'}")
+        for name, tab in self._tabs.items():
+            tab.props(f"aria-current={'true' if name == view else 'false'}")
+        with self._runner.run("read"):
             await self._refresh_view()
 
-    def _at(self, replace: bool = False) -> None:
-        """Let the address say where one is, so that it can be reloaded and gone back to."""
-        first, second = self._compare.chosen if self._view == "compare" else (None, None)
-        view = None if self._view == "search" else self._view
-        here = address(
+    def _update_address(self, replace: bool = False) -> None:
+        """Change the browser's address to describe what is shown, so that reload, back and links work."""
+        first, second = self._comparison.selected if self._view == "compare" else (None, None)
+        path = page_path(
             self._collection.config.name,
-            like=self._results.query,
-            label=self._facets.chosen,
-            view=view,
+            like=self._ranking.query,
+            label=self._filters.label,
+            view=None if self._view == "search" else self._view,
             first=first,
             second=second,
         )
-        (ui.navigate.history.replace if replace else ui.navigate.history.push)(here)
+        (ui.navigate.history.replace if replace else ui.navigate.history.push)(path)
 
     async def search(self, key: str) -> None:
-        """Search for what is like an item."""
-        with self._telling.doing("read"):
-            await self._results.open(key, self._facets.chosen)
-            await self._open("search")
-            self._at()
+        """Search for items like another."""
+        with self._runner.run("read"):
+            await self._ranking.open(key, self._filters.label)
+            await self._open_view("search")
+            self._update_address()
 
-    async def browse(self) -> None:
-        """Go back to the gallery."""
-        if self._results.query is not None:
-            self._results.close()
-            await self._open("search")
-            self._at()
+    async def show_catalogue(self) -> None:
+        """End the search and show all items."""
+        if self._ranking.query is not None:
+            self._ranking.close()
+            await self._open_view("search")
+            self._update_address()
 
-    async def choose(self, label: str | None) -> None:
-        """Look at one label, or at all."""
-        with self._telling.doing("read"):
-            self._facets.chosen = label
-            self._facets.show()
-            if self._results.query is not None:
-                await self._results.open(self._results.query, label)
-            await self._open("search")
-            self._at(replace=True)
+    async def choose_label(self, label: str | None) -> None:
+        """Show only items of a label, or all items."""
+        with self._runner.run("read"):
+            self._filters.label = label
+            self._filters.show()
+            if self._ranking.query is not None:
+                await self._ranking.open(self._ranking.query, label)
+            await self._open_view("search")
+            self._update_address(replace=True)
 
     async def compare(self, key: str) -> None:
-        """Compare a result with what was searched for."""
-        with self._telling.doing("read"):
-            await self._compare.open(self._results.query, key)
-            await self._open("compare")
-            self._at()
+        """Compare a result with the query."""
+        with self._runner.run("read"):
+            await self._comparison.open(self._ranking.query, key)
+            await self._open_view("compare")
+            self._update_address()
 
-    # -- what changes ------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
-        """Show everything as it is now."""
-        with self._telling.doing("read"):
-            await self._refresh_learning()
+        """Update everything that is shown."""
+        with self._runner.run("read"):
+            await self._refresh_sidebar()
             try:
-                await self._results.refresh()
-            except NotFoundError:  # someone deleted what was searched for
-                await self.browse()
+                await self._ranking.refresh()
+            except NotFoundError:  # the query was deleted
+                await self.show_catalogue()
                 raise
             await self._refresh_view()
 
-    async def _refresh_learning(self) -> None:
-        self._seen = self._state()
-        await self._weights.refresh()
+    async def _refresh_sidebar(self) -> None:
+        self._shown = self._state()
+        await self._metric.refresh()
         await self._log.refresh()
 
     async def _refresh_view(self) -> None:
-        if self._view == "search" and self._results.query is None:
-            await self._gallery.open(self._facets.chosen)
+        if self._view == "search" and self._ranking.query is None:
+            await self._catalogue.open(self._filters.label)
         elif self._view == "compare":
-            await self._compare.refresh()
+            await self._comparison.refresh()
         elif self._view == "map":
-            query, then = self._results.query, self._drawn[0]
-            drawn = self._collection.published.version, self._collection.n_items, query
-            late = time.monotonic() >= then + _MAP_EVERY or query != self._drawn[-1]
-            if late and drawn != self._drawn[1:]:
-                self._drawn = time.monotonic(), *drawn
-                await self._atlas.refresh(query)
+            await self._refresh_map()
 
-    def _state(self) -> tuple[Any, ...]:
-        told = self._collection.describe()
-        candidates = told["candidates"]["metric_version"]
-        learned = told["metric_version"], told["last_seq"], candidates, told["learner_error"]
-        return told["items"], learned, self._visit.role
+    async def _refresh_map(self) -> None:
+        """Draw the map again if it changed: at once for another query, else at most every `_MAP_SECONDS`."""
+        wanted = _ShownMap(self._collection.published.version, self._collection.n_items, self._ranking.query)
+        same_query = self._shown_map is not None and self._shown_map.query == wanted.query
+        if wanted == self._shown_map or (same_query and time.monotonic() < self._map_time + _MAP_SECONDS):
+            return
+        self._shown_map, self._map_time = wanted, time.monotonic()
+        await self._map.refresh(wanted.query)
 
-    async def tick(self) -> None:
-        """Look whether something has changed: by others too."""
-        if self._visit.role is None:
+    def _state(self) -> _ShownState:
+        state = self._collection.describe()
+        return _ShownState(
+            state["items"],
+            state["metric_version"],
+            state["last_seq"],
+            state["candidates"]["metric_version"],
+            state["learner_error"],
+            self._visitor.role,
+        )
+
+    async def poll(self) -> None:
+        """Refresh the page if the collection changed, also by other visitors."""
+        if self._visitor.role is None:
             ui.navigate.to("/login")
             return
-        if self._collection not in self._visit.service.collections:
-            self._gone.set_text("This collection was deleted.")
-            self._gone.set_visibility(True)
+        if self._collection not in self._visitor.service.collections:
+            self._deleted.set_text("This collection was deleted.")
+            self._deleted.set_visibility(True)
             return
-        before, now = self._seen, self._state()
-        with self._telling.doing("read"):
-            if now[0] != before[0]:
-                await self._facets.refresh()
-                await self._gallery.refresh()
-            if now != before:
+        previous, state = self._shown, self._state()
+        with self._runner.run("read"):
+            if previous is None or state.n_items != previous.n_items:
+                await self._filters.refresh()
+                await self._catalogue.refresh()
+            if state != previous:
                 await self.refresh()
             elif self._view == "map":
                 await self._refresh_view()

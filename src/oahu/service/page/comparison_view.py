@@ -1,4 +1,4 @@
-"""Comparing two items."""
+"""The compare view: whether two items are alike."""
 
 from __future__ import annotations
 
@@ -10,68 +10,77 @@ from anyio import to_thread
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
-from oahu.service.page.action_runner import Telling
+from oahu.service.page.action_runner import ActionRunner
 from oahu.service.page.browser_data import tiles
-from oahu.service.page.layout import Part
+from oahu.service.page.layout import Component
 
-__all__ = ["Compare"]
-
-
-class _Verdict(Part, component="components/oahu_comparison.js"):
-    """Two items and whether they are alike."""
+__all__ = ["ComparisonView"]
 
 
-class Compare:
-    """Two items that someone chose, and what the metric says of them."""
+class _ComparisonComponent(Component, component="components/oahu_comparison.js"):
+    """Two items and the result of the comparison."""
 
-    def __init__(self, telling: Telling, collection: Collection, chosen: Callable[[], None]) -> None:
-        self._collection, self._chosen = collection, chosen
-        self.chosen: list[str | None] = [None, None]
-        self._part = _Verdict()
-        self._part.on("pick", lambda event: telling.reading(self._pick, int(event.args[0]) % 2, str(event.args[1])))
-        self._part.on("swap", lambda: telling.reading(self._swap))
+
+class ComparisonView:
+    """Two selected items and their comparison by the current metric.
+
+    Parameters
+    ----------
+    on_selection : callable
+        Called when the visitor selects another item.
+    """
+
+    def __init__(self, runner: ActionRunner, collection: Collection, on_selection: Callable[[], None]) -> None:
+        self._collection, self._on_selection = collection, on_selection
+        self.selected: list[str | None] = [None, None]
+        self._component = _ComparisonComponent()
+        self._component.on(
+            "select", lambda event: runner.read(self._select, int(event.args[0]) % 2, str(event.args[1]))
+        )
+        self._component.on("swap", lambda: runner.read(self._swap))
 
     async def open(self, first: str | None, second: str | None) -> None:
-        """Compare two items."""
-        self.chosen = [first, second]
+        """Select two items."""
+        self.selected = [first, second]
         await self.refresh()
 
-    async def _pick(self, at: int, key: str) -> None:
-        self.chosen[at] = key
-        self._chosen()
+    async def _select(self, side: int, key: str) -> None:
+        self.selected[side] = key
+        self._on_selection()
         await self.refresh()
 
     async def _swap(self) -> None:
-        self.chosen.reverse()
-        self._chosen()
+        self.selected.reverse()
+        self._on_selection()
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Compare again."""
-        self._part.show(**await to_thread.run_sync(self._told, self.chosen[0], self.chosen[1]))
+        """Compare the selected items by the current metric."""
+        self._component.show(**await to_thread.run_sync(self._data, self.selected[0], self.selected[1]))
 
-    def _told(self, first: str | None, second: str | None) -> dict[str, Any]:
-        known = tiles(self._collection, [key for key in (first, second) if key])
-        told: dict[str, Any] = {"first": known.get(first or ""), "second": known.get(second or "")}
+    def _data(self, first: str | None, second: str | None) -> dict[str, Any]:
+        shown = tiles(self._collection, [key for key in (first, second) if key])
+        data: dict[str, Any] = {"first": shown.get(first or ""), "second": shown.get(second or "")}
         try:
-            for key in known:
+            for key in shown:
                 self._collection.item(key)
             if first is None or second is None:
-                return told
-            found = self._collection.compare(first, second)
+                return data
+            result = self._collection.compare(first, second)
         except ServiceError as error:
-            return {**told, "error": str(error)}
+            return {**data, "error": str(error)}
+        has_distance = result.published.metric.diameter is None
         return {
-            **told,
-            "answer": found.answer,
-            "probability": found.probability,
-            "score": found.score,
-            "apart": (0.0 if found.published.metric.diameter is None else 1.0) - found.score,
-            "yes_below": _finite(found.yes_below),
-            "no_from": _finite(found.no_from),
-            "calibrated": found.calibrated,
+            **data,
+            "answer": result.answer,
+            "probability": result.probability,
+            "score": result.score,
+            "distance": (0.0 if has_distance else 1.0) - result.score,
+            "yes_below": _finite(result.yes_below),
+            "no_from": _finite(result.no_from),
+            "calibrated": result.calibrated,
         }
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
+def _finite(threshold: float) -> float | None:
+    return float(threshold) if np.isfinite(threshold) else None

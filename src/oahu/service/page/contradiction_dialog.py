@@ -1,4 +1,4 @@
-"""Why something cannot be said, and undoing what is in the way."""
+"""The dialog that explains a contradiction and offers to undo the earlier feedback."""
 
 from __future__ import annotations
 
@@ -10,41 +10,49 @@ from nicegui import ui
 from oahu.service.collection import Collection
 from oahu.service.errors import ContradictoryFeedbackError
 from oahu.service.page.browser_data import tiles
-from oahu.service.page.layout import Part
+from oahu.service.page.layout import Component
 
-__all__ = ["Chain"]
-
-
-class _ChainPart(Part, component="components/oahu_contradiction.js"):
-    """A claim, and the chain that proves the opposite."""
+__all__ = ["ContradictionDialog"]
 
 
-class Chain:
-    """A dialog that is shown when feedback contradicts what was said before."""
+class _ContradictionComponent(Component, component="components/oahu_contradiction.js"):
+    """The rejected pair, and the proof of the opposite."""
 
-    def __init__(self, instead: Callable[[int, str, str, bool], Awaitable[None]]) -> None:
-        self._instead = instead
-        self._again: tuple[str, str, bool] | None = None
+
+class ContradictionDialog:
+    """Shows why feedback was rejected.
+
+    Parameters
+    ----------
+    undo_and_retry : callable
+        Called with the sequence number to undo, and the query, key and label of the rejected feedback.
+    """
+
+    def __init__(self, undo_and_retry: Callable[[int, str, str, bool], Awaitable[None]]) -> None:
+        self._undo_and_retry = undo_and_retry
+        self._rejected: tuple[str, str, bool] | None = None
         with ui.dialog() as self._dialog, ui.element("div").classes("sheet"):
-            self._part = _ChainPart()
-        self._part.show(pair=None)
-        self._part.on("undo", lambda event: self._undo(int(event.args)))
-        self._part.on("leave", self._dialog.close)
+            self._component = _ContradictionComponent()
+        self._component.show(pair=None)
+        self._component.on("undo", lambda event: self._undo(int(event.args)))
+        self._component.on("cancel", self._dialog.close)
 
-    def open(self, collection: Collection, error: ContradictoryFeedbackError, again: tuple[str, str, bool]) -> None:
-        """Show a contradiction; what was to be said is said ``again`` if something of it is undone."""
-        pair, chain = error.more["pair"], error.more["chain"]
-        known = tiles(collection, [link[side] for link in [pair, *chain] for side in ("first", "second")])
+    def open(
+        self, collection: Collection, error: ContradictoryFeedbackError, rejected: tuple[str, str, bool]
+    ) -> None:
+        """Show the proof of a contradiction. ``rejected`` is the feedback: query, key, whether they are similar."""
+        pair, proof = error.more["pair"], error.more["chain"]
+        shown = tiles(collection, [link[side] for link in [pair, *proof] for side in ("first", "second")])
 
-        def told(link: dict[str, Any]) -> dict[str, Any]:
-            ends = {side: known[link[side]] for side in ("first", "second")}
+        def link_data(link: dict[str, Any]) -> dict[str, Any]:
+            ends = {side: shown[link[side]] for side in ("first", "second")}
             return {**ends, "same": link["same"], "seq": link.get("seq")}
 
-        self._again = again
-        self._part.show(pair=told(pair), links=[told(link) for link in chain])
+        self._rejected = rejected
+        self._component.show(pair=link_data(pair), links=[link_data(link) for link in proof])
         self._dialog.open()
 
     async def _undo(self, seq: int) -> None:
         self._dialog.close()
-        if self._again is not None:
-            await self._instead(seq, *self._again)
+        if self._rejected is not None:
+            await self._undo_and_retry(seq, *self._rejected)

@@ -1,4 +1,4 @@
-"""Saying what is alike, and taking it back."""
+"""Giving feedback on search results, and undoing it."""
 
 from __future__ import annotations
 
@@ -8,69 +8,73 @@ from collections.abc import Awaitable, Callable
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.page.action_runner import Telling
-from oahu.service.page.contradiction_dialog import Chain
-from oahu.service.page.ranking_view import Results
+from oahu.service.page.action_runner import ActionRunner
+from oahu.service.page.contradiction_dialog import ContradictionDialog
+from oahu.service.page.ranking_view import RankingView
 from oahu.service.records import Click
 
-__all__ = ["Saying"]
+__all__ = ["FeedbackActions"]
 
 
-class Saying:
-    """What a visitor says of the results, and undoes. Whether they may is asked every time.
+class FeedbackActions:
+    """Marks results as alike or not alike, and undoes feedback.
 
     Parameters
     ----------
-    said : callable
-        Called when something was said or undone.
+    on_change : callable
+        Called after feedback was stored or undone.
     """
 
     def __init__(
-        self, telling: Telling, collection: Collection, results: Results, said: Callable[[], Awaitable[None]]
+        self,
+        runner: ActionRunner,
+        collection: Collection,
+        ranking: RankingView,
+        on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        self._telling, self._collection, self._results, self._said = telling, collection, results, said
-        self._mine: list[int] = []  # what was said here, to be undone
-        self._chain = Chain(self._instead)
-        results.part.on("mark", lambda event: self.mark(str(event.args[0]), bool(event.args[1])))
+        self._runner, self._collection, self._ranking, self._on_change = runner, collection, ranking, on_change
+        self._own: list[int] = []  # sequence numbers of feedback from this browser
+        self._dialog = ContradictionDialog(self._undo_and_retry)
+        ranking.tiles.on("mark", lambda event: self.mark(str(event.args[0]), bool(event.args[1])))
 
     async def mark(self, key: str, same: bool) -> None:
-        """Say that a result is like what was searched for, or is not; the same again takes it back."""
-        query, spoken = self._results.query, self._results.spoken(key)
+        """Mark a result as alike or not alike. The same mark again undoes it."""
+        query, direct = self._ranking.query, self._ranking.direct_feedback(key)
         if query is None:
             return
-        if self._results.said(key) != ("alike" if same else "unlike"):
-            await self._say(query, key, same)
-        elif spoken is not None:
-            await self.undo(spoken.seq)
+        if self._ranking.feedback(key) != ("similar" if same else "dissimilar"):
+            await self._store(query, key, same)
+        elif direct is not None:
+            await self.undo(direct.seq)
         else:
-            ui.notify("That follows from other feedback: undo it in the log.")
+            ui.notify("Other feedback implies this. Undo that feedback in the log.")
 
     async def undo(self, seq: int) -> bool:
-        """Undo a piece of feedback; whether that went well."""
-        done = False
-        with self._telling.doing("feedback"):
+        """Undo a feedback record. Return whether it succeeded."""
+        succeeded = False
+        with self._runner.run("feedback"):
             await asyncio.wrap_future(self._collection.undo(seq))
-            self._mine = [one for one in self._mine if one != seq]
-            done = True
-            await self._said()
-        return done
+            self._own = [one for one in self._own if one != seq]
+            succeeded = True
+            await self._on_change()
+        return succeeded
 
     async def undo_last(self) -> None:
-        """Undo what was said here last."""
-        if self._mine:
-            await self.undo(self._mine[-1])
+        """Undo the newest feedback from this browser."""
+        if self._own:
+            await self.undo(self._own[-1])
         else:
-            ui.notify("Nothing was said here yet. The log undoes what others said.")
+            ui.notify("You have not given feedback here yet. The log can undo the feedback of others.")
 
-    async def _say(self, query: str, key: str, same: bool) -> None:
-        again = query, key, same
-        with self._telling.doing("feedback", lambda error: self._chain.open(self._collection, error, again)):
-            piece = Click(query, (key,), ()) if same else Click(query, (), (key,))
-            receipt = await asyncio.wrap_future(self._collection.feedback([piece]))
-            self._mine.append(receipt.last_seq)
-            await self._said()
+    async def _store(self, query: str, key: str, same: bool) -> None:
+        rejected = query, key, same
+        with self._runner.run("feedback", lambda error: self._dialog.open(self._collection, error, rejected)):
+            click = Click(query, (key,), ()) if same else Click(query, (), (key,))
+            receipt = await asyncio.wrap_future(self._collection.feedback([click]))
+            self._own.append(receipt.last_seq)
+            await self._on_change()
 
-    async def _instead(self, seq: int, query: str, key: str, same: bool) -> None:
-        """Undo what is in the way, and say it then."""
+    async def _undo_and_retry(self, seq: int, query: str, key: str, same: bool) -> None:
+        """Undo the feedback that contradicts, and store the rejected feedback."""
         if await self.undo(seq):
-            await self._say(query, key, same)
+            await self._store(query, key, same)

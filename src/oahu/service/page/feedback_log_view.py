@@ -1,4 +1,4 @@
-"""What was said, newest first, and undoing it."""
+"""The feedback log view: all feedback, newest first, with undo."""
 
 from __future__ import annotations
 
@@ -9,85 +9,89 @@ from anyio import to_thread
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
-from oahu.service.page.action_runner import Telling
-from oahu.service.page.browser_data import entry_of, keys_of, tiles
-from oahu.service.page.layout import Part
-from oahu.service.page.visitor import WHY
+from oahu.service.page.action_runner import ActionRunner
+from oahu.service.page.browser_data import keys_of, log_row, tiles
+from oahu.service.page.layout import Component
+from oahu.service.page.visitor import FEEDBACK_ROLE_REQUIRED
 from oahu.service.records import Change, ModelReplacement, Undo, constraints_of
 
-__all__ = ["Log", "Spoken", "spoken_of"]
+__all__ = ["DirectFeedback", "FeedbackLogView", "recent_feedback"]
 
-_AT_ONCE: Final = 15
-_BACK: Final = 1_000  # entries that are looked through for what was said of an item
-
-
-class _LogPart(Part, component="components/oahu_feedback_log.js"):
-    """Entries of the log."""
+_ROWS: Final = 15
+_RECENT: Final = 1_000  # log records
 
 
-class Log:
-    """The feedback of a collection, in pages."""
+class _FeedbackLogComponent(Component, component="components/oahu_feedback_log.js"):
+    """Rows of the feedback log."""
+
+
+class FeedbackLogView:
+    """The feedback log of a collection, one page at a time."""
 
     def __init__(
         self,
-        telling: Telling,
+        runner: ActionRunner,
         collection: Collection,
         undo: Callable[[int], Awaitable[Any]],
         search: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._visit, self._collection = telling.visit, collection
-        self._back = 0  # entries that are newer than those shown
-        self._part = _LogPart()
-        self._part.on("undo", lambda event: undo(int(event.args)))
-        self._part.on("search", lambda event: search(str(event.args)))
-        self._part.on("older", lambda: telling.reading(self._turn, _AT_ONCE))
-        self._part.on("newer", lambda: telling.reading(self._turn, -_AT_ONCE))
+        self._visitor, self._collection = runner.visitor, collection
+        self._n_newer = 0  # records that are newer than the shown ones
+        self._component = _FeedbackLogComponent()
+        self._component.on("undo", lambda event: undo(int(event.args)))
+        self._component.on("search", lambda event: search(str(event.args)))
+        self._component.on("older", lambda: runner.read(self._turn_page, _ROWS))
+        self._component.on("newer", lambda: runner.read(self._turn_page, -_ROWS))
 
     async def refresh(self) -> None:
-        """Show the log as it is now."""
-        self._part.show(**await to_thread.run_sync(self._told))
+        """Show the current page of the log."""
+        self._component.show(**await to_thread.run_sync(self._data))
 
-    async def _turn(self, by: int) -> None:
-        self._back = max(0, self._back + by)
+    async def _turn_page(self, by: int) -> None:
+        self._n_newer = max(0, self._n_newer + by)
         await self.refresh()
 
-    def _told(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, Any]:
         total = self._collection.last_seq
-        self._back = min(self._back, max(0, total - 1))
-        last = total - self._back
-        first = max(0, last - _AT_ONCE)
-        found = self._collection.log(first, last - first)
-        known = tiles(self._collection, [key for entry, _ in found for key in keys_of(entry.change)])
+        self._n_newer = min(self._n_newer, max(0, total - 1))
+        last = total - self._n_newer
+        first = max(0, last - _ROWS)
+        records = self._collection.log(first, last - first)
+        shown = tiles(self._collection, [key for record, _ in records for key in keys_of(record.change)])
         return {
-            "entries": [entry_of(entry, counts, known) for entry, counts in reversed(found)],
+            "rows": [log_row(record, active, shown) for record, active in reversed(records)],
             "total": total,
-            "newer": self._back > 0,
-            "older": first > 0,
-            "may": self._visit.may("feedback"),
-            "why": WHY,
+            "has_newer": self._n_newer > 0,
+            "has_older": first > 0,
+            "may_undo": self._visitor.may("feedback"),
+            "reason": FEEDBACK_ROLE_REQUIRED,
         }
 
 
-class Spoken(NamedTuple):
-    """What was said of two items, and in which piece of feedback."""
+class DirectFeedback(NamedTuple):
+    """Feedback on two items, and the sequence number of its record."""
 
     same: bool
     seq: int
 
 
-def spoken_of(collection: Collection, key: str) -> dict[str, Spoken]:
-    """What was said lately of an item and others, not what follows from it; the newest of each."""
-    found: dict[str, Spoken] = {}
-    for entry, counts in collection.log(max(0, collection.last_seq - _BACK), _BACK):
-        if counts and key in keys_of(entry.change):
-            for pair in _pairs(entry.change):
+def recent_feedback(collection: Collection, key: str) -> dict[str, DirectFeedback]:
+    """Return recent feedback on an item and others, by the other's key. Implied constraints are not included."""
+    found: dict[str, DirectFeedback] = {}
+    for record, active in collection.log(max(0, collection.last_seq - _RECENT), _RECENT):
+        if active and key in keys_of(record.change):
+            for pair in _pairs(record.change):
                 if key in (pair.first, pair.second):
-                    found[pair.second if pair.first == key else pair.first] = Spoken(pair.same, entry.seq)
+                    other = pair.second if pair.first == key else pair.first
+                    found[other] = DirectFeedback(pair.same, record.seq)
     return found
 
 
 def _pairs(change: Change) -> list[Pair]:
     if isinstance(change, Undo | ModelReplacement):
         return []
-    said = constraints_of(change)
-    return [pair for one in said for pair in (one.pairs if isinstance(one, Triplet) else (one,))]
+    return [
+        pair
+        for constraint in constraints_of(change)
+        for pair in (constraint.pairs if isinstance(constraint, Triplet) else (constraint,))
+    ]

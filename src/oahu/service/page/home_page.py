@@ -1,4 +1,4 @@
-"""The first page: all collections, or how to start."""
+"""The home page: all collections, or instructions if there are none."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fastapi import Request
 from nicegui import ui
 
 from oahu.service.collection import Collection
-from oahu.service.page.browser_data import address, tile
-from oahu.service.page.layout import Part, bar, head
-from oahu.service.page.metric_view import parts_of
-from oahu.service.page.visitor import Visit
+from oahu.service.page.browser_data import page_path, tile
+from oahu.service.page.layout import Component, add_head, add_top_bar
+from oahu.service.page.metric_view import spaces_with_tints
+from oahu.service.page.visitor import Visitor
 
 __all__ = ["show_home"]
 
-_EVERY: Final = 1.0  # seconds between looks at what has changed
-_STRIP: Final = 8  # items that a card shows
+_POLL_SECONDS: Final = 1.0
+_ITEMS_PER_CARD: Final = 8
 _EXAMPLE: Final = """import oahu
 
 teas = oahu.Client("{address}", "teas")
@@ -25,38 +25,38 @@ teas.create(dimension=64)
 teas.put(keys, vectors, labels=labels)"""
 
 
-class _Cards(Part, component="components/oahu_collections.js"):
-    """A card for every collection."""
+class _CollectionsComponent(Component, component="components/oahu_collections.js"):
+    """One card per collection."""
 
 
 @ui.page("/", title="oahu")
 async def show_home(request: Request) -> None:
-    """All collections."""
-    visit = Visit.of(request)
-    head("oahu")
-    bar(visit)
+    """Show all collections, and update them when they change."""
+    visitor = Visitor.of(request)
+    add_head("oahu")
+    add_top_bar(visitor)
     with ui.element("main").classes("home"):
         ui.label("Collections").classes("title").props('role="heading" aria-level="1"')
-        cards = _Cards()
-    seen: list[Any] = []
+        component = _CollectionsComponent()
     example = _EXAMPLE.format(address=str(request.base_url).rstrip("/"))
+    shown_state: Any = None
 
-    async def look() -> None:
-        if visit.role is None:
+    async def refresh() -> None:
+        nonlocal shown_state
+        if visitor.role is None:
             ui.navigate.to("/login")
             return
-        found = visit.service.collections
-        now = [(one.id, one.n_items, one.published.version, one.is_healthy) for one in found]
-        if now != seen:
-            seen[:] = now
-            cards.show(collections=await to_thread.run_sync(_all, found), example=example)
+        collections = visitor.service.collections
+        state = [(one.id, one.n_items, one.published.version, one.is_healthy) for one in collections]
+        if state != shown_state:
+            shown_state = state
+            component.show(collections=await to_thread.run_sync(_cards, collections), example=example)
 
-    seen.append(None)
-    await look()
-    ui.timer(_EVERY, look)
+    await refresh()
+    ui.timer(_POLL_SECONDS, refresh)
 
 
-def _all(collections: list[Collection]) -> list[dict[str, Any]]:
+def _cards(collections: list[Collection]) -> list[dict[str, Any]]:
     return [_card(collection) for collection in collections]
 
 
@@ -64,11 +64,11 @@ def _card(collection: Collection) -> dict[str, Any]:
     name, published = collection.config.name, collection.published
     return {
         "name": name,
-        "href": address(name),
-        "items": [tile(name, item) for item in collection.page(0, _STRIP)],
+        "href": page_path(name),
+        "items": [tile(name, item) for item in collection.page(0, _ITEMS_PER_CARD)],
         "total": collection.n_items,
         "constraints": published.constraints,
         "learner": collection.config.learner,
-        "parts": parts_of(published.weights),
-        "error": "" if collection.is_healthy else "Its learner has stopped.",
+        "spaces": spaces_with_tints(published.weights),
+        "error": "" if collection.is_healthy else "The learner of this collection has failed.",
     }

@@ -1,4 +1,4 @@
-"""What all pages share: the head, the bar at the top, and how parts get what they show."""
+"""Layout that all pages share: head, top bar, component base class, plain HTML pages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fastapi.responses import HTMLResponse
 from nicegui import ui
 from nicegui.element import Element
 
-from oahu.service.page.visitor import Visit
+from oahu.service.page.visitor import Visitor
 
-__all__ = ["ICON", "Part", "bar", "head", "missing", "plain"]
+__all__ = ["ICON", "Component", "add_head", "add_top_bar", "not_found_page", "plain_page"]
 
-_HERE: Final = files("oahu.service.page")
+_FILES: Final = files("oahu.service.page")
 _HEAD: Final = (
-    f"<style>{_HERE.joinpath('style.css').read_text('utf-8')}</style>\n"
-    f"<script>{_HERE.joinpath('components/theme.js').read_text('utf-8')}</script>"
+    f"<style>{_FILES.joinpath('style.css').read_text('utf-8')}</style>\n"
+    f"<script>{_FILES.joinpath('components/theme.js').read_text('utf-8')}</script>"
 )
 
-#: Two that are alike, and one that is not.
+#: Two similar items and a dissimilar one.
 ICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
     '<rect width="32" height="32" rx="8" fill="#0b6b73"/>'
@@ -30,61 +30,55 @@ ICON: Final = (
 )
 
 
-class Part(Element, dependencies=["components/oahu_thumbnail.js"]):
-    """A component of ours. All that it shows comes as JSON in one property, and it shows all of it as text."""
+class Component(Element, dependencies=["components/oahu_thumbnail.js"]):
+    """Base class of the Vue components. They get one JSON property and render it as text, never as HTML."""
 
     def show(self, **data: Any) -> None:
         self._props["data"] = orjson.dumps(data).decode()
 
 
-class Theme(Part, component="components/oahu_theme.js"):
-    """The button for light and dark."""
+class _ThemeButton(Component, component="components/oahu_theme.js"):
+    """The button that switches between light and dark colours."""
 
 
-def head(title: str) -> None:
-    """Begin a page."""
+def add_head(title: str) -> None:
+    """Add the title, the style sheet and the theme script to a page."""
     ui.page_title(title)
     ui.add_head_html(_HEAD)
 
 
-def bar(visit: Visit, *crumbs: str) -> Element:
-    """The bar at the top; what it returns is for more buttons."""
+def add_top_bar(visitor: Visitor, *headings: str) -> Element:
+    """Add the bar at the top of a page. Return the element in which the page can put more buttons."""
     with ui.element("header").classes("bar"):
-        ui.link("oahu", "/").classes("mark")
-        for crumb in crumbs:
-            ui.label(crumb).classes("crumb").props('role="heading" aria-level="1"')
+        ui.link("oahu", "/").classes("brand")
+        for heading in headings:
+            ui.label(heading).classes("crumb").props('role="heading" aria-level="1"')
         with ui.element("div").classes("tools") as tools:
-            more = ui.element("div").classes("tools")
-            Theme()
-            if visit.keys.needed:
-                with ui.element("form").props('method="post" action="/logout"'):
-                    _text("button", "Log out").props('type="submit"').classes("quiet")
+            page_tools = ui.element("div").classes("tools")
+            _ThemeButton()
+            if visitor.keys.needed:
+                form = ui.element("form").props('method="post" action="/logout"')
+                with form, ui.element("button").props('type="submit"').classes("quiet"):
+                    ui.label("Log out")
         tools.classes("last")
-    return more
+    return page_tools
 
 
-def _text(tag: str, text: str) -> Element:
-    """An element with text in it."""
-    with ui.element(tag) as made:
-        ui.label(text)
-    return made
-
-
-def plain(title: str, body: str, status: int = 200) -> HTMLResponse:
-    """A page that is only HTML: for who is not let in yet, and for what is not there. The title is escaped here."""
+def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
+    """Return a page of plain HTML. The title is escaped here; the body must be escaped by the caller."""
     icon = f"data:image/svg+xml,{escape(ICON.replace('#', '%23'), quote=True)}"
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="{icon}">{_HEAD}</head>'
-        f'<body class="plain"><main><p class="mark">oahu</p>{body}</main></body></html>',
+        f'<body class="plain"><main><p class="brand">oahu</p>{body}</main></body></html>',
         status,
         {"Cache-Control": "no-store"},
     )
 
 
-def missing(problem: str) -> HTMLResponse:
-    """The page for what is not there."""
-    return plain(
-        "Not there - oahu", f'<h1>Not there</h1><p>{escape(problem)}</p><p><a href="/">All collections</a></p>', 404
+def not_found_page(message: str) -> HTMLResponse:
+    """Return the page with status 404."""
+    return plain_page(
+        "Not found - oahu", f'<h1>Not found</h1><p>{escape(message)}</p><p><a href="/">All collections</a></p>', 404
     )

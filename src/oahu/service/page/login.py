@@ -1,4 +1,4 @@
-"""Logging in: an API key for a cookie. A page without scripts, so that nothing else is given to strangers."""
+"""Login with an API key. The login page has no scripts except the theme's, so strangers get no other code."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
 from oahu.service.api.access import SESSION_COOKIE
-from oahu.service.page.layout import plain
-from oahu.service.page.visitor import Visit
+from oahu.service.page.layout import plain_page
+from oahu.service.page.visitor import Visitor
 
-__all__ = ["add_login", "to_login"]
+__all__ = ["add_login", "redirect_to_login"]
 
 _SEE_OTHER = 303
-_LONGEST = 4_096  # characters of a form
+_MAX_FORM_BYTES = 4_096
 
 
-def to_login(path: str) -> Response:
-    """The way to the login, and from there to where one wanted to go."""
+def redirect_to_login(path: str) -> Response:
+    """Return a redirect to the login page, which leads back to ``path``."""
     return RedirectResponse(f"/login?next={quote(path, safe='')}", _SEE_OTHER)
 
 
-def add_login(app: FastAPI, visit: Visit) -> None:
-    """Let people log in and out."""
+def add_login(app: FastAPI, visitor: Visitor) -> None:
+    """Add the login page and the logout to an application."""
 
     @app.get("/login", include_in_schema=False)
-    async def login(request: Request) -> Response:
-        if visit.by(request).role is not None:
-            return RedirectResponse(_local(request.query_params.get("next")), _SEE_OTHER)
-        return _form(request.query_params.get("next"))
+    async def show_login(request: Request) -> Response:
+        if visitor.of_connection(request).role is not None:
+            return RedirectResponse(_local_path(request.query_params.get("next")), _SEE_OTHER)
+        return _login_page(request.query_params.get("next"))
 
     @app.post("/login", include_in_schema=False)
-    async def begin(request: Request) -> Response:
-        form = parse_qs((await request.body())[:_LONGEST].decode("utf-8", "replace"))
-        goal = form.get("next", ["/"])[0]
-        session = visit.sessions.start(form.get("key", [""])[0].strip())
+    async def log_in(request: Request) -> Response:
+        form = parse_qs((await request.body())[:_MAX_FORM_BYTES].decode("utf-8", "replace"))
+        target = form.get("next", ["/"])[0]
+        session = visitor.sessions.start(form.get("key", [""])[0].strip())
         if session is None:
-            return _form(goal, "That key is not known here, or not any more.", 401)
-        answer = RedirectResponse(_local(goal), _SEE_OTHER)
-        secure = visit.service.settings.https
-        answer.set_cookie(SESSION_COOKIE, session, path="/", httponly=True, samesite="strict", secure=secure)
-        return answer
+            return _login_page(target, "This API key is not valid or was revoked.", 401)
+        response = RedirectResponse(_local_path(target), _SEE_OTHER)
+        secure = visitor.service.settings.https
+        response.set_cookie(SESSION_COOKIE, session, path="/", httponly=True, samesite="strict", secure=secure)
+        return response
 
     @app.post("/logout", include_in_schema=False)
-    async def end(request: Request) -> Response:
-        visit.sessions.end(request.cookies.get(SESSION_COOKIE) or "")
-        answer = RedirectResponse("/login", _SEE_OTHER)
-        answer.delete_cookie(SESSION_COOKIE, path="/")
-        return answer
+    async def log_out(request: Request) -> Response:
+        visitor.sessions.end(request.cookies.get(SESSION_COOKIE) or "")
+        response = RedirectResponse("/login", _SEE_OTHER)
+        response.delete_cookie(SESSION_COOKIE, path="/")
+        return response
 
 
-def _local(path: str | None) -> str:
-    """A path of this service; the first page for anything else.
+def _local_path(path: str | None) -> str:
+    """Return a path of this service, or the home page if ``path`` could lead to another site.
 
-    >>> _local("/collections/digits?like=a"), _local("//elsewhere.example"), _local("https://elsewhere.example")
+    >>> _local_path("/collections/digits?like=a"), _local_path("//other.example"), _local_path("https://other.example")
     ('/collections/digits?like=a', '/', '/')
     """
     if path is None or not path.startswith("/") or path[1:2] in ("/", "\\") or not path.isprintable():
@@ -63,13 +63,13 @@ def _local(path: str | None) -> str:
     return path
 
 
-def _form(goal: str | None, problem: str = "", status: int = 200) -> Response:
-    told = f'<p class="banner" role="alert">{escape(problem)}</p>' if problem else ""
-    return plain(
+def _login_page(target: str | None, problem: str = "", status: int = 200) -> Response:
+    banner = f'<p class="banner" role="alert">{escape(problem)}</p>' if problem else ""
+    return plain_page(
         "Log in - oahu",
-        "<h1>Log in</h1><p>This service asks for a key. <code>oahu keys add</code> makes one.</p>"
-        f'{told}<form method="post" action="/login"><label for="key">API key</label>'
-        f'<input type="hidden" name="next" value="{escape(_local(goal), quote=True)}">'
+        "<h1>Log in</h1><p>This service requires an API key. Create one with <code>oahu keys add</code>.</p>"
+        f'{banner}<form method="post" action="/login"><label for="key">API key</label>'
+        f'<input type="hidden" name="next" value="{escape(_local_path(target), quote=True)}">'
         '<input id="key" name="key" type="password" required autofocus autocomplete="current-password" '
         'placeholder="oahu_..."><button type="submit" class="main">Log in</button></form>',
         status,

@@ -1,4 +1,4 @@
-"""The map of a catalogue: where items were before anything was learned, and where they are now."""
+"""The map view: a catalogue as points, before and after learning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -17,59 +17,70 @@ from numpy.typing import NDArray
 
 from oahu.metrics.metric import DistanceMetric, Metric
 from oahu.service.collection import Collection
-from oahu.service.page.catalogue_view import natural
-from oahu.service.page.layout import Part
-from oahu.service.page.map_layout import aligned, plane, sample, shown
+from oahu.service.page.catalogue_view import natural_order
+from oahu.service.page.layout import Component
+from oahu.service.page.map_layout import align, project, sample, to_canvas
 
-__all__ = ["Atlas"]
+__all__ = ["MapView"]
 
-_MOST: Final = 1_000  # items on a map
-_COLOURS: Final = 10
-_NO_VECTORS: Final = "This metric scores pairs and has no vectors, so there is nothing to draw a map of."
-_TOO_FEW: Final = "A map needs three items at least."
+_MAX_ITEMS: Final = 1_000
+_N_COLOURS: Final = 10
+_NO_VECTORS: Final = "This metric scores pairs of items and has no vectors. A map needs vectors."
+_TOO_FEW: Final = "A map needs at least three items."
 
 
 @dataclass(frozen=True)
-class _Map:
-    """Some items, and where they were before anything was learned."""
+class _Sample:
+    """The items on a map, and their positions before learning."""
 
     numbers: NDArray[np.int64]
     keys: list[str]
     labels: list[str | None]
-    total: int
-    before: NDArray[np.float64]
+    n_items: int
     features: NDArray[Any]
+    before: NDArray[np.float64]
 
 
-class _Maps:
-    """The maps of all collections: drawn once, for however many look at them."""
+class _Map(NamedTuple):
+    sample: _Sample
+    metric_version: int
+    after: NDArray[np.float64]
+
+
+class _MapCache:
+    """The maps of all collections. Each is computed once per metric version, for any number of browsers."""
 
     def __init__(self) -> None:
-        self._drawn: WeakKeyDictionary[Collection, tuple[_Map, int, NDArray[np.float64]]] = WeakKeyDictionary()
-        self._drawing = Lock()
+        self._maps: WeakKeyDictionary[Collection, _Map] = WeakKeyDictionary()
+        self._lock = Lock()
 
-    def of(self, collection: Collection) -> tuple[_Map, NDArray[np.float64]] | None:
-        """A collection's map, and where its items are now; None if the metric has no vectors."""
+    def get(self, collection: Collection) -> _Map | None:
+        """Return the current map of a collection, or None if its metric has no vectors."""
         published = collection.published
         if not isinstance(collection.start, DistanceMetric):
             return None
-        with self._drawing:
-            catalogue = collection.catalogue
-            numbers, labels = catalogue.present()
-            drawn = self._drawn.get(collection)
-            at = sample(numbers, _MOST)
-            chosen = np.array(numbers, np.int64)[at]
-            named = [labels[place] for place in at.tolist()]
-            if drawn is None or not np.array_equal(drawn[0].numbers, chosen) or drawn[0].labels != named:
-                features = catalogue.table.take(chosen)
-                before = plane(_vectors(collection.start, features))
-                keys = [catalogue.table.name(one) for one in chosen.tolist()]
-                drawn = _Map(chosen, keys, named, len(numbers), before, features), -1, before
-            if drawn[1] != published.version:
-                now = aligned(plane(_vectors(published.metric, drawn[0].features)), drawn[0].before)
-                drawn = drawn[0], published.version, now
-            self._drawn[collection] = drawn
-        return drawn[0], drawn[2]
+        with self._lock:
+            chosen = _choose_items(collection, self._maps.get(collection))
+            found = self._maps.get(collection)
+            if found is None or found.sample is not chosen or found.metric_version != published.version:
+                after = align(project(_vectors(published.metric, chosen.features)), chosen.before)
+                found = self._maps[collection] = _Map(chosen, published.version, after)
+        return found
+
+
+def _choose_items(collection: Collection, previous: _Map | None) -> _Sample:
+    """Return a sample of the catalogue: the previous one if its items and labels are unchanged."""
+    catalogue = collection.catalogue
+    all_numbers, all_labels = catalogue.present()
+    positions = sample(all_numbers, _MAX_ITEMS)
+    numbers = np.array(all_numbers, np.int64)[positions]
+    labels = [all_labels[position] for position in positions.tolist()]
+    if previous and np.array_equal(previous.sample.numbers, numbers) and previous.sample.labels == labels:
+        return previous.sample
+    features = catalogue.table.take(numbers)
+    keys = [catalogue.table.name(number) for number in numbers.tolist()]
+    before = project(_vectors(collection.start, features))
+    return _Sample(numbers, keys, labels, len(all_numbers), features, before)
 
 
 def _vectors(metric: Metric, features: NDArray[Any]) -> NDArray[Any]:
@@ -77,54 +88,53 @@ def _vectors(metric: Metric, features: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(metric.transform(features)) if len(features) else features
 
 
-def _ordered(counts: Counter[str]) -> list[str]:
-    """Labels: the most common first if they are many, for only they have a colour; else by name."""
-    common = [label for label, _ in counts.most_common()]
-    return common if len(common) > _COLOURS else sorted(common, key=natural)
+def _legend_order(counts: Counter[str]) -> list[str]:
+    """Return labels in natural order, or the most common first if there are more labels than colours."""
+    labels = [label for label, _ in counts.most_common()]
+    return labels if len(labels) > _N_COLOURS else sorted(labels, key=natural_order)
 
 
-_maps: Final = _Maps()
+_maps: Final = _MapCache()
 
 
-class _AtlasPart(Part, component="components/oahu_map.js"):
-    """Points, before and after."""
+class _MapComponent(Component, component="components/oahu_map.js"):
+    """Two panels of points."""
 
 
-class Atlas:
-    """The map of a collection, for one browser."""
+class MapView:
+    """The map of a collection in one browser."""
 
     def __init__(self, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
         self._collection, self._sent = collection, ""
-        self._part = _AtlasPart()
-        self._part.show(message="Drawing …")
-        self._part.on("search", lambda event: search(str(event.args)))
+        self._component = _MapComponent()
+        self._component.show(message="Computing the map …")
+        self._component.on("search", lambda event: search(str(event.args)))
 
     async def refresh(self, query: str | None) -> None:
-        """Draw it as it is now."""
-        told, after = await to_thread.run_sync(self._told, query)
-        if told != self._sent:
-            self._sent = told
-            self._part._props["data"] = told
-        self._part._props["after"] = after
+        """Show the current map. Only what changed is sent to the browser."""
+        data, after = await to_thread.run_sync(self._data, query)
+        if data != self._sent:
+            self._sent = data
+            self._component._props["data"] = data
+        self._component._props["after"] = after
 
-    def _told(self, query: str | None) -> tuple[str, str]:
-        found = _maps.of(self._collection)
-        if found is None or len(found[0].numbers) < 3:
+    def _data(self, query: str | None) -> tuple[str, str]:
+        found = _maps.get(self._collection)
+        if found is None or len(found.sample.numbers) < 3:
             message = _NO_VECTORS if found is None else _TOO_FEW
             return orjson.dumps({"message": message}).decode(), "[]"
-        drawn, now = found
-        name, keys = self._collection.config.name, drawn.keys
-        there = self._collection.items(keys)
-        labels = _ordered(Counter(one for one in drawn.labels if one is not None))
-        places = {label: at for at, label in enumerate(labels)}
-        told = {
+        drawn, keys = found.sample, found.sample.keys
+        items = self._collection.items(keys)
+        labels = _legend_order(Counter(label for label in drawn.labels if label is not None))
+        groups = {label: group for group, label in enumerate(labels)}
+        data = {
             "message": "",
-            "items": [[key, key in there and there[key].has_thumbnail and key not in (".", "..")] for key in keys],
-            "base": f"/v1/collections/{quote(name, safe='')}/thumbnails/",
-            "groups": [places.get(label or "", -1) for label in drawn.labels],
+            "items": [[key, key in items and items[key].has_thumbnail and key not in (".", "..")] for key in keys],
+            "base": f"/v1/collections/{quote(self._collection.config.name, safe='')}/thumbnails/",
+            "groups": [groups.get(label or "", -1) for label in drawn.labels],
             "labels": labels,
-            "total": drawn.total,
-            "before": shown(drawn.before),
+            "total": drawn.n_items,
+            "before": to_canvas(drawn.before),
             "query": keys.index(query) if query in keys else None,
         }
-        return orjson.dumps(told).decode(), orjson.dumps(shown(now)).decode()
+        return orjson.dumps(data).decode(), orjson.dumps(to_canvas(found.after)).decode()

@@ -1,4 +1,4 @@
-"""What a search found: ranked, marked, and moving when the metric does."""
+"""The search results: ranked, marked, and updated when the metric changes."""
 
 from __future__ import annotations
 
@@ -10,172 +10,185 @@ from anyio import to_thread
 
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
-from oahu.service.page.action_runner import Telling
-from oahu.service.page.browser_data import plate, tile
+from oahu.service.page.action_runner import ActionRunner
+from oahu.service.page.browser_data import relation_name, tile, tile_with_payload
 from oahu.service.page.catalogue_view import Tiles
-from oahu.service.page.feedback_log_view import Spoken, spoken_of
-from oahu.service.page.layout import Part
-from oahu.service.page.visitor import WHY
+from oahu.service.page.feedback_log_view import DirectFeedback, recent_feedback
+from oahu.service.page.layout import Component
+from oahu.service.page.visitor import FEEDBACK_ROLE_REQUIRED
 from oahu.service.query_engine import SearchResult
 from oahu.tasks import Match
 
-__all__ = ["Plate", "Results"]
+__all__ = ["QueryPanel", "RankingView"]
 
-_AT_ONCE: Final = 24
-_KNOWN: Final = 4  # times as many results, if most of them are known
-_BEGIN: Final = "Mark what is alike (=) and what is not (≠). The ranking follows."
-_CONTRAST: Final = "Mark one that is not alike too: the metric learns from the difference."
-_ALSO: Final = "Mark one that is alike too: the metric learns from the difference."
+_PAGE_SIZE: Final = 24
+_MAX_GROWTH: Final = 4  # times the page size, if feedback calls most results similar
+_HINT_START: Final = "Mark results as alike (=) or not alike (≠). The ranking follows."
+_HINT_NEEDS_NEGATIVE: Final = "Mark one that is not alike too: the metric learns from the difference."
+_HINT_NEEDS_POSITIVE: Final = "Mark one that is alike too: the metric learns from the difference."
 
 
-class Plate(Part, component="components/oahu_query.js"):
-    """What is searched for."""
+class QueryPanel(Component, component="components/oahu_query.js"):
+    """The item that is searched for."""
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """An answer, as it is shown."""
+    """The data of one shown ranking."""
 
     query: dict[str, Any]
-    items: list[dict[str, Any]]  # by rank; then those said to be unlike that are not among them
-    spoken: dict[str, Spoken]
+    items: list[dict[str, Any]]  # by rank, then dissimilar items that are not among the results
+    direct_feedback: dict[str, DirectFeedback]
 
     @property
     def order(self) -> list[tuple[str, str | None]]:
-        return [(item["key"], item["said"]) for item in self.items]
+        return [(item["key"], item["feedback"]) for item in self.items]
 
 
-class Results:
-    """The ranking of one search, and what is searched for beside it."""
+class RankingView:
+    """The results of one search, and the query beside them."""
 
-    def __init__(self, telling: Telling, collection: Collection, search: Callable[[str], Awaitable[None]]) -> None:
-        self._visit, self._collection = telling.visit, collection
+    def __init__(
+        self, runner: ActionRunner, collection: Collection, search: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._visitor, self._collection = runner.visitor, collection
         self.query: str | None = None
         self.label: str | None = None
-        self._k, self._turn = _AT_ONCE, 0
+        self._k, self._update = _PAGE_SIZE, 0
         self._ranking: _Ranking | None = None
-        self.plate = Plate()
-        self.part = Tiles()
-        self.plate.show(item=None)
-        self.part.show(items=[], mode="results")
-        self.part.on("search", lambda event: search(str(event.args)))
-        self.part.on("more", lambda: telling.reading(self._more))
+        self.query_panel = QueryPanel()
+        self.tiles = Tiles()
+        self.query_panel.show(item=None)
+        self.tiles.show(items=[], mode="results")
+        self.tiles.on("search", lambda event: search(str(event.args)))
+        self.tiles.on("more", lambda: runner.read(self._show_more))
 
     async def open(self, query: str, label: str | None) -> None:
-        """Search for something else; if that cannot be, what was searched for before stays."""
-        before = self.query, self.label, self._k
+        """Search for an item. If that fails, the previous search stays."""
+        previous = self.query, self.label, self._k
         if query != self.query:
-            self._k = _AT_ONCE
+            self._k = _PAGE_SIZE
         self.query, self.label = query, label
         try:
             await self.refresh()
         except ServiceError:
-            self.query, self.label, self._k = before
+            self.query, self.label, self._k = previous
             raise
 
     def close(self) -> None:
         self.query = self._ranking = None
 
-    def said(self, key: str) -> str | None:
-        """What is known of a result and what is searched for."""
+    def feedback(self, key: str) -> str | None:
+        """Return the feedback on a result, given or implied: similar, dissimilar or None."""
         items = self._ranking.items if self._ranking else []
-        return next((one["said"] for one in items if one["key"] == key), None)
+        return next((item["feedback"] for item in items if item["key"] == key), None)
 
-    def spoken(self, key: str) -> Spoken | None:
-        """Where that was said; None if it only follows from what was said."""
-        return self._ranking.spoken.get(key) if self._ranking else None
+    def direct_feedback(self, key: str) -> DirectFeedback | None:
+        """Return the given feedback on a result, or None if there is none or it is only implied."""
+        return self._ranking.direct_feedback.get(key) if self._ranking else None
 
     async def refresh(self) -> None:
-        """Search again, and show what moved."""
+        """Search again and show how the ranks changed."""
         if self.query is None:
             return
-        self._turn += 1
-        mine, query = self._turn, self.query
-        found = await to_thread.run_sync(self._ask, query)
-        if mine == self._turn and query == self.query:  # an older answer must not replace a newer one
-            self._show(found)
+        self._update += 1
+        update, query = self._update, self.query
+        ranking = await to_thread.run_sync(self._search, query)
+        if update == self._update and query == self.query:  # a newer search may have finished earlier
+            self._show(ranking)
 
-    def _ask(self, query: str) -> _Ranking:
+    def _search(self, query: str) -> _Ranking:
         collection = self._collection
         item = collection.item(query)
-        found = self._found(query)
-        spoken = spoken_of(collection, query)
-        named = {key for key, _, _ in found.matches}
-        apart = [key for key, told in spoken.items() if not told.same and key not in named]
-        there = collection.items([*named, *apart])
+        result = self._search_enough(query)
+        direct = recent_feedback(collection, query)
+        ranked_keys = {key for key, _, _ in result.matches}
+        dissimilar = [key for key, given in direct.items() if not given.same and key not in ranked_keys]
+        found = collection.items([*ranked_keys, *dissimilar])
         name = collection.config.name
-        ranked = [(there[key], match, said) for key, match, said in found.matches if key in there]
-        items = [_result(tile(name, one), rank, match, said) for rank, (one, match, said) in enumerate(ranked, 1)]
-        items += [{**tile(name, there[key]), "rank": None, "said": "unlike"} for key in apart if key in there]
-        return _Ranking(plate(name, item), items, spoken)
+        ranked = [match for match in result.matches if match[0] in found]
+        items = [
+            _result(tile(name, found[key]), rank, match, relation_name(relation))
+            for rank, (key, match, relation) in enumerate(ranked, 1)
+        ]
+        items += [
+            {**tile(name, found[key]), "rank": None, "feedback": "dissimilar"} for key in dissimilar if key in found
+        ]
+        return _Ranking(tile_with_payload(name, item), items, direct)
 
-    def _found(self, query: str) -> SearchResult:
-        """As many results as wanted that are not known to be alike, if those that are leave room for them."""
-        most = self._visit.service.settings.max_k
-        wanted = min(self._k, most)
+    def _search_enough(self, query: str) -> SearchResult:
+        """Search for as many items as wanted without feedback, and within limits those called similar as well."""
+        limit = self._visitor.service.settings.max_k
+        k = min(self._k, limit)
         while True:
-            found = self._collection.search(query, wanted, self.label)
-            alike = sum(said == "alike" for *_, said in found.matches)
-            if wanted >= min(self._k + alike, _KNOWN * self._k, most):
-                return found
-            wanted = min(self._k + alike, _KNOWN * self._k, most)
+            result = self._collection.search(query, k, self.label)
+            n_similar = sum(relation_name(relation) == "similar" for *_, relation in result.matches)
+            wanted = min(self._k + n_similar, _MAX_GROWTH * self._k, limit)
+            if k >= wanted:
+                return result
+            k = wanted
 
-    def _show(self, found: _Ranking) -> None:
-        before = self._ranking
-        if before is not None and before.query["key"] == found.query["key"]:
-            _compare(before.items, found.items, before.order == found.order)
-        self._ranking = found
-        n_ranked = sum(item["rank"] is not None for item in found.items)
-        more = self._k <= n_ranked < self._visit.service.settings.max_k
-        may = self._visit.may("feedback")
-        self.part.show(
-            items=found.items,
+    def _show(self, ranking: _Ranking) -> None:
+        previous = self._ranking
+        if previous is not None and previous.query["key"] == ranking.query["key"]:
+            _note_moves(previous.items, ranking.items, previous.order == ranking.order)
+        self._ranking = ranking
+        n_ranked = sum(item["rank"] is not None for item in ranking.items)
+        has_more = self._k <= n_ranked < self._visitor.service.settings.max_k
+        may_mark = self._visitor.may("feedback")
+        self.tiles.show(
+            items=ranking.items,
             mode="results",
-            title=f"What is like {found.query['key']}",
-            turn=self._turn,
-            more="More results" if more else "",
-            may=may,
-            why=WHY,
-            empty="Nothing else is there." if self.label is None else "Nothing else has this label.",
+            title=f"Items like {ranking.query['key']}",
+            update=self._update,
+            more="More results" if has_more else "",
+            may_mark=may_mark,
+            reason=FEEDBACK_ROLE_REQUIRED,
+            empty="There are no other items." if self.label is None else "No other item has this label.",
         )
-        alike = sum(told.same for told in found.spoken.values())
-        unlike = len(found.spoken) - alike
-        hint = _hint(alike, unlike, self._collection.published.constraints) if may else WHY
-        self.plate.show(item=found.query, alike=alike, unlike=unlike, hint=hint)
+        n_similar = sum(given.same for given in ranking.direct_feedback.values())
+        n_dissimilar = len(ranking.direct_feedback) - n_similar
+        hint = _hint(n_similar, n_dissimilar, self._collection.published.constraints)
+        self.query_panel.show(
+            item=ranking.query,
+            n_similar=n_similar,
+            n_dissimilar=n_dissimilar,
+            hint=hint if may_mark else FEEDBACK_ROLE_REQUIRED,
+        )
 
-    async def _more(self) -> None:
-        self._k += _AT_ONCE
+    async def _show_more(self) -> None:
+        self._k += _PAGE_SIZE
         await self.refresh()
 
 
-def _result(shown: dict[str, Any], rank: int, match: Match, said: str | None) -> dict[str, Any]:
+def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None) -> dict[str, Any]:
     value = match.score if match.distance is None else match.distance
     return {
         **shown,
         "rank": rank,
-        "said": said,
+        "feedback": feedback,
         "value": _short(value),
         "exact": _exact(match.score, match.distance),
     }
 
 
-def _compare(before: list[dict[str, Any]], now: list[dict[str, Any]], same: bool) -> None:
-    """Note by how many ranks items have moved; if they are in the same order, what was noted before still holds."""
-    if same:
-        for old, item in zip(before, now, strict=True):
-            item.update({note: old[note] for note in ("moved", "fresh") if note in old})
+def _note_moves(previous: list[dict[str, Any]], items: list[dict[str, Any]], same_order: bool) -> None:
+    """Add the number of ranks that each item moved. In the same order, the earlier notes stay."""
+    if same_order:
+        for old, item in zip(previous, items, strict=True):
+            item.update({note: old[note] for note in ("moved", "is_new") if note in old})
         return
-    ranks = {item["key"]: item["rank"] for item in before}
-    for item in now:
-        was, rank = ranks.get(item["key"]), item["rank"]
-        if was is not None and rank is not None:
-            item["moved"] = was - rank
-        elif rank is not None and rank <= len(before):
-            item["fresh"] = True
+    ranks = {item["key"]: item["rank"] for item in previous}
+    for item in items:
+        old_rank, rank = ranks.get(item["key"]), item["rank"]
+        if old_rank is not None and rank is not None:
+            item["moved"] = old_rank - rank
+        elif rank is not None and rank <= len(previous):
+            item["is_new"] = True
 
 
 def _short(number: float) -> str:
-    """A number in five characters or so.
+    """Return a number with about five characters.
 
     >>> _short(0.12), _short(123.456), _short(123456.7)
     ('0.120', '123.5', '1.23e+05')
@@ -188,10 +201,10 @@ def _exact(score: float, distance: float | None) -> str:
     return f"score {score:.6g}" + ("" if distance is None else f", distance {distance:.6g}")
 
 
-def _hint(n_alike: int, n_unlike: int, n_learned: int) -> str:
-    """What to do next, until something was learned."""
-    if not n_alike and not n_unlike:
-        return _BEGIN
-    if n_learned or (n_alike and n_unlike):
+def _hint(n_similar: int, n_dissimilar: int, n_learned: int) -> str:
+    """Return what the visitor can do next, until the metric has learned something."""
+    if not n_similar and not n_dissimilar:
+        return _HINT_START
+    if n_learned or (n_similar and n_dissimilar):
         return ""
-    return _CONTRAST if n_alike else _ALSO
+    return _HINT_NEEDS_NEGATIVE if n_similar else _HINT_NEEDS_POSITIVE

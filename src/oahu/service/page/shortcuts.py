@@ -1,4 +1,4 @@
-"""Which keys do what."""
+"""Keyboard shortcuts, and the dialog that lists them."""
 
 from __future__ import annotations
 
@@ -7,45 +7,55 @@ from typing import Final
 
 from nicegui import ui
 
-from oahu.service.page.layout import Part
+from oahu.service.page.layout import Component
 
-__all__ = ["Keys"]
+__all__ = ["Shortcuts"]
 
-_KEYS: Final = (
-    ("← ↑ → ↓", "move among the results"),
-    ("Enter", "search for the one you are at"),
-    ("a +", "it is alike"),
-    ("n -", "it is not alike; the same again takes it back"),
-    ("c", "compare it with what was searched for"),
-    ("u", "undo what you said last"),
-    ("Esc", "back to the gallery"),
-    ("?", "show this"),
+_SHORTCUTS: Final = (
+    ("← ↑ → ↓", "move between the results"),
+    ("Enter", "search for the focused item"),
+    ("a +", "mark it as alike; again to undo"),
+    ("n -", "mark it as not alike; again to undo"),
+    ("c", "compare it with the query"),
+    ("u", "undo your last feedback"),
+    ("Esc", "back to all items"),
+    ("?", "show this list"),
 )
 
 
-class _KeysPart(Part, component="components/oahu_shortcuts.js"):
-    """Listens to keys, and to the browser's way back."""
+class _ShortcutsComponent(Component, component="components/oahu_shortcuts.js"):
+    """Listens to key presses and to the browser's back button."""
 
 
-class Keys:
-    """Keys that work everywhere, and a dialog that tells them."""
+class Shortcuts:
+    """The shortcuts of a page.
 
-    def __init__(self, back: Callable[[], Awaitable[None]], went: Callable[[str], Awaitable[None]]) -> None:
-        with ui.dialog() as dialog, ui.element("div").classes("sheet keys"):
-            ui.label("Keys").props('role="heading" aria-level="2"').classes("title")
+    Parameters
+    ----------
+    on_escape : callable
+        Called for the escape key.
+    on_navigation : callable
+        Called with the query string of the address after the browser went back or forward.
+    """
+
+    def __init__(
+        self, on_escape: Callable[[], Awaitable[None]], on_navigation: Callable[[str], Awaitable[None]]
+    ) -> None:
+        with ui.dialog() as dialog, ui.element("div").classes("sheet shortcuts"):
+            ui.label("Keyboard shortcuts").props('role="heading" aria-level="2"').classes("title")
             with ui.element("dl"):
-                for keys, does in _KEYS:
+                for keys, action in _SHORTCUTS:
                     with ui.element("dt"):
                         for key in keys.split():
                             with ui.element("kbd"):
                                 ui.label(key)
                     with ui.element("dd"):
-                        ui.label(does)
-        self._part = _KeysPart()
-        self._part.on("help", dialog.open)
-        self._part.on("back", back)
-        self._part.on("went", lambda event: went(str(event.args)))
+                        ui.label(action)
+        self._component = _ShortcutsComponent()
+        self._component.on("help", dialog.open)
+        self._component.on("escape", on_escape)
+        self._component.on("navigate", lambda event: on_navigation(str(event.args)))
 
     def on_undo(self, undo: Callable[[], Awaitable[None]]) -> None:
-        """Undo what was said last with a key."""
-        self._part.on("undo", undo)
+        """Register what the undo key calls."""
+        self._component.on("undo", undo)

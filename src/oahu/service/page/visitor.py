@@ -1,4 +1,4 @@
-"""Who looks at the page, and what they may do there."""
+"""The visitor of a page: its session and its role."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from oahu.service.errors import ForbiddenError, UnauthorizedError
 from oahu.service.keys import KeyFile, Role, allows
 from oahu.service.service import Service
 
-__all__ = ["WHY", "Visit"]
+__all__ = ["FEEDBACK_ROLE_REQUIRED", "Visitor"]
 
-#: What is said where something is not allowed.
-WHY = "Your key lets you look and search. Saying what is alike needs a key of role feedback."
+FEEDBACK_ROLE_REQUIRED = "Your API key is read-only. Feedback needs a key with the feedback role."
 
-_SCOPE = "oahu_visit"
+_SCOPE_ENTRY = "oahu_visitor"
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A browser that looks at a service. What it may do is asked whenever it does something: keys come and go."""
+class Visitor:
+    """A browser that uses the page.
+
+    The role is looked up at every action, because API keys can be revoked at any time.
+    """
 
     service: Service
     keys: KeyFile
@@ -31,29 +33,31 @@ class Visit:
 
     @property
     def role(self) -> Role | None:
+        """The role of the visitor's session, or None without a valid session."""
         return self.sessions.role(self.session)
 
     def may(self, needed: Role) -> bool:
+        """Return whether the visitor has a role."""
         role = self.role
         return role is not None and allows(role, needed)
 
     def check(self, needed: Role) -> None:
-        """Raise an error if the visitor may not do something."""
+        """Raise an error if the visitor lacks a role."""
         if self.role is None:
-            raise UnauthorizedError("Log in with a key.")
+            raise UnauthorizedError("Log in with an API key.")
         if not self.may(needed):
-            raise ForbiddenError(WHY)
+            raise ForbiddenError(FEEDBACK_ROLE_REQUIRED)
 
-    def by(self, connection: HTTPConnection) -> Visit:
-        """The visit of whoever is at the other end."""
+    def of_connection(self, connection: HTTPConnection) -> Visitor:
+        """Return the visitor with the session of a connection."""
         return replace(self, session=connection.cookies.get(SESSION_COOKIE))
 
-    def enter(self, connection: HTTPConnection) -> None:
-        """Go with a request to where it is answered."""
-        connection.scope[_SCOPE] = self
+    def attach(self, connection: HTTPConnection) -> None:
+        """Store the visitor in a connection's scope, where `of` finds it."""
+        connection.scope[_SCOPE_ENTRY] = self
 
     @staticmethod
-    def of(request: Request) -> Visit:
-        """The visit that a request belongs to."""
-        visit: Visit = request.scope[_SCOPE]
-        return visit
+    def of(request: Request) -> Visitor:
+        """Return the visitor that was attached to a request."""
+        visitor: Visitor = request.scope[_SCOPE_ENTRY]
+        return visitor

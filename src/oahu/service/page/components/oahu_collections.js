@@ -1,4 +1,4 @@
-// The collections of a service, or how to start if there are none.
+// All collections, or instructions if there are none.
 import Thumbnail from "oahu_thumbnail";
 
 export default {
@@ -16,22 +16,22 @@ export default {
           <span v-if="!one.items.length" class="empty">No items yet</span></div>
         <h2>{{ one.name }}</h2>
         <p v-if="one.error" class="banner">{{ one.error }}</p>
-        <dl class="dials">
-          <div><dt>Items</dt><dd data-dial="items">{{ one.total.toLocaleString('en') }}</dd></div>
-          <div><dt>Learned</dt><dd data-dial="constraints">{{ one.constraints.toLocaleString('en') }}</dd></div>
+        <dl class="numbers">
+          <div><dt>Items</dt><dd data-number="items">{{ one.total.toLocaleString('en') }}</dd></div>
+          <div><dt>Constraints learned</dt><dd data-number="constraints">{{ one.constraints.toLocaleString('en') }}</dd></div>
           <div><dt>Learner</dt><dd>{{ one.learner }}</dd></div>
         </dl>
-        <div class="mix" aria-hidden="true"><i v-for="(part, at) in one.parts" :key="at"
-          :style="{ width: 100 * part.now + '%', background: 'var(--part-' + part.tint + ')' }"></i></div>
+        <div class="mix" aria-hidden="true"><i v-for="space in one.spaces" :key="space.name"
+          :style="{ width: 100 * space.weight + '%', background: 'var(--space-' + space.tint + ')' }"></i></div>
       </a>
     </div>
-    <section v-else class="start">
-      <h2>Nothing here yet</h2>
-      <p>A collection is a catalogue of items with features, and a metric that learns what is alike from every click.</p>
-      <h3>Try it with real images</h3>
+    <section v-else class="instructions">
+      <h2>No collections yet</h2>
+      <p>A collection is a catalogue of items with features, and a metric that learns from feedback which items are alike.</p>
+      <h3>Try the demo with real images</h3>
       <pre><code>oahu serve --demo</code></pre>
-      <h3>Or bring your own</h3>
+      <h3>Or add your own items</h3>
       <pre><code>{{ d.example }}</code></pre>
-      <p class="hint">What you add appears here by itself.</p>
+      <p class="hint">New collections appear here automatically.</p>
     </section>`,
 };

@@ -1,34 +1,34 @@
-// Why something cannot be said: what was said before, link by link.
+// Why feedback was rejected: the proof of the opposite, constraint by constraint.
 import Thumbnail from "oahu_thumbnail";
 
 export default {
   components: { Thumbnail },
   props: { data: String },
-  emits: ["undo", "leave"],
+  emits: ["undo", "cancel"],
   computed: {
     d() {
       return JSON.parse(this.data);
     },
   },
   template: `
-    <section v-if="d.pair" class="chain" role="alertdialog" aria-labelledby="chain-title" aria-describedby="chain-why">
-      <h2 id="chain-title">That contradicts what was said before</h2>
-      <p class="claim"><span class="over">You say</span>
+    <section v-if="d.pair" class="contradiction" role="alertdialog" aria-labelledby="contradiction-title" aria-describedby="contradiction-reason">
+      <h2 id="contradiction-title">This contradicts earlier feedback</h2>
+      <p class="claim"><span class="over">Your feedback</span>
         <span class="link"><i class="small"><Thumbnail :item="d.pair.first"/></i><em>{{ d.pair.first.key }}</em>
-          <b :class="d.pair.same ? 'alike' : 'unlike'">{{ d.pair.same ? '= is like' : '≠ is not like' }}</b>
+          <b :class="d.pair.same ? 'similar' : 'dissimilar'">{{ d.pair.same ? '= is like' : '≠ is not like' }}</b>
           <i class="small"><Thumbnail :item="d.pair.second"/></i><em>{{ d.pair.second.key }}</em></span></p>
-      <p id="chain-why">But it follows from feedback that {{ d.pair.same ? 'they are not alike' : 'they are alike' }}:</p>
+      <p id="contradiction-reason">But earlier feedback implies that they are {{ d.pair.same ? 'not alike' : 'alike' }}:</p>
       <ol>
-        <li v-for="(link, at) in d.links" :key="at">
+        <li v-for="(link, index) in d.links" :key="index">
           <span class="link"><i class="small"><Thumbnail :item="link.first"/></i><em>{{ link.first.key }}</em>
-            <b :class="link.same ? 'alike' : 'unlike'">{{ link.same ? '= is like' : '≠ is not like' }}</b>
+            <b :class="link.same ? 'similar' : 'dissimilar'">{{ link.same ? '= is like' : '≠ is not like' }}</b>
             <i class="small"><Thumbnail :item="link.second"/></i><em>{{ link.second.key }}</em></span>
-          <span v-if="link.seq === null" class="over">also said now</span>
+          <span v-if="link.seq === null" class="over">from the same feedback</span>
           <button v-else type="button" class="undo" :aria-label="'Undo feedback ' + link.seq" @click="$emit('undo', link.seq)">
             Undo {{ link.seq }}</button>
         </li>
       </ol>
-      <p class="hint">Undoing one of them lets yours be said in its place. Otherwise nothing changes.</p>
-      <button type="button" class="quiet" @click="$emit('leave')">Leave it as it was</button>
+      <p class="hint">Undo one of these records to store your feedback instead.</p>
+      <button type="button" class="quiet" @click="$emit('cancel')">Keep the earlier feedback</button>
     </section>`,
 };

@@ -1,5 +1,5 @@
-// Which label to look at: chips for a few, a list for many.
-const FEW = 14;
+// Filter by label: buttons for a few labels, a list for many.
+const MAX_BUTTONS = 14;
 
 export default {
   props: { data: String },
@@ -9,17 +9,17 @@ export default {
     d() {
       return JSON.parse(this.data);
     },
-    few() {
-      return this.d.labels.length <= FEW;
+    areFew() {
+      return this.d.labels.length <= MAX_BUTTONS;
     },
   },
   template: `
-    <div class="facets">
+    <div class="filters">
       <form class="find" role="search" @submit.prevent="find">
         <input v-model="typed" type="search" placeholder="Find by key" aria-label="Find an item by its key"
                autocomplete="off" spellcheck="false">
       </form>
-      <div v-if="d.labels.length && few" class="chips" role="group" aria-label="Filter by label">
+      <div v-if="d.labels.length && areFew" class="chips" role="group" aria-label="Filter by label">
         <button type="button" class="chip" :aria-pressed="d.chosen === null" @click="$emit('label', null)">
           All <i>{{ d.total.toLocaleString('en') }}</i></button>
         <button v-for="one in d.labels" :key="one[0]" type="button" class="chip" :aria-pressed="d.chosen === one[0]"

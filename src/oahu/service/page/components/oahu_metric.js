@@ -1,71 +1,72 @@
-// How much every part of the metric counts: now, at the start, and on the way.
-const WIDE = 320;
-const HIGH = 96;
+// The weight of each space of the metric: now, at the start, and over time.
+const WIDTH = 320;
+const HEIGHT = 96;
 
 export default {
   props: { data: String },
-  data: () => ({ at: null, WIDE, HIGH }),
+  data: () => ({ hovered: null, WIDTH, HEIGHT }),
   computed: {
     d() {
       return JSON.parse(this.data);
     },
     history() {
-      const last = { c: this.d.constraints, w: this.d.parts.map((part) => part.now) };
-      const past = this.d.history.filter((moment) => moment.c < last.c);
-      return past.length ? [...past, last] : [last, { ...last, c: last.c + 1 }];
+      const last = { constraints: this.d.constraints, weights: this.d.spaces.map((space) => space.weight) };
+      const past = this.d.history.filter((point) => point.constraints < last.constraints);
+      return past.length ? [...past, last] : [last, { ...last, constraints: last.constraints + 1 }];
     },
     shown() {
-      return this.at === null ? this.d.parts.map((part) => part.now) : this.history[this.at].w;
+      return this.hovered === null ? this.d.spaces.map((space) => space.weight) : this.history[this.hovered].weights;
     },
     largest() {
-      return Math.max(0.25, ...this.d.parts.map((part) => Math.max(part.now, part.start)), ...this.shown);
+      return Math.max(0.25, ...this.d.spaces.map((space) => Math.max(space.weight, space.start)), ...this.shown);
     },
     bands() {
-      let floor = this.history.map(() => 0);
-      return this.d.parts.map((_, part) => {
-        const top = this.history.map((moment, at) => floor[at] + moment.w[part]);
-        const up = top.map((y, at) => this.point(at, y));
-        const down = floor.map((y, at) => this.point(at, y)).reverse();
-        floor = top;
-        return `M${up.join("L")}L${down.join("L")}Z`;
+      let bottom = this.history.map(() => 0);
+      return this.d.spaces.map((_, space) => {
+        const top = this.history.map((point, index) => bottom[index] + point.weights[space]);
+        const forth = top.map((y, index) => this.point(index, y));
+        const back = bottom.map((y, index) => this.point(index, y)).reverse();
+        bottom = top;
+        return `M${forth.join("L")}L${back.join("L")}Z`;
       });
     },
-    summary() {
-      return this.d.parts.map((part) => `${part.name} ${this.percent(part.now)}`).join(", ");
+    description() {
+      return this.d.spaces.map((space) => `${space.name} ${this.percent(space.weight)}`).join(", ");
     },
   },
   template: `
-    <section class="weights" aria-label="The metric">
+    <section class="metric" aria-label="Metric">
       <header><h2>Metric</h2><span class="over">{{ d.learner }}</span></header>
       <p v-if="d.error" class="banner" role="alert">{{ d.error }}</p>
-      <dl class="dials">
-        <div title="The last entry of the log that the metric has learned."><dt>Version</dt>
-          <dd data-dial="version">{{ d.version.toLocaleString('en') }}</dd></div>
-        <div title="Constraints: what was said, and what follows from it."><dt>Learned</dt>
-          <dd data-dial="constraints">{{ d.constraints.toLocaleString('en') }}</dd></div>
-        <div title="How often the metric had it wrong before it was told, lately."><dt>Surprise</dt>
-          <dd data-dial="surprise">{{ d.loss === null ? '–' : percent(d.loss) }}</dd></div>
-        <div title="How many constraints newer the metric is than the embedding that candidates come from."><dt>Candidates</dt>
-          <dd data-dial="candidates" :class="{ stale: d.stale }">{{ d.stale ? d.stale.toLocaleString('en') + ' behind' : 'fresh' }}</dd></div>
+      <dl class="numbers">
+        <div title="Sequence number of the last feedback record that the metric has learned."><dt>Version</dt>
+          <dd data-number="version">{{ d.version.toLocaleString('en') }}</dd></div>
+        <div title="Constraints learned: given by feedback or implied by it."><dt>Learned</dt>
+          <dd data-number="constraints">{{ d.constraints.toLocaleString('en') }}</dd></div>
+        <div title="Recent share of triplets that the metric ranked wrongly before training on them."><dt>Error rate</dt>
+          <dd data-number="error-rate">{{ d.error_rate === null ? '–' : percent(d.error_rate) }}</dd></div>
+        <div title="Constraints learned since the catalogue was encoded. Search candidates come from that encoding."><dt>Candidates</dt>
+          <dd data-number="candidates" :class="{ stale: d.candidates_behind }">{{
+            d.candidates_behind ? d.candidates_behind.toLocaleString('en') + ' behind' : 'up to date' }}</dd></div>
       </dl>
-      <p v-if="d.behind" class="hint" data-dial="behind">{{ d.behind.toLocaleString('en') }} being learned …</p>
-      <ul class="bars" :aria-label="'Weights: ' + summary">
-        <li v-for="(part, at) in d.parts" :key="part.name" :data-part="part.name" :title="meaning(part.name)">
-          <span class="part">{{ nice(part.name) }}</span>
-          <span class="track"><span class="fill" :style="{ width: wide(shown[at]), background: tint(at) }"></span>
-            <span class="was" :style="{ left: wide(part.start) }" title="Where it started"></span></span>
-          <span class="much">{{ percent(shown[at]) }}</span>
+      <p v-if="d.pending" class="hint" data-number="pending">Learning {{ d.pending.toLocaleString('en') }} feedback records …</p>
+      <ul class="bars" :aria-label="'Weights: ' + description">
+        <li v-for="(space, index) in d.spaces" :key="space.name" :data-space="space.name" :title="meaning(space.name)">
+          <span class="space">{{ withSubscript(space.name) }}</span>
+          <span class="track"><span class="fill" :style="{ width: width(shown[index]), background: tint(index) }"></span>
+            <span class="start-weight" :style="{ left: width(space.start) }" title="Weight at the start"></span></span>
+          <span class="weight">{{ percent(shown[index]) }}</span>
         </li>
       </ul>
-      <figure v-if="d.parts.length > 1">
-        <svg :viewBox="'0 0 ' + WIDE + ' ' + HIGH" preserveAspectRatio="none" role="img"
-             :aria-label="'How the weights moved over ' + d.constraints + ' constraints'"
-             @pointermove="look" @pointerleave="at = null">
-          <path v-for="(band, at) in bands" :key="at" :d="band" :style="{ fill: tint(at) }"/>
-          <line v-if="at !== null" :x1="x(at)" :x2="x(at)" y1="0" :y2="HIGH"/>
+      <figure v-if="d.spaces.length > 1">
+        <svg :viewBox="'0 0 ' + WIDTH + ' ' + HEIGHT" preserveAspectRatio="none" role="img"
+             :aria-label="'History of the weights over ' + d.constraints + ' constraints'"
+             @pointermove="hover" @pointerleave="hovered = null">
+          <path v-for="(band, index) in bands" :key="index" :d="band" :style="{ fill: tint(index) }"/>
+          <line v-if="hovered !== null" :x1="x(hovered)" :x2="x(hovered)" y1="0" :y2="HEIGHT"/>
         </svg>
         <figcaption><span>0</span>
-          <span>{{ at === null ? 'weights over constraints' : 'at ' + history[at].c.toLocaleString('en') }}</span>
+          <span>{{ hovered === null ? 'weights by constraints learned' : 'at ' + history[hovered].constraints.toLocaleString('en') }}</span>
           <span>{{ d.constraints.toLocaleString('en') }}</span></figcaption>
       </figure>
     </section>`,
@@ -73,32 +74,32 @@ export default {
     percent(share) {
       return `${(100 * share).toFixed(1)} %`;
     },
-    wide(share) {
+    width(share) {
       return `${((100 * share) / this.largest).toFixed(2)}%`;
     },
-    tint(at) {
-      return `var(--part-${this.d.parts[at].tint})`;
+    tint(index) {
+      return `var(--space-${this.d.spaces[index].tint})`;
     },
-    x(at) {
-      const first = this.history[0].c;
-      const span = this.history[this.history.length - 1].c - first || 1;
-      return (WIDE * (this.history[at].c - first)) / span;
+    x(index) {
+      const first = this.history[0].constraints;
+      const span = this.history[this.history.length - 1].constraints - first || 1;
+      return (WIDTH * (this.history[index].constraints - first)) / span;
     },
-    point(at, share) {
-      return `${this.x(at).toFixed(1)},${(HIGH * (1 - share)).toFixed(2)}`;
+    point(index, share) {
+      return `${this.x(index).toFixed(1)},${(HEIGHT * (1 - share)).toFixed(2)}`;
     },
-    look(event) {
+    hover(event) {
       const box = event.currentTarget.getBoundingClientRect();
-      const x = (WIDE * (event.clientX - box.left)) / box.width;
-      const far = this.history.map((_, at) => Math.abs(this.x(at) - x));
-      this.at = far.indexOf(Math.min(...far));
+      const x = (WIDTH * (event.clientX - box.left)) / box.width;
+      const distances = this.history.map((_, index) => Math.abs(this.x(index) - x));
+      this.hovered = distances.indexOf(Math.min(...distances));
     },
-    nice(name) {
-      return name.replace(/^E_(\d+)$/, (_, depth) => "E" + [...depth].map((one) => "₀₁₂₃₄₅₆₇₈₉"[one]).join(""));
+    withSubscript(name) {
+      return name.replace(/^E_(\d+)$/, (_, depth) => "E" + [...depth].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]).join(""));
     },
     meaning(name) {
-      if (name === "unlearned") return "Items as they came.";
-      if (name === "whitened") return "Items with their directions evened out.";
+      if (name === "unlearned") return "The features as they were given.";
+      if (name === "whitened") return "The features after whitening.";
       const depth = /^E_(\d+)$/.exec(name);
       return depth ? `The expert at depth ${depth[1]} of the network.` : name;
     },

@@ -1,24 +1,24 @@
-// Keys that work everywhere on a page, and the browser's way back.
+// Keyboard shortcuts that work everywhere on the page, and the browser's back button.
 export default {
-  emits: ["help", "undo", "back", "went"],
-  template: `<button type="button" class="icon" aria-label="Keys" title="Keys (?)" @click="$emit('help')">?</button>`,
+  emits: ["help", "undo", "escape", "navigate"],
+  template: `<button type="button" class="icon" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" @click="$emit('help')">?</button>`,
   mounted() {
     document.addEventListener("keydown", this.pressed);
-    window.addEventListener("popstate", this.went);
+    window.addEventListener("popstate", this.navigated);
   },
   unmounted() {
     document.removeEventListener("keydown", this.pressed);
-    window.removeEventListener("popstate", this.went);
+    window.removeEventListener("popstate", this.navigated);
   },
   methods: {
     pressed(event) {
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName);
       if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector(".q-dialog")) return;
-      const does = { "?": "help", u: "undo", Escape: "back" }[event.key];
-      if (does) this.$emit(does);
+      const action = { "?": "help", u: "undo", Escape: "escape" }[event.key];
+      if (action) this.$emit(action);
     },
-    went() {
-      this.$emit("went", location.search);
+    navigated() {
+      this.$emit("navigate", location.search);
     },
   },
 };

@@ -1,4 +1,4 @@
-// How much was learned, and the weights as one line.
+// The number of learned constraints and the weights in one line.
 export default {
   props: { data: String },
   computed: {
@@ -7,7 +7,7 @@ export default {
     },
   },
   template: `
-    <div class="pulse" aria-hidden="true"><span>{{ d.constraints.toLocaleString('en') }} learned</span>
-      <div class="mix"><i v-for="part in d.parts" :key="part.name"
-        :style="{ width: 100 * part.now + '%', background: 'var(--part-' + part.tint + ')' }"></i></div></div>`,
+    <div class="summary" aria-hidden="true"><span>{{ d.constraints.toLocaleString('en') }} learned</span>
+      <div class="mix"><i v-for="space in d.spaces" :key="space.name"
+        :style="{ width: 100 * space.weight + '%', background: 'var(--space-' + space.tint + ')' }"></i></div></div>`,
 };

@@ -1,10 +1,10 @@
-// Light or dark: as the system has it, until someone chooses.
+// Light or dark colours: the system setting until the visitor chooses.
 export default {
   data: () => ({ dark: window.oahuTheme.dark() }),
-  template: `<button type="button" class="icon" :aria-label="dark ? 'Light colours' : 'Dark colours'" :title="dark ? 'Light' : 'Dark'"
+  template: `<button type="button" class="icon" :aria-label="dark ? 'Use light colours' : 'Use dark colours'" :title="dark ? 'Light' : 'Dark'"
     @click="toggle">{{ dark ? '☀' : '☾' }}</button>`,
   mounted() {
-    window.oahuTheme.told = (dark) => {
+    window.oahuTheme.onChange = (dark) => {
       this.dark = dark;
       Quasar.Dark.set(dark);
     };

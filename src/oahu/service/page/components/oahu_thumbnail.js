@@ -1,4 +1,4 @@
-// An item's image, or its key as text if it has none.
+// The image of an item, or its key if it has none.
 export default {
   props: { item: Object },
   data: () => ({ broken: null, pixels: false }),
@@ -8,7 +8,7 @@ export default {
     <span v-else class="name" :class="{ long: item.key.length > 24 }">{{ item.key }}</span>`,
   methods: {
     measure(event) {
-      this.pixels = event.target.naturalWidth <= 32; // so few pixels are shown as they are, not blurred
+      this.pixels = event.target.naturalWidth <= 32; // enlarge small images without blurring
     },
   },
 };

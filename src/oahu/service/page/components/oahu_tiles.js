@@ -1,34 +1,34 @@
-// Items as tiles: to look at, to search for, and to mark; with the pointer or with keys.
+// Items as tiles that can be searched for and marked, with the pointer or the keyboard.
 import Thumbnail from "oahu_thumbnail";
 
-const SAID = { alike: "= alike", unlike: "≠ not alike" };
+const FEEDBACK = { similar: "= alike", dissimilar: "≠ not alike" };
 
 export default {
   components: { Thumbnail },
   props: { data: String },
   emits: ["search", "mark", "compare", "more"],
-  data: () => ({ at: null, faces: {}, SAID }),
+  data: () => ({ focused: null, buttons: {}, FEEDBACK }),
   computed: {
     d() {
       return JSON.parse(this.data);
     },
-    here() {
-      const there = this.d.items.some((item) => item.key === this.at);
-      return there ? this.at : this.d.items[0]?.key;
+    current() {
+      const exists = this.d.items.some((item) => item.key === this.focused);
+      return exists ? this.focused : this.d.items[0]?.key;
     },
   },
   template: `
     <div class="tiles-part">
       <TransitionGroup tag="ul" name="tile" class="tiles" :class="d.mode" :aria-label="d.title">
-        <li v-for="item in d.items" :key="item.key" class="tile" :class="item.said" :data-key="item.key">
-          <button type="button" class="face" :ref="(el) => keep(item.key, el)" :aria-label="spoken(item)"
-                  :tabindex="item.key === here ? 0 : -1" @focus="at = item.key" @click="$emit('search', item.key)">
+        <li v-for="item in d.items" :key="item.key" class="tile" :class="item.feedback" :data-key="item.key">
+          <button type="button" class="image" :ref="(element) => register(item.key, element)" :aria-label="description(item)"
+                  :tabindex="item.key === current ? 0 : -1" @focus="focused = item.key" @click="$emit('search', item.key)">
             <Thumbnail :item="item"/>
             <span v-if="item.rank" class="rank">{{ item.rank }}</span>
-            <span v-if="item.moved" :key="d.turn + ':' + item.moved" class="moved" :class="item.moved > 0 ? 'up' : 'down'">
+            <span v-if="item.moved" :key="d.update + ':' + item.moved" class="moved" :class="item.moved > 0 ? 'up' : 'down'">
               {{ item.moved > 0 ? '▲' : '▼' }}{{ Math.abs(item.moved) }}</span>
-            <span v-if="item.fresh" :key="d.turn" class="moved up">new</span>
-            <span v-if="item.said" class="badge">{{ SAID[item.said] }}</span>
+            <span v-if="item.is_new" :key="d.update" class="moved up">new</span>
+            <span v-if="item.feedback" class="badge">{{ FEEDBACK[item.feedback] }}</span>
           </button>
           <div class="under">
             <span v-if="item.label" class="label" :title="item.label">{{ item.label }}</span>
@@ -36,14 +36,14 @@ export default {
             <span v-if="item.value" class="value" :title="item.exact">{{ item.value }}</span>
           </div>
           <div v-if="d.mode === 'results'" class="marks">
-            <button type="button" class="mark alike" :disabled="!d.may" :title="d.may ? 'Alike (a)' : d.why"
-                    :tabindex="item.key === here ? 0 : -1" :aria-pressed="item.said === 'alike'"
+            <button type="button" class="mark similar" :disabled="!d.may_mark" :title="d.may_mark ? 'Alike (a)' : d.reason"
+                    :tabindex="item.key === current ? 0 : -1" :aria-pressed="item.feedback === 'similar'"
                     :aria-label="'Alike: ' + item.key" @click="$emit('mark', item.key, true)">=</button>
-            <button type="button" class="mark unlike" :disabled="!d.may" :title="d.may ? 'Not alike (n)' : d.why"
-                    :tabindex="item.key === here ? 0 : -1" :aria-pressed="item.said === 'unlike'"
+            <button type="button" class="mark dissimilar" :disabled="!d.may_mark" :title="d.may_mark ? 'Not alike (n)' : d.reason"
+                    :tabindex="item.key === current ? 0 : -1" :aria-pressed="item.feedback === 'dissimilar'"
                     :aria-label="'Not alike: ' + item.key" @click="$emit('mark', item.key, false)">≠</button>
-            <button type="button" class="mark compare" title="Compare with what was searched for (c)"
-                    :tabindex="item.key === here ? 0 : -1" :aria-label="'Compare: ' + item.key"
+            <button type="button" class="mark compare" title="Compare with the query (c)"
+                    :tabindex="item.key === current ? 0 : -1" :aria-label="'Compare with the query: ' + item.key"
                     @click="$emit('compare', item.key)">⇄</button>
           </div>
         </li>
@@ -58,25 +58,25 @@ export default {
     document.removeEventListener("keydown", this.pressed);
   },
   beforeUpdate() {
-    this.held = this.$el.contains(document.activeElement) && document.activeElement.classList.contains("face");
+    this.hadFocus = this.$el.contains(document.activeElement) && document.activeElement.classList.contains("image");
   },
   updated() {
-    // What moves in the document loses the focus: give it back.
-    if (this.held && !this.$el.contains(document.activeElement)) this.go(this.here, true);
+    // An element that moves in the document loses the focus. Restore it.
+    if (this.hadFocus && !this.$el.contains(document.activeElement)) this.focus(this.current, true);
   },
   methods: {
-    keep(key, element) {
-      if (element) this.faces[key] = element;
-      else delete this.faces[key];
+    register(key, element) {
+      if (element) this.buttons[key] = element;
+      else delete this.buttons[key];
     },
-    spoken(item) {
-      const said = item.said ? `, said to be ${item.said === "alike" ? "alike" : "not alike"}` : "";
+    description(item) {
+      const feedback = item.feedback ? `, marked as ${item.feedback === "similar" ? "alike" : "not alike"}` : "";
       const rank = item.rank ? `${item.rank}: ` : "";
-      return `${rank}${item.key}${item.label ? `, ${item.label}` : ""}${said}. Search for what is like it`;
+      return `${rank}${item.key}${item.label ? `, ${item.label}` : ""}${feedback}. Search for similar items`;
     },
-    go(key, still) {
-      this.at = key;
-      this.faces[key]?.focus({ preventScroll: Boolean(still) });
+    focus(key, preventScroll = false) {
+      this.focused = key;
+      this.buttons[key]?.focus({ preventScroll });
     },
     columns() {
       const tops = [...this.$el.querySelectorAll(".tile")].map((tile) => tile.offsetTop);
@@ -87,35 +87,35 @@ export default {
       const free = document.activeElement === document.body && this.d.mode === "results";
       if (this.$el.offsetParent === null || event.ctrlKey || event.metaKey || event.altKey) return;
       if (!(inside || free) || !this.d.items.length || document.querySelector(".q-dialog")) return;
-      const act = this.moves(event.key, inside) || (this.d.mode === "results" && this.marks(event.key, inside));
-      if (act) event.preventDefault();
+      const handled = this.move(event.key, inside) || (this.d.mode === "results" && this.mark(event.key, inside));
+      if (handled) event.preventDefault();
     },
-    moves(pressed, inside) {
+    move(pressed, inside) {
       const keys = this.d.items.map((item) => item.key);
-      const at = keys.indexOf(this.here);
+      const position = keys.indexOf(this.current);
       const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns(), ArrowUp: -this.columns() };
-      let to = { Home: 0, End: keys.length - 1 }[pressed] ?? at + steps[pressed];
-      if (Number.isNaN(to)) return false;
-      if (!inside) to = at; // the first press only shows where one is
-      this.go(keys[Math.min(keys.length - 1, Math.max(0, to))]);
+      let target = { Home: 0, End: keys.length - 1 }[pressed] ?? position + steps[pressed];
+      if (Number.isNaN(target)) return false;
+      if (!inside) target = position; // the first press only sets the focus
+      this.focus(keys[Math.min(keys.length - 1, Math.max(0, target))]);
       return true;
     },
-    marks(pressed, inside) {
+    mark(pressed, inside) {
       if (!inside) return false;
       const same = { a: true, "+": true, "=": true, n: false, "-": false }[pressed];
-      if (pressed === "c") this.$emit("compare", this.here);
+      if (pressed === "c") this.$emit("compare", this.current);
       else if (same === undefined) return false;
-      else if (this.d.may) {
-        const marked = this.here;
-        this.go(this.next(marked), true);
+      else if (this.d.may_mark) {
+        const marked = this.current;
+        this.focus(this.nextUnmarked(marked), true);
         this.$emit("mark", marked, same);
       }
       return true;
     },
-    next(key) {
-      const keys = this.d.items.filter((item) => !item.said || item.key === key).map((item) => item.key);
-      const at = keys.indexOf(key);
-      return keys[at + 1] ?? keys[at - 1] ?? key;
+    nextUnmarked(key) {
+      const keys = this.d.items.filter((item) => !item.feedback || item.key === key).map((item) => item.key);
+      const position = keys.indexOf(key);
+      return keys[position + 1] ?? keys[position - 1] ?? key;
     },
   },
 };

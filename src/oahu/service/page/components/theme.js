@@ -1,14 +1,14 @@
-// Before anything is drawn: light or dark, as someone chose or as the system has it.
+// Applies the chosen theme, or the system's, before the page is drawn.
 window.oahuTheme = {
   system: matchMedia("(prefers-color-scheme: dark)"),
-  told: () => {},
+  onChange: () => {},
   dark() {
     const chosen = localStorage.getItem("oahu-theme");
     return chosen ? chosen === "dark" : this.system.matches;
   },
   apply() {
     document.documentElement.dataset.theme = this.dark() ? "dark" : "light";
-    this.told(this.dark());
+    this.onChange(this.dark());
   },
   toggle() {
     localStorage.setItem("oahu-theme", this.dark() ? "light" : "dark");

@@ -1,0 +1,56 @@
+"""Atomic file writes: a reader sees the old file or the complete new one, also after a crash."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["replace_atomically", "write_atomically"]
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes | str, *, mode: int = 0o666) -> None:
+    """Write a file through a temporary file in the same folder.
+
+    The data is on disk when this returns. A symbolic link stays a link; its target is written.
+
+    Parameters
+    ----------
+    path : path
+    data : bytes or str
+        Text is written as UTF-8.
+    mode : int
+        The permissions of the file, before the umask.
+    """
+    target = Path(path).resolve()
+    temporary = target.with_name(f".oahu-{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def replace_atomically(temporary: Path, path: Path) -> None:
+    """Move a complete temporary file to ``path``, in the same folder. The move is on disk when this returns."""
+    with temporary.open("rb+") as file:  # Windows flushes only files that are open for writing
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder, so that a rename in it survives a crash. Only POSIX systems can do this."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
