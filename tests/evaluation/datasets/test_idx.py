@@ -29,7 +29,7 @@ def idx(array: Any) -> bytes:
     return content + bytes(array.ravel().tolist())
 
 
-def split_halves(n_train: int = 12, n_test: int = 5, n_classes: int = 10, side: int = 4) -> list[Any]:
+def halves(n_train: int = 12, n_test: int = 5, n_classes: int = 10, side: int = 4) -> list[Any]:
     rng = np.random.default_rng(3)
     sizes = (n_train, n_test)
     made = [(rng.integers(256, size=(n, side, side + 1)), rng.integers(n_classes, size=n)) for n in sizes]
@@ -52,12 +52,12 @@ def write(home: Path, name: str, files: list[str], contents: list[bytes]) -> Non
 
 @pytest.fixture
 def fashion(tmp_path: Path) -> Path:
-    write(tmp_path, "fashion-mnist", FASHION, [gzip.compress(idx(array)) for array in split_halves()])
+    write(tmp_path, "fashion-mnist", FASHION, [gzip.compress(idx(array)) for array in halves()])
     return tmp_path
 
 
 def test_fashion_mnist_is_read(fashion: Path) -> None:
-    train, train_labels, test, test_labels = split_halves()
+    train, train_labels, test, test_labels = halves()
     read = load("fashion-mnist", fashion)
     assert read.X.dtype == np.uint8
     assert read.y.dtype == np.int64
@@ -70,7 +70,7 @@ def test_fashion_mnist_is_read(fashion: Path) -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_emnist_images_are_transposed(tmp_path: Path, packed: bool) -> None:
-    written = split_halves(n_classes=47)
+    written = halves(n_classes=47)
     contents = [gzip.compress(idx(array)) for array in written]
     if packed:
         (tmp_path / "emnist-balanced").mkdir()
@@ -113,7 +113,7 @@ def test_changed_byte_is_an_error_or_has_no_effect(data: st.DataObject) -> None:
     assert np.array_equal(read, array)  # the time or the name in the header of gzip
 
 
-IMAGES, LABELS = split_halves()[:2]
+IMAGES, LABELS = halves()[:2]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,7 @@ def archive_of(contents: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-PACKED = {
-    f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, split_halves(), strict=True)
-}
+PACKED = {f"gzip/{file}": gzip.compress(idx(array), mtime=0) for file, array in zip(EMNIST, halves(), strict=True)}
 WHOLE = archive_of(PACKED)
 
 

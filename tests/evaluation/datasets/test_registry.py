@@ -109,7 +109,7 @@ def test_unknown_name_lists_the_data_sets(ask: Any) -> None:
 
 @pytest.mark.parametrize("ask", [load, fetch])
 def test_any_explains_that_a_path_is_needed(ask: Any, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="'any' stands for your own file. Use its path"):
+    with pytest.raises(DatasetError, match=r"'any' stands for your own file\. Use its path"):
         ask("any", tmp_path)
     assert not source("any").is_available(tmp_path)
 

@@ -179,7 +179,8 @@ def test_sample_counts_its_implied_constraints(kind: Any) -> None:
 # -- cache ---------------------------------------------------------------------------------
 
 REQUEST: dict[str, Any] = {
-    "kind": "triplets", "y": np.array([0, 0, 1, 1, 0, 1]), "n": 12, "n_seeds": 6, "seed_words": (0, "digits", "run", 1),
+    "kind": "triplets", "y": np.array([0, 0, 1, 1, 0, 1]), "n": 12, "n_seeds": 6,
+    "seed_words": (0, "digits", "run", 1),
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "kind": {"kind": "pairs"},
