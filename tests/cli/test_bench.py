@@ -218,7 +218,7 @@ def test_live_table_on_a_terminal(tmp_path: Path) -> None:
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
     seen = screen.getvalue()
-    for word in ("classification on digits", "OAHU", "error_rate", "seconds a trial", "trials,", "left"):
+    for word in ("classification on digits", "OAHU", "error_rate", "seconds per trial", "trials,", "left"):
         assert word in seen
     assert "4 of 4 trials" in seen
 
