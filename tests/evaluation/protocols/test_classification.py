@@ -46,7 +46,7 @@ def test_halves_depend_on_run_and_seed(digits: Dataset) -> None:
 
 
 def vote(items: list[list[int]], labels: list[Any], query: list[int], k: int) -> Any:
-    """Return the paper's vote of the k nearest: the class with the largest sum of exp(-(D - d_min) / (d_max - d_min))."""
+    """Return the class with the largest sum of exp(-(D - d_min) / (d_max - d_min)) among the k nearest."""
     squares = [(sum((a - b) ** 2 for a, b in zip(item, query, strict=True)), i) for i, item in enumerate(items)]
     nearest = [(math.sqrt(square), i) for square, i in sorted(squares)[:k]]
     low, spread = nearest[0][0], nearest[-1][0] - nearest[0][0]

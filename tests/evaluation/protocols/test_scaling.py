@@ -130,7 +130,7 @@ def test_components_match_scikit_learn_up_to_sign(cloud: NDArray[np.float64], n_
 
 
 def test_whitening_ignores_components_without_variance(cloud: NDArray[np.float64]) -> None:
-    """With a constant and a repeated feature, two components have no variance; rounding errors are not amplified."""
+    """With a constant and a repeated feature, two components have no variance, only rounding errors."""
     flat = np.column_stack([cloud, cloud[:, 0], np.full(len(cloud), 0.3)])
     whitened = fit_scaling(flat, "standard", 7)(flat)
     np.testing.assert_allclose(np.sort(whitened.std(axis=0)), [0, 0, 1, 1, 1, 1, 1], atol=1e-4)

@@ -134,8 +134,8 @@ def test_methods_are_tuned_independently() -> None:
 
 def test_other_settings_are_preserved() -> None:
     fake = Fake(LOWER, lambda candidate, fold: 0.0)
-    told = {"folds": 2, "params": {"x": 77, "beta": 0.9}, "k": 3, "seed": 9}
-    found = tune(LOWER, DATA, [method("mine", 2)], recording, fake, ["range"])
+    settings = {"folds": 2, "params": {"x": 77, "beta": 0.9}, "k": 3, "seed": 9}
+    found = tune(LOWER, DATA, [method("mine", 2)], settings, fake, ["range"])
     assert found["mine"] == ("range", {"x": 0})  # between equals, the first
     for trial in fake.trials:
         assert (trial.settings["k"], trial.settings["seed"], trial.settings["params"]["beta"]) == (3, 9, 0.9)

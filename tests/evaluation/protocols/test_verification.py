@@ -55,7 +55,7 @@ def rows_of(items: NDArray[np.float32]) -> NDArray[np.int64]:
     return np.rint(items[:, 0] * 2**20).astype(int)
 
 
-def distances(dataset: Dataset, pairs: NDArray[Any]) -> NDArray[np.float64]:
+def pair_distances(dataset: Dataset, pairs: NDArray[Any]) -> NDArray[np.float64]:
     first, second = dataset.X[pairs].astype(np.float64).transpose(1, 0, 2)
     return np.sqrt(((first - second) ** 2).sum(axis=1))
 
@@ -176,8 +176,8 @@ def test_euclidean_scores_match_distances(faces: Dataset, measure: Measure, run:
     assert faces.views is not None
     fold = faces.views.folds[run]
     scores = measure("verification", faces, "Euclidean", run).scores
-    assert scores["auc"] == pytest.approx(roc_auc_score(fold.same, -apart(faces, fold.pairs)))
-    assert scores["eer"] == pytest.approx(eer(fold.same, -apart(faces, fold.pairs)))
+    assert scores["auc"] == pytest.approx(roc_auc_score(fold.same, -pair_distances(faces, fold.pairs)))
+    assert scores["eer"] == pytest.approx(eer(fold.same, -pair_distances(faces, fold.pairs)))
 
 
 def weighted_median(values: list[float], weights: list[float]) -> float:
@@ -212,9 +212,9 @@ def test_accuracy_uses_the_best_threshold_of_the_other_folds(faces: Dataset, mea
     """Several thresholds may be best; one of them must give the accuracy."""
     assert faces.views is not None
     tested, others = faces.views.folds[run], [fold for i, fold in enumerate(faces.views.folds) if i != run]
-    distances = np.concatenate([apart(faces, fold.pairs) for fold in others])
+    distances = np.concatenate([pair_distances(faces, fold.pairs) for fold in others])
     same = np.concatenate([fold.same for fold in others])
-    own = distances(faces, tested.pairs)
+    own = pair_distances(faces, tested.pairs)
     places = np.sort([*distances, *own])
     candidates = [0.0, *((places[:-1] + places[1:]) / 2), np.inf]
     right = [int(((distances < t) == same).sum()) for t in candidates]
@@ -242,7 +242,7 @@ def test_tuning_uses_view_1(faces: Dataset, measure: Measure) -> None:
     same = np.concatenate([fold.same for fold in faces.views.development])
     for fold in (0, 1):
         found = measure("verification", faces, "Euclidean", fold, "tuning").scores["auc"]
-        assert found == pytest.approx(roc_auc_score(same, -apart(faces, pairs)))
+        assert found == pytest.approx(roc_auc_score(same, -pair_distances(faces, pairs)))
 
 
 def test_tuning_draws_constraints_for_each_fold(
@@ -271,7 +271,7 @@ def test_area_below_the_curve_is_the_auc(faces: Dataset, measure: Measure, metho
 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO"])
 def test_examples_are_right_and_wrong(faces: Dataset, measure: Measure, method: str) -> None:
-    """Both metrics have one space, so that the probability is the answer."""
+    """Both metrics have one space, so that the vote share is 1 for yes and 0 for no."""
     assert faces.views is not None
     assert faces.keys is not None
     fold = faces.views.folds[0]
@@ -286,7 +286,7 @@ def test_examples_are_right_and_wrong(faces: Dataset, measure: Measure, method: 
         for example in shown:
             place = names.index([example["a"], example["b"]])
             assert fold.same[place] == example["same"]
-            assert ((example["probability"] >= 0.5) == example["same"]) == wanted
+            assert ((example["vote_share"] >= 0.5) == example["same"]) == wanted
 
 
 def test_examples_have_the_largest_margins(faces: Dataset, measure: Measure) -> None:
@@ -301,7 +301,7 @@ def test_examples_have_the_largest_margins(faces: Dataset, measure: Measure) -> 
     mostly = Fold(fold.pairs[some], fold.same[some])
     data = replace(faces, views=replace(faces.views, folds=(mostly, *faces.views.folds[1:])))
     shown = measure("verification", data, "Euclidean").curves["examples"]["right"]
-    names, distances = faces.keys[mostly.pairs].tolist(), distances(faces, mostly.pairs)
+    names, distances = faces.keys[mostly.pairs].tolist(), pair_distances(faces, mostly.pairs)
     chosen = [distances[names.index([example["a"], example["b"]])] for example in shown if example["same"]]
     assert sorted(chosen) == sorted(distances[mostly.same])[:4]
 

@@ -64,10 +64,12 @@ def test_a_search_ranks_as_the_downloaded_model_does(live: Any, tmp_path: Path) 
     query = [0.3, -0.2, 0.9, 0.1]
     found = ask(live, path, "search", vector=query, k=12)
     (tmp_path / "m.oahu").write_bytes(live.http.get(f"{path}/model").content)
-    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric()).add([f"i{at}" for at in range(12)], rows())
+    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric(), vote="experts")
+    retriever.add([f"i{at}" for at in range(12)], rows())
     expected = retriever.search(np.array(query, np.float32), 12)
     assert keys(found) == [match.key for match in expected.matches]
-    assert [one["score"] for one in found["matches"]] == pytest.approx([match.score for match in expected.matches])
+    distances = [match.distance for match in expected.matches]
+    assert [one["distance"] for one in found["matches"]] == pytest.approx(distances)
 
 
 def test_k_results_are_found_or_as_many_as_there_are(live: Any) -> None:
@@ -96,13 +98,15 @@ def test_an_empty_collection_finds_nothing(live: Any) -> None:
     assert ask(live, live.new(n=0), "search", vector=[1, 2, 3, 4])["matches"] == []
 
 
-def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any) -> None:
+def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any, tmp_path: Path) -> None:
     path = live.new()
     last = keys(ask(live, path, "search", key="i0", k=11))[-1]
     live.say(path, {"first": "i0", "second": last, "same": True})
     found = ask(live, path, "search", key="i0", k=11, use_feedback=False)["matches"]
-    scores = [one["score"] for one in found]
-    assert scores == sorted(scores, reverse=True)
+    (tmp_path / "m.oahu").write_bytes(live.http.get(f"{path}/model").content)
+    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric(), vote="experts")
+    retriever.add([f"i{at}" for at in range(12)], rows())
+    assert [one["key"] for one in found] == retriever.similar_to("i0", 11).keys
     assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 

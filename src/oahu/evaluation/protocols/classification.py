@@ -75,7 +75,7 @@ class ClassificationProtocol(EvaluationProtocol):
             items, labels = transform(dataset.X[training]), dataset.y[training]
         trained = train_method(method, settings, items, labels, seed_words, cache, stopwatch)
         with stopwatch("evaluation"):
-            classifier = Classifier(trained.metric, settings["k"]).fit(items, labels)
+            classifier = Classifier(trained.metric, settings["k"], vote="experts").fit(items, labels)
             predicted = classifier.predict(transform(dataset.X[queries]))
         truth = dataset.y[queries]
         scores = {"error_rate": error_rate(truth, predicted), "macro_f1": macro_f1(truth, predicted)}

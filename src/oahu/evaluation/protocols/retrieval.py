@@ -92,7 +92,7 @@ class RetrievalProtocol(EvaluationProtocol):
         trained = train_method(method, settings, items, labels, seed_words, cache, stopwatch)
         with stopwatch("evaluation"):
             test_items = transform(dataset.X[test])
-            retriever = Retriever(trained.metric).add(range(len(test)), test_items)
+            retriever = Retriever(trained.metric, vote="experts").add(range(len(test)), test_items)
             queries = generator_for(*seed_words, "queries").permutation(len(test))[: settings["queries"]]
             depth = min(DEPTHS[-1], len(test) - 1)
             ranking = retriever.search_batch(test_items[queries], depth, exclude=queries.tolist())

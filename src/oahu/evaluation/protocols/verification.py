@@ -85,7 +85,7 @@ class VerificationProtocol(EvaluationProtocol):
         diameter = trained.metric.diameter
         threshold = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
         margins = np.abs(compared.scores - threshold)
-        examples = _examples(dataset, tested, is_right, compared.probabilities, margins)
+        examples = _examples(dataset, tested, is_right, compared.vote_shares, margins)
         outcome = outcome_of(trial, trained, stopwatch, scores, roc=_curve(roc), examples=examples)
         return replace(outcome, facts={**outcome.facts, "n_missing": tested.n_missing})
 
@@ -152,7 +152,7 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
     return {"far": far.round(4).tolist(), "tar": np.interp(far, roc.far[order], roc.tar[order]).round(5).tolist()}
 
 
-def _examples(dataset: Dataset, fold: Fold, is_right: Any, probabilities: Any, margins: Any) -> dict[str, Any]:
+def _examples(dataset: Dataset, fold: Fold, is_right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
     """Return the right and the wrong answers with the largest margins, by the items' keys or row numbers."""
     by_margin = np.argsort(-margins, kind="stable")
     names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
@@ -161,7 +161,7 @@ def _examples(dataset: Dataset, fold: Fold, is_right: Any, probabilities: Any, m
         for same in (True, False):
             chosen = [i for i in by_margin if is_right[i] == wanted and fold.same[i] == same][:_N_EXAMPLES]
             examples[kind] += [
-                {"a": names[i][0], "b": names[i][1], "same": same, "probability": float(probabilities[i])}
+                {"a": names[i][0], "b": names[i][1], "same": same, "vote_share": float(vote_shares[i])}
                 for i in chosen
             ]
     return examples

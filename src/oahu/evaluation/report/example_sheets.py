@@ -59,9 +59,9 @@ def _row_numbers(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
 
 
 def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Draw pairs that were judged right and wrong, with their probabilities; None without images.
+    """Draw pairs that were judged right and wrong, with their vote shares; None without images.
 
-    An example has ``a`` and ``b`` (keys or row numbers), ``same`` and ``probability``.
+    An example has ``a`` and ``b`` (keys or row numbers), ``same`` and ``vote_share``.
     """
     entries = [(entry, kind == "right") for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = load_images(dataset, [entry[side] for entry, _ in entries for side in "ab"])
@@ -69,7 +69,7 @@ def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure |
     if not shown:
         return None
     pairs = [(images[entry["a"]], images[entry["b"]]) for entry, _ in shown]
-    texts = [f"{'same' if entry['same'] else 'different'}, P = {entry['probability']:.2f}" for entry, _ in shown]
+    texts = [f"{'same' if entry['same'] else 'different'}, P = {entry['vote_share']:.2f}" for entry, _ in shown]
     return plots.pair_sheet(pairs, texts, [is_right for _, is_right in shown])
 
 

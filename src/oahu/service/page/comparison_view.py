@@ -63,7 +63,7 @@ class ComparisonView:
         data: dict[str, Any] = {"first": shown.get(first or ""), "second": shown.get(second or "")}
         try:
             for key in shown:
-                self._collection.item(key)
+                self._collection.catalogue.item(key)
             if first is None or second is None:
                 return data
             result = self._collection.compare(first, second)
@@ -74,6 +74,7 @@ class ComparisonView:
             **data,
             "answer": result.answer,
             "probability": result.probability,
+            "vote_share": result.vote_share,
             "score": result.score,
             "distance": (0.0 if has_distance else 1.0) - result.score,
             "yes_below": _finite(result.yes_below),

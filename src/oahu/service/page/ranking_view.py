@@ -11,7 +11,7 @@ from anyio import to_thread
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
 from oahu.service.page.action_runner import ActionRunner
-from oahu.service.page.browser_data import relation_name, tile, tile_with_payload
+from oahu.service.page.browser_data import tile, tile_with_payload
 from oahu.service.page.catalogue_view import Tiles
 from oahu.service.page.feedback_log_view import DirectFeedback, recent_feedback
 from oahu.service.page.layout import Component
@@ -99,16 +99,16 @@ class RankingView:
 
     def _search(self, query: str) -> _Ranking:
         collection = self._collection
-        item = collection.item(query)
+        item = collection.catalogue.item(query)
         result = self._search_enough(query)
         direct = recent_feedback(collection, query)
         ranked_keys = {key for key, _, _ in result.matches}
         dissimilar = [key for key, given in direct.items() if not given.same and key not in ranked_keys]
-        found = collection.items([*ranked_keys, *dissimilar])
+        found = collection.catalogue.items([*ranked_keys, *dissimilar])
         name = collection.config.name
         ranked = [match for match in result.matches if match[0] in found]
         items = [
-            _result(tile(name, found[key]), rank, match, relation_name(relation))
+            _result(tile(name, found[key]), rank, match, relation)
             for rank, (key, match, relation) in enumerate(ranked, 1)
         ]
         items += [
@@ -122,7 +122,7 @@ class RankingView:
         k = min(self._k, limit)
         while True:
             result = self._collection.search(query, k, self.label)
-            n_similar = sum(relation_name(relation) == "similar" for *_, relation in result.matches)
+            n_similar = sum(relation == "similar" for *_, relation in result.matches)
             wanted = min(self._k + n_similar, _MAX_GROWTH * self._k, limit)
             if k >= wanted:
                 return result
@@ -162,13 +162,13 @@ class RankingView:
 
 
 def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None) -> dict[str, Any]:
-    value = match.score if match.distance is None else match.distance
+    value = match.similarity if match.distance is None else match.distance
     return {
         **shown,
         "rank": rank,
         "feedback": feedback,
         "value": _short(value),
-        "exact": _exact(match.score, match.distance),
+        "exact": _exact(match),
     }
 
 
@@ -197,8 +197,10 @@ def _short(number: float) -> str:
     return f"{number:.3f}" if size < 10 else f"{number:.1f}" if size < 1e4 else f"{number:.3g}"
 
 
-def _exact(score: float, distance: float | None) -> str:
-    return f"score {score:.6g}" + ("" if distance is None else f", distance {distance:.6g}")
+def _exact(match: Match) -> str:
+    if match.distance is None:
+        return f"similarity {match.similarity:.6g}"
+    return f"distance {match.distance:.6g}"
 
 
 def _hint(n_similar: int, n_dissimilar: int, n_learned: int) -> str:
