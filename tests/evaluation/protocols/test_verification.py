@@ -318,7 +318,7 @@ def test_examples_without_keys_are_rows(faces: Dataset, measure: Measure) -> Non
 
 
 def test_data_set_without_enough_pairs_is_rejected(faces: Dataset, digits: Dataset) -> None:
-    check = PROTOCOLS["verification"].check
+    check = PROTOCOLS["verification"].check_dataset
     check(faces)
     check(digits)
     few = Dataset("few", digits.X[:95], np.arange(95) // 2)
