@@ -144,8 +144,8 @@ def test_a_contradiction_is_answered_with_the_chain_that_proves_it(live: Any) ->
 def test_a_request_that_contradicts_itself_names_its_own_pieces(live: Any) -> None:
     path = live.new()
     refused = live.say(path, ALIKE, ALIKE | {"same": False}, status=409)
-    assert refused["piece"] == 1
-    assert [link["piece"] for link in refused["chain"]] == [0]
+    assert refused["record"] == 1
+    assert [link["record"] for link in refused["chain"]] == [0]
 
 
 def test_of_a_request_with_a_contradiction_nothing_is_accepted(live: Any) -> None:
