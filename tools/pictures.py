@@ -63,6 +63,8 @@ def give_feedback(client: oahu.Client) -> None:
     matches = [match["key"] for match in client.search(QUERY, k=20)["matches"]]
     same = [key for key in matches if labels[int(key[-5:])] == labels[int(QUERY[-5:])]]
     client.feedback(query=QUERY, positive=same[:2])
+    while client.describe()["candidates"]["constraints_behind"] > 0:  # wait until the index uses the latest metric
+        time.sleep(0.1)
 
 
 def take_screenshot(address: str) -> None:
@@ -74,7 +76,6 @@ def take_screenshot(address: str) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 860}, device_scale_factor=1.25)
         page.goto(f"{address}/collections/digits?like={QUERY}")
         page.locator(".badge").first.wait_for()
-        page.get_by_text("fresh", exact=True).wait_for()  # the candidates use the latest metric
         page.wait_for_function("[...document.images].every(image => image.complete)")
         page.screenshot(path=IMAGES / "service.png")
         browser.close()
