@@ -44,7 +44,7 @@ def test_the_guide_runs(module: Path) -> None:
 
 def test_the_benchmark_finds_the_learner(module: Path) -> None:
     method = as_method("diagonal:Diagonal")
-    assert (method.name, method.feed) == ("Diagonal", "triplets")
+    assert (method.name, method.learns_from) == ("Diagonal", "triplets")
 
 
 def test_a_file_does_not_import_a_module(module: Path) -> None:
