@@ -169,12 +169,16 @@ def test_the_log_holds_exactly_the_accepted_feedback(service: Any, fault: tuple[
 
 def test_a_rejected_undo_has_no_effect(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
+    service.add_feedback(170, seed=7, at_once=170)
+    answers: dict[int, int] = {}
     with fail(service):
         _rejected(service, status, NEW)
-        answers = {seq: service.request("DELETE", f"/feedback/{seq}").status_code for seq in range(1, 31)}
+        while list(answers.values()).count(status) < 3:  # the first undos may fit into the remaining space
+            answers[len(answers) + 1] = service.request("DELETE", f"/feedback/{len(answers) + 1}").status_code
         assert set(answers.values()) <= {200, status}
-        assert status in answers.values()
-        assert [entry["active"] for entry in service.log()[:30]] == [one != 200 for one in answers.values()]
+        assert [entry["active"] for entry in service.log()[: len(answers)]] == [
+            answer != 200 for answer in answers.values()
+        ]
     rejected = max(seq for seq, answer in answers.items() if answer == status)
     assert service.call("DELETE", f"/feedback/{rejected}")
 
