@@ -98,13 +98,15 @@ def test_an_empty_collection_finds_nothing(live: Any) -> None:
     assert ask(live, live.new(n=0), "search", vector=[1, 2, 3, 4])["matches"] == []
 
 
-def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any) -> None:
+def test_without_trust_what_was_said_is_told_and_does_not_rank(live: Any, tmp_path: Path) -> None:
     path = live.new()
     last = keys(ask(live, path, "search", key="i0", k=11))[-1]
     live.say(path, {"first": "i0", "second": last, "same": True})
     found = ask(live, path, "search", key="i0", k=11, use_feedback=False)["matches"]
-    without_feedback = keys(ask(live, path, "search", vector=rows()[0].tolist(), k=12, trust=False))
-    assert [one["key"] for one in found] == [key for key in without_feedback if key != "i0"]
+    (tmp_path / "m.oahu").write_bytes(live.http.get(f"{path}/model").content)
+    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric(), vote="experts")
+    retriever.add([f"i{at}" for at in range(12)], rows())
+    assert [one["key"] for one in found] == retriever.similar_to("i0", 11).keys
     assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 

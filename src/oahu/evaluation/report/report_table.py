@@ -1,4 +1,4 @@
-"""A table that is neutral until it is written as markdown, LaTeX or HTML."""
+"""A table that can be written as Markdown, LaTeX or HTML."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from html import escape
 from math import isfinite, isnan
 from typing import Final
 
-from oahu.evaluation.report.groups import setting
+from oahu.evaluation.report.experiments import format_setting
 from oahu.evaluation.statistics import Summary
 
-__all__ = ["NOTHING", "Entry", "Table", "number", "p_value", "plus_minus"]
+__all__ = ["EMPTY", "ReportTable", "TableCell", "format_number", "format_p_value", "format_summary"]
 
-NOTHING: Final = setting(None)
+EMPTY: Final = format_setting(None)
 _LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -34,12 +34,12 @@ _LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "–": "--",  # noqa: RUF001
     "…": r"\dots{}",
 }
-_NO_WIDER: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
+_FIT_TO_TEXT: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What stands in one place of a table; ``mark`` is one of significance, behind it."""
+class TableCell:
+    """One cell of a table; ``mark`` is a significance mark after the text."""
 
     text: str
     bold: bool = False
@@ -47,54 +47,54 @@ class Entry:
 
     @property
     def is_number(self) -> bool:
-        return bool(re.match(r"[<-]?\d", self.text)) or self.text in (NOTHING, "failed", "not run")
+        return bool(re.match(r"[<-]?\d", self.text)) or self.text in (EMPTY, "failed", "not run")
 
 
 @dataclass(frozen=True)
-class Table:
-    """A title, a header, rows of as many entries, and what one should know to read them.
+class ReportTable:
+    """A title, a header, rows of cells, and notes below.
 
     Attributes
     ----------
     notes : tuple of str
-        A sentence each; failures and what was not run are among them.
+        One sentence each.
     """
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...] = field(default=())
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold numbers only; they stand to the right."""
+        """Whether each column contains numbers only, so that it is aligned to the right."""
         columns = zip(*self.rows, strict=True)
-        return tuple(all(entry.is_number for entry in column) for column in columns) or (False,) * len(self.header)
+        return tuple(all(cell.is_number for cell in column) for column in columns) or (False,) * len(self.header)
 
     def to_markdown(self) -> str:
-        """A table as GitHub shows it, under a heading."""
+        """Return a GitHub table under a heading."""
         rule = ["---:" if number else "---" for number in self.numeric]
         lines = [[_markdown(name) for name in self.header], rule]
         for row in self.rows:
-            lines.append([_in_markdown(entry) for entry in row])
+            lines.append([_in_markdown(cell) for cell in row])
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
 
     def to_latex(self) -> str:
-        """A floating table, no wider than the text, for a document with the packages booktabs and graphicx."""
+        """Return a floating table, no wider than the text; it needs the packages booktabs and graphicx."""
         kinds = "".join("r" if number else "l" for number in self.numeric)
         header = " & ".join(map(_latex, self.header))
-        rows = [" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in self.rows]
+        rows = [" & ".join(_in_latex(cell) for cell in row) + r" \\" for row in self.rows]
         lines = [r"\begin{table}[htbp]", r"\centering\small", rf"\caption{{{_latex(self.title)}}}"]
-        lines += [rf"{_NO_WIDER}\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
+        lines += [rf"{_FIT_TO_TEXT}\begin{{tabular}}{{{kinds}}}", r"\toprule", rf"{header} \\", r"\midrule", *rows]
         lines += [r"\bottomrule", r"\end{tabular}}"]
         lines += [rf"\par\smallskip{{\footnotesize {_latex(note)}\par}}" for note in self.notes]
         return "\n".join([*lines, r"\end{table}", ""])
 
     def to_html(self) -> str:
-        """A table that scrolls inside its own box, and its notes below."""
+        """Return a table in a scrollable box, with its notes below."""
         names = [f'<th scope="col"{_align(right)}>{escape(name)}</th>' for name, right in self._columns()]
-        rows = "".join(f"<tr>{''.join(self._cells(row))}</tr>\n" for row in self.rows)
+        rows = "".join(f"<tr>{''.join(self._html_cells(row))}</tr>\n" for row in self.rows)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}">\n<table>\n'
@@ -105,12 +105,12 @@ class Table:
     def _columns(self) -> Iterable[tuple[str, bool]]:
         return zip(self.header, self.numeric, strict=True)
 
-    def _cells(self, row: Sequence[Entry]) -> Iterable[str]:
-        marked = [any(entry.mark for entry in column) for column in zip(*self.rows, strict=True)]
-        for column, (entry, right) in enumerate(zip(row, self.numeric, strict=True)):
-            text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
-            if marked[column]:  # every entry of the column has room for a mark: digits stay below digits
-                text += f' <span class="mark">{escape(entry.mark)}</span>'
+    def _html_cells(self, row: Sequence[TableCell]) -> Iterable[str]:
+        marked = [any(cell.mark for cell in column) for column in zip(*self.rows, strict=True)]
+        for column, (cell, right) in enumerate(zip(row, self.numeric, strict=True)):
+            text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+            if marked[column]:  # a place for the mark in every cell, so that digits stay aligned
+                text += f' <span class="mark">{escape(cell.mark)}</span>'
             yield f'<th scope="row">{text}</th>' if column == 0 else f"<td{_align(right)}>{text}</td>"
 
 
@@ -127,31 +127,33 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def _in_markdown(entry: Entry) -> str:
-    text = f"**{_markdown(entry.text)}**" if entry.bold else _markdown(entry.text)
-    return f"{text} {entry.mark}".strip()
+def _in_markdown(cell: TableCell) -> str:
+    text = f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text)
+    return f"{text} {cell.mark}".strip()
 
 
-def _in_latex(entry: Entry) -> str:
-    text = rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
-    return f"{text} {_latex(entry.mark)}".strip()
+def _in_latex(cell: TableCell) -> str:
+    text = rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text)
+    return f"{text} {_latex(cell.mark)}".strip()
 
 
 # -- numbers ---------------------------------------------------------------------------------------------
 
 
-def number(value: float, digits: int = 3) -> str:
-    return f"{value:,.{digits}f}" if isfinite(value) else NOTHING
+def format_number(value: float, digits: int = 3) -> str:
+    """Return a number with a fixed number of digits; a dash if it is not finite."""
+    return f"{value:,.{digits}f}" if isfinite(value) else EMPTY
 
 
-def plus_minus(summary: Summary, digits: int = 3) -> str:
-    """Mean ± standard deviation; the mean alone if there is one run, a dash if there is none."""
+def format_summary(summary: Summary, digits: int = 3) -> str:
+    """Return mean ± standard deviation; the mean alone for one run, a dash for none."""
     if summary.n < 2:
-        return number(summary.mean, digits)
-    return f"{number(summary.mean, digits)} ± {number(summary.std, digits)}"
+        return format_number(summary.mean, digits)
+    return f"{format_number(summary.mean, digits)} ± {format_number(summary.std, digits)}"
 
 
-def p_value(p: float) -> str:
+def format_p_value(p: float) -> str:
+    """Return a p-value with three digits; a dash for NaN."""
     if isnan(p):
-        return NOTHING
+        return EMPTY
     return "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,7 +1,7 @@
 """A user's own data: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
 
-What such a file holds is said in ``oahu.io.features``. Beside it, a .npz archive may have features in
-8 bits as ``Q``, ``low`` and ``step``, a split ``is_train``, and the items' names as ``image``.
+The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features in 8 bits as
+``Q``, ``low`` and ``step``, a split ``is_train``, and the items' keys as ``image``.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.prepared import ARRAYS, features_of, labels_of, names_of, read_arrays, split_of
-from oahu.evaluation.datasets.source import Source
+from oahu.evaluation.datasets.prepared import ARRAYS, features_of, keys_of, labels_of, read_arrays, split_of
+from oahu.evaluation.datasets.source import DatasetSource
 from oahu.exceptions import InvalidInputError
 from oahu.io.features import read_features, read_labels
 
-__all__ = ["KINDS", "SOURCE", "read_own"]
+__all__ = ["FILE_TYPES", "SOURCE", "read_user_file"]
 
-KINDS: Final = (".npz", ".npy", ".csv", ".tsv", ".parquet")
+FILE_TYPES: Final = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 
 
-def read_own(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Dataset:
-    """A data set from a file of the user, named by the file.
+def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Dataset:
+    """Return the data set of a user's file, named after the file.
 
-    Features are uint8 if they are in the file, and float32 otherwise.
+    Features stay uint8 if the file has uint8, and become float32 otherwise. They are not scaled by default.
 
     Parameters
     ----------
     path : path
         The features.
     labels : path, optional
-        The labels, if they are in a file of their own (.npy, .txt, .csv); they replace those beside the features.
+        A separate file of labels (.npy, .txt, .csv); it replaces labels in the feature file.
     """
     path = Path(path)
     for file in (path, labels):
@@ -45,24 +45,26 @@ def read_own(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None
         parts["y"] = read_labels(labels)
     if "y" not in parts:
         raise InvalidInputError(
-            f"{path} has no labels. They belong into an array 'y' of a .npz archive, a column 'label' of a table, "
-            "or a file of their own (labels)."
+            f"{path} has no labels. Store them as an array 'y' of a .npz archive or as a column 'label' of a "
+            "table, or pass a separate file (labels)."
         )
     X = features_of(parts, path)
     return Dataset(
         path.stem,
         X,
         labels_of(parts, path if labels is None else Path(labels), len(X)),
-        scaling="standard",
+        scaling="none",
         is_train=split_of(parts, path, len(X)),
-        keys=names_of(parts, path, len(X)),
+        keys=keys_of(parts, path, len(X)),
     )
 
 
 def _from_table(path: Path) -> dict[str, NDArray[Any]]:
-    """What the file of features has, by the names of a prepared archive."""
+    """Return the contents of a feature file, under the array names of a prepared archive."""
     features = read_features(path)
-    parts: dict[str, NDArray[Any]] = {"X": np.array(features.table)}  # no memory map: it is to be pickled
+    parts: dict[str, NDArray[Any]] = {
+        "X": np.array(features.table)
+    }  # not a memory map, because workers receive a pickled copy
     if features.labels is not None:
         parts["y"] = features.labels
     if features.rows is not None:
@@ -77,16 +79,16 @@ def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
     return _from_table(path) | {name: arrays[name] for name in ("is_train", "image") if name in arrays}
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="any",
-    title="A file of yours",
+    title="Your own file",
     n_items=None,
     n_features=None,
     n_classes=None,
     task="classification",
-    licence="yours",
+    licence="your own",
     homepage="",
-    forms=(),
-    read=read_own,
-    note=f"'any' stands for a file of yours: give its path ({', '.join(KINDS)}) in place of a data set's name.",
+    file_sets=(),
+    read=read_user_file,
+    note=f"'any' stands for your own file. Use its path ({', '.join(FILE_TYPES)}) instead of a data set's name.",
 )

@@ -1,4 +1,7 @@
-"""Where data sets are kept, and how their files get there."""
+"""The data folder, and downloads into it.
+
+The code is our own because pooch does not resume an interrupted download, and EMNIST's archive has 560 MB.
+"""
 
 from __future__ import annotations
 
@@ -18,43 +21,43 @@ from oahu.exceptions import DatasetError
 from oahu.io.atomic_files import replace_atomically
 from oahu.version import __version__
 
-__all__ = ["Progress", "Remote", "data_home", "download"]
+__all__ = ["Progress", "RemoteFile", "data_home", "download"]
 
 Progress = Callable[[str, int, int | None], None]
-"""Told the name of a file, how many of its bytes are here, and how many there are, if that is known."""
+"""Called with the name of a file, the bytes received so far, and the total, or None if it is unknown."""
 
-_TIMEOUT: Final = 30.0  # seconds without a byte
-_ATTEMPTS: Final = 3  # at one address, as long as each brings something
+_TIMEOUT: Final = 30.0  # seconds without any data
+_ATTEMPTS: Final = 3  # per address, as long as each receives some data
 _BLOCK: Final = 1 << 18  # bytes
 
 
 def data_home() -> Path:
-    """The folder of data sets: OAHU_DATA_HOME, or ``oahu`` in the platform's folder for caches."""
+    """Return the data folder: $OAHU_DATA_HOME, or ``oahu`` in the platform's cache folder."""
     chosen = os.environ.get("OAHU_DATA_HOME")
-    return Path(chosen).expanduser() if chosen else _caches() / "oahu"
+    return Path(chosen).expanduser() if chosen else _cache_folder() / "oahu"
 
 
-def _caches() -> Path:
+def _cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return chosen if chosen.is_absolute() else Path.home() / ".cache"  # a relative one is to be ignored
+    return chosen if chosen.is_absolute() else Path.home() / ".cache"  # the specification ignores a relative path
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """A file that can be downloaded.
 
     Attributes
     ----------
     path : str
-        Where it goes, below the folder of data sets.
+        Its path relative to the data folder.
     urls : tuple of str
-        The official address, then others that have the same bytes.
+        The official address, then mirrors.
     checksum : str, optional
-        As ``md5:...`` or ``sha256:...``. None says that nobody has published one.
+        ``md5:...`` or ``sha256:...``; None if none is published.
     """
 
     path: str
@@ -66,19 +69,19 @@ class Remote:
         return self.path.rpartition("/")[2]
 
 
-class _FailedError(Exception):
-    """An address does not give what is asked for."""
+class _DownloadError(Exception):
+    """An address does not deliver the file."""
 
 
-class _DroppedError(_FailedError):
-    """A connection ended before everything had arrived."""
+class _ConnectionLostError(_DownloadError):
+    """A connection ended before the file was complete."""
 
 
-def download(remote: Remote, home: Path, homepage: str, progress: Progress | None = None) -> Path:
-    """Get a file into the folder of data sets, unless it is there.
+def download(remote: RemoteFile, home: Path, homepage: str, progress: Progress | None = None) -> Path:
+    """Download a file into the data folder, unless it exists.
 
-    Bytes go into NAME.part, which takes the file's name when all are there and the checksum is right. What an
-    interrupted download left is continued where a checksum can tell whether the two parts belong together.
+    The data are written to NAME.part, which is renamed when it is complete and its checksum is correct. An
+    interrupted download is resumed if there is a checksum, which detects a file that has changed in between.
     """
     target = home / remote.path
     if target.is_file():
@@ -88,29 +91,29 @@ def download(remote: Remote, home: Path, homepage: str, progress: Progress | Non
     problems = []
     for url in remote.urls:
         try:
-            _fill(part, url, remote, progress)
+            _complete(part, url, remote, progress)
             _verify(part, remote)
-        except _FailedError as error:
+        except _DownloadError as error:
             problems.append(f"{url}: {error}")
         else:
             replace_atomically(part, target)
             return target
     checksum = f", {remote.checksum.replace(':', ' ')}" if remote.checksum else ""
     raise DatasetError(
-        f"{remote.name} could not be downloaded ({'; '.join(problems)}). Try again later, or put the file into "
+        f"{remote.name} could not be downloaded ({'; '.join(problems)}). Try again later, or copy the file to "
         f"{target.parent} yourself, from {homepage}{checksum}."
     )
 
 
-def _fill(part: Path, url: str, remote: Remote, progress: Progress | None) -> None:
-    """Bring in what is missing, in as many connections as it takes."""
+def _complete(part: Path, url: str, remote: RemoteFile, progress: Progress | None) -> None:
+    """Download the rest of a file, with several connections if necessary."""
     if remote.checksum is None:
-        part.unlink(missing_ok=True)  # it may be of another version of the file
+        part.unlink(missing_ok=True)  # it may belong to another version of the file
     for attempt in range(1, _ATTEMPTS + 1):
         before = _size(part)
         try:
             _receive(part, url, remote.name, progress)
-        except _DroppedError:
+        except _ConnectionLostError:
             if attempt == _ATTEMPTS or _size(part) <= before:
                 raise
         else:
@@ -118,16 +121,16 @@ def _fill(part: Path, url: str, remote: Remote, progress: Progress | None) -> No
 
 
 def _receive(part: Path, url: str, name: str, progress: Progress | None) -> None:
-    """One connection: append to the part if the server can, otherwise write it anew."""
-    have = _size(part)
-    response = _asked(url, have)
-    if response is None:  # nothing is beyond what we have
+    """Use one connection: append to the part if the server supports ranges, otherwise start again."""
+    size = _size(part)
+    response = _request(url, size)
+    if response is None:  # the part is complete
         return
     with response:
-        if response.status == 206 and _first_byte(response) != have:
+        if response.status == 206 and _first_byte(response) != size:
             part.unlink(missing_ok=True)
-            raise _FailedError("the server sent another part of the file than it was asked for")
-        done = have if response.status == 206 else 0
+            raise _DownloadError("the server sent another part of the file than requested")
+        done = size if response.status == 206 else 0
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdecimal() else None
         with part.open("ab" if done else "wb") as file:
@@ -137,30 +140,31 @@ def _receive(part: Path, url: str, name: str, progress: Progress | None) -> None
                 if progress is not None:
                     progress(name, done, total)
     if total is not None and done < total:
-        raise _DroppedError(f"the connection ended after {done:,} of {total:,} bytes")
+        raise _ConnectionLostError(f"the connection ended after {done:,} of {total:,} bytes")
 
 
-def _asked(url: str, have: int) -> HTTPResponse | None:
-    """The answer of the server; None if it says that the bytes we have are all."""
+def _request(url: str, size: int) -> HTTPResponse | None:
+    """Return the server's response; None if it states that the part is complete."""
     request = Request(url, headers={"User-Agent": f"oahu/{__version__}", "Accept-Encoding": "identity"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    if size:
+        request.add_header("Range", f"bytes={size}-")
     try:
         response: HTTPResponse = urlopen(request, timeout=_TIMEOUT)
     except HTTPError as error:
         with error:
-            if error.code != 416 or not have:
-                raise _FailedError(f"HTTP status {error.code}, {error.reason}") from error
-            all_here = error.headers.get("Content-Range", "").strip() == f"bytes */{have}"
-        return None if all_here else _asked(url, 0)
+            if error.code != 416 or not size:
+                raise _DownloadError(f"HTTP status {error.code}, {error.reason}") from error
+            is_complete = error.headers.get("Content-Range", "").strip() == f"bytes */{size}"
+        return None if is_complete else _request(url, 0)
     except URLError as error:
-        raise _FailedError(str(error.reason)) from error
+        raise _DownloadError(str(error.reason)) from error
     except (OSError, HTTPException) as error:
-        raise _FailedError(str(error) or type(error).__name__) from error
+        raise _DownloadError(str(error) or type(error).__name__) from error
     return response
 
 
 def _first_byte(response: HTTPResponse) -> int | None:
+    """Return the position of the first byte in a partial response."""
     found = re.match(r"\s*bytes (\d+)-", response.headers.get("Content-Range", ""))
     return None if found is None else int(found[1])
 
@@ -169,10 +173,10 @@ def _read(response: HTTPResponse) -> bytes:
     try:
         return response.read(_BLOCK)
     except (OSError, HTTPException) as error:
-        raise _DroppedError(f"the connection broke ({str(error) or type(error).__name__})") from error
+        raise _ConnectionLostError(f"the connection was lost ({str(error) or type(error).__name__})") from error
 
 
-def _verify(part: Path, remote: Remote) -> None:
+def _verify(part: Path, remote: RemoteFile) -> None:
     if remote.checksum is None:
         return
     kind, _, expected = remote.checksum.partition(":")
@@ -180,7 +184,7 @@ def _verify(part: Path, remote: Remote) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
     if found != expected:
         part.unlink()
-        raise _FailedError(f"the {kind} of what arrived is {found}, not {expected}, so it was removed")
+        raise _DownloadError(f"the {kind} checksum is {found} instead of {expected}, so that the file was removed")
 
 
 def _size(part: Path) -> int:

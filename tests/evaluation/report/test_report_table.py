@@ -9,10 +9,16 @@ from math import nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.evaluation.report.text_table import Entry, Table, number, p_value, plus_minus
+from oahu.evaluation.report.report_table import (
+    ReportTable,
+    TableCell,
+    format_number,
+    format_p_value,
+    format_summary,
+)
 from oahu.evaluation.statistics import Summary
 
-DASH = number(nan)
+DASH = format_number(nan)
 
 
 class Tags(HTMLParser):
@@ -40,24 +46,24 @@ class Tags(HTMLParser):
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"]), min_size=1, max_size=12)
-SMALL = Table(
+SMALL = ReportTable(
     "A <title>",
     ("a|b", "n"),
-    ((Entry("x_1"), Entry("1.5", bold=True)), (Entry("y"), Entry("2.0", mark="•"))),
+    ((TableCell("x_1"), TableCell("1.5", bold=True)), (TableCell("y"), TableCell("2.0", mark="•"))),
     ("50%",),
 )
 
 
 @given(TEXT, TEXT, TEXT)
 def test_html_says_what_was_put_in(title: str, name: str, word: str) -> None:
-    tags = Tags(Table(title, (name,), ((Entry(word),),), (word,)).to_html())
+    tags = Tags(ReportTable(title, (name,), ((TableCell(word),),), (word,)).to_html())
     assert tags.open == []
     assert tags.cells == [name, word]
 
 
 @given(TEXT)
 def test_latex_is_balanced_and_escaped(word: str) -> None:
-    text = Table(word, (word, word), ((Entry(word), Entry(word, bold=True)),), (word,)).to_latex()
+    text = ReportTable(word, (word, word), ((TableCell(word), TableCell(word, bold=True)),), (word,)).to_latex()
     bare = re.sub(r"\\[&%$#_{}]", "", text)
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") % 2 == 0
@@ -68,7 +74,7 @@ def test_latex_is_balanced_and_escaped(word: str) -> None:
 
 @given(TEXT)
 def test_markdown_keeps_its_columns(word: str) -> None:
-    lines = Table("t", (word, "b"), ((Entry(word), Entry(word)),)).to_markdown().splitlines()
+    lines = ReportTable("t", (word, "b"), ((TableCell(word), TableCell(word)),)).to_markdown().splitlines()
     rows = [line for line in lines if line.startswith("| ")]
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", row))) for row in rows] == [3, 3, 3]
 
@@ -88,13 +94,13 @@ def test_latex_by_hand() -> None:
 
 
 def test_a_table_without_rows_is_still_one() -> None:
-    empty = Table("none", ("a", "b"), ())
+    empty = ReportTable("none", ("a", "b"), ())
     assert Tags(empty.to_html()).cells == ["a", "b"]
     assert r"\begin{tabular}{ll}" in empty.to_latex()
 
 
 def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
-    assert plus_minus(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
-    assert plus_minus(Summary(0.5, nan, 1)) == "0.500"
-    assert plus_minus(Summary(nan, nan, 0)) == DASH
-    assert [p_value(p) for p in (0.0004, 0.0123, nan)] == ["<0.001", "0.012", DASH]
+    assert format_summary(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
+    assert format_summary(Summary(0.5, nan, 1)) == "0.500"
+    assert format_summary(Summary(nan, nan, 0)) == DASH
+    assert [format_p_value(p) for p in (0.0004, 0.0123, nan)] == ["<0.001", "0.012", DASH]
