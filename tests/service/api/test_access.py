@@ -205,7 +205,7 @@ def test_a_body_without_a_key_is_not_read(locked: Any) -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes of the keys count at once, and not within a second."""
-    monkeypatch.setattr("oahu.service.keys._LOOK", 0.0)
+    monkeypatch.setattr("oahu.service.keys._RELOAD_INTERVAL", 0.0)
 
 
 def status(service: Any, token: str | None = None) -> int:
@@ -222,7 +222,7 @@ def test_keys_are_rotated_while_the_service_runs(start: Any, tmp_path: Path) -> 
     assert status(service, old) == 200
     new = file.add("new", "admin")
     assert (status(service, old), status(service, new)) == (200, 200)
-    file.remove(old.split("_")[1])
+    file.revoke(old.split("_")[1])
     assert (status(service, old), status(service, new)) == (401, 200)
 
 
@@ -249,7 +249,7 @@ def test_losing_the_last_key_does_not_open_a_service_that_runs(start: Any, tmp_p
     service = start()
     assert status(service, key) == 200
     if how == "removed":
-        file.remove(key.split("_")[1])
+        file.revoke(key.split("_")[1])
     elif how == "deleted":
         (tmp_path / "data" / "keys.json").unlink()
     else:
@@ -261,7 +261,7 @@ def test_losing_the_last_key_does_not_open_a_service_that_runs(start: Any, tmp_p
 def test_a_service_does_not_start_with_keys_it_cannot_read(start: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "keys.json").write_text('[{"id": "a"}]')
-    with pytest.raises(ValueError, match=r"keys.json is not a file of keys"):
+    with pytest.raises(ValueError, match=r"keys.json is not a valid file of keys"):
         start()
 
 
@@ -317,7 +317,7 @@ def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
     kept, key = file.add("kept", "read"), file.add("gone", "admin")
     sessions = Sessions(KeyFile(tmp_path))
     name, other = sessions.start(key), sessions.start(kept)
-    file.remove(key.split("_")[1])
+    file.revoke(key.split("_")[1])
     assert (sessions.role(name), sessions.role(other)) == (None, "read")
 
 

@@ -149,9 +149,9 @@ def test_whoever_leaves_is_not_kept(live: Any, wait: Any) -> None:
     collection = live.service.collection(path.rpartition("/")[2])
     with listening(live, path) as heard:
         next(heard)
-        assert len(collection.events._listeners) == 1
+        assert len(collection.events._subscribers) == 1
     live.say(path, TRIPLET)
-    wait(lambda: not collection.events._listeners, "forgetting the listener")
+    wait(lambda: not collection.events._subscribers, "forgetting the listener")
     wait(lambda: live.app.state.open_streams == 0, "counting the stream out")
 
 
@@ -173,7 +173,7 @@ def test_a_listener_that_does_not_read_loses_events_and_holds_none_of_them(live:
     collection = live.service.collection(path.rpartition("/")[2])
     with listening(live, path) as heard:
         next(heard)
-        ((_, queue),) = collection.events._listeners.values()
+        ((_, queue),) = collection.events._subscribers.values()
         large = "x" * 100_000
         for _ in range(2_000):  # 200 MB: far more than a connection holds
             collection.events.publish("filler", text=large)

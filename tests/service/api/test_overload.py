@@ -125,7 +125,7 @@ def test_a_learner_that_failed_is_told_and_accepts_nothing(
     assert service.http.get("/readyz").status_code == 503
     assert service.http.get("/healthz").status_code == 200
     refused = service.say(path, ALIKE, status=503)
-    assert refused["type"] == "urn:oahu:problem:learner-stopped"
+    assert refused["type"] == "urn:oahu:problem:learner-failed"
     service.ask("POST", f"{path}/search", json={"key": "i0"})  # with what it had learned
 
 
