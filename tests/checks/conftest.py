@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oahu
+from oahu.checks import yield_checks
 from oahu.learners import LEARNERS as NAMES
 from oahu.learners.base import Learner as AnyLearner
-from oahu.learners.kinds import PairLearner, TripletLearner, WithDistances
+from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
 
 Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
@@ -56,8 +57,8 @@ KINDS: dict[str, Callable[[type], bool]] = {
     "make_typical": lambda learner: learner in (oahu.OAHU, oahu.LEGO),  # one for triplets, one for pairs
     "make_other": lambda learner: learner not in (oahu.OAHU, oahu.LEGO),
     "make_learning": lambda learner: learner not in (oahu.Euclidean, oahu.Cosine),
-    "make_with_distances": lambda learner: issubclass(learner, WithDistances),
-    "make_scores_only": lambda learner: not issubclass(learner, WithDistances),
+    "make_with_distances": lambda learner: not issubclass(learner, ScoresOnlyMixin),
+    "make_scores_only": lambda learner: issubclass(learner, ScoresOnlyMixin),
     "make_of_pairs": lambda learner: issubclass(learner, PairLearner),
     "make_of_triplets": lambda learner: issubclass(learner, TripletLearner),
     "make_dense": lambda learner: not learner.accepts_sparse,
@@ -99,6 +100,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             expected_failed_checks=lambda learner: {} if isinstance(learner, oahu.OPML) else NOT_FOR_CONSTRAINTS,
         )
         metafunc.parametrize(*crossed.mark.args, **crossed.mark.kwargs)
+    if "checked" in metafunc.fixturenames:
+        cases = [(make(), check) for make in LEARNERS.values() for check in yield_checks(make())]
+        metafunc.parametrize("checked", cases, ids=[f"{type(one).__name__}-{check.name}" for one, check in cases])
     if "learn" in metafunc.fixturenames:
         metafunc.parametrize("learn", LEARNING.values(), ids=LEARNING.keys())
     for kind, belongs in KINDS.items():
@@ -127,7 +131,7 @@ def seen() -> Callable[[Any, Any], NDArray[Any]]:
     """What a learner or its metric makes of items: their vectors, or if it has scores only, those of neighbours."""
 
     def seen(model: Any, items: NDArray[Any]) -> NDArray[Any]:
-        if isinstance(model, WithDistances | oahu.metrics.DistanceMetric):
+        if not isinstance(model, ScoresOnlyMixin | oahu.BilinearMetric):
             return np.asarray(model.transform(items))
         if isinstance(model, oahu.BilinearMetric):
             return np.asarray(model.score(items, np.roll(items, 1, axis=0)))

@@ -119,7 +119,7 @@ def test_a_file_of_what_no_learning_leads_to_is_refused(
     learner = factories[name]().partial_fit(triplets)
     learner._state.arrays[array][...] = value
     learner.save(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="does not make"):
+    with pytest.raises(ModelFileError, match="is not valid for class"):
         load(tmp_path / "model")
 
 
@@ -128,7 +128,7 @@ def test_a_model_that_is_not_finite_is_not_saved(
 ) -> None:
     learner = factories["LEGO"]().partial_fit(triplets)
     learner._state.arrays["factor"][0, 0] = np.nan
-    with pytest.raises(ModelFileError, match="'factor' of this LEGO has values that are not finite"):
+    with pytest.raises(ModelFileError, match="'factor' of this LEGO contains values that are not finite"):
         learner.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

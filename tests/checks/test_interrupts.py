@@ -99,13 +99,13 @@ def test_a_metric_asked_for_while_fitting_fails_is_the_old_one(
 ) -> None:
     learner = make().partial_fit(triplets[:10])
     seen = []
-    begin = type(learner)._begin
+    begin = type(learner)._initial_state
 
     def watched(self: Any, *arguments: Any) -> Any:
         seen.append(self.metric().version)
         return begin(self, *arguments)
 
-    monkeypatch.setattr(type(learner), "_begin", watched)
+    monkeypatch.setattr(type(learner), "_initial_state", watched)
     before = learner.n_seen_
     learner.fit(triplets)
     assert seen == [before]

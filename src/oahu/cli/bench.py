@@ -80,7 +80,7 @@ def _methods(options: BenchOptions) -> list[Method]:
         name, value = parse_parameter(setting)
         try:
             method.learner.set_params(**{name: value})
-            method.learner._check_parameters()
+            method.learner.check_parameters()
         except ValueError as error:
             raise InvalidInputError(f"--set {text}: {error}") from error
         # Tuning does not vary a parameter that is set.

@@ -18,8 +18,9 @@ from sklearn.base import clone
 
 from oahu import learners
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.learners.base import Learner
+from oahu.learners.base import Learner, missing_methods
 from oahu.learners.kinds import PairLearner
+from oahu.loading import load
 from oahu.metrics import Metric
 
 __all__ = ["DEFAULT_METHODS", "GRIDS", "LearnsFrom", "Method", "as_method", "as_methods", "reference_method"]
@@ -126,9 +127,11 @@ def as_method(given: Any) -> Method:
         return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
+    lacking = missing_methods(thing)
     raise InvalidTypeError(
-        "A method must be a learner (a subclass of oahu.learners.kinds.TripletLearner or PairLearner), a metric, "
-        f"the name of a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
+        "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
+        f"a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
+        + (f" It has no {', '.join(lacking)}." if lacking else "")
     )
 
 
@@ -178,7 +181,7 @@ def _named(name: str) -> Method:
         learner = getattr(learners, kind)(**_CHANGED.get(kind, {}))
         return Method(kind, learner=learner, grid=GRIDS.get(kind, {}))
     if Path(name).is_file():
-        loaded = learners.load(name)
+        loaded: Any = load(name)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
         return as_method((Path(name).stem, metric))
     if ":" in name:
