@@ -877,7 +877,7 @@ OVERFLOWING[200, 1:] *= -1
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu: Factory, method: str) -> None:
-    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
+    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
         getattr(make_oahu(), method)(OVERFLOWING)
     assert refusal.value.row == 200
 
@@ -901,6 +901,6 @@ def test_what_learns_nothing_cannot_overflow(factories: dict[str, Factory]) -> N
 @pytest.mark.parametrize("name", ["LEGO", "RDML", "POLA"])
 def test_a_refused_pair_is_named_as_the_triplet_it_came_in(factories: dict[str, Factory], name: str) -> None:
     learner = factories[name]()
-    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was refused.*overflow") as refusal:
+    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
         learner.partial_fit(OVERFLOWING)
     assert refusal.value.row == 200
