@@ -1,7 +1,7 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
-#   make demo   stream real digits through both OAHUs and see them learn
-#   make test   every check: format, lint, types, imports, tests
-# and `make serve` runs the live service with real images.
+#   make demo   learn from handwritten digits and compare with the unlearned metric
+#   make test   run every check: format, lint, types, imports, tests
+# `make serve` runs the live service with example images.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,16 +10,16 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 MINUTES ?= 10
 PLACES ?= 300
 
-.PHONY: help demo test test-fast fuzz mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
+.PHONY: help demo test test-fast test-oldest docs dist fuzz mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(VENV)/.plots ## stream the bundled digits through OAHU and AnchoredOAHU; writes demo-output/
+demo: $(VENV)/.plots ## learn from the bundled digits with AnchoredOAHU and OAHU; writes demo-output/
 	@$(BIN)/oahu demo
 
-serve: $(VENV)/.service ## the live service, filled with real images, at http://127.0.0.1:8000/
+serve: $(VENV)/.service ## run the live service with example images at http://127.0.0.1:8000/
 	@$(BIN)/oahu serve --demo
 
 test: $(VENV)/.dev lint ## every check: format, lint, types, import contract, all tests
@@ -27,6 +27,20 @@ test: $(VENV)/.dev lint ## every check: format, lint, types, import contract, al
 
 test-fast: $(VENV)/.dev ## the tests without a browser, server processes and kills
 	@$(PYTEST) -m "not browser and not server"
+
+test-oldest: ## the core and service tests with the oldest dependencies, in .venv-oldest
+	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	@.venv-oldest/bin/pip --disable-pip-version-check --quiet install --constraint requirements-oldest.txt \
+		--editable '.[ann,parquet,plots,service]' hypothesis pytest pytest-xdist schemathesis torch
+	@.venv-oldest/bin/python -m pytest --numprocesses auto -m "not browser and not server" \
+		tests/constraints tests/index tests/io tests/learners tests/metrics tests/tasks tests/service tests/cli
+
+docs: $(VENV)/.docs ## build the documentation site in docs/_build/html; warnings are errors
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+dist: ## build wheel and sdist in dist/, install each in an empty environment and run a smoke test
+	@$(PYTHON) tools/build_dist.py
 
 fuzz: $(VENV)/.dev ## property tests with random seeds: make fuzz MINUTES=60
 	@$(BIN)/python tools/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TESTS)

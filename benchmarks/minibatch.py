@@ -66,7 +66,7 @@ def main():
                 items, labels = scaled(data.X[development]), data.y[development]
                 stream = Draws().get("triplets", labels, 10_000, 5_000, (0, data.name, "run", run))
                 metric = learned(items, stream.rows, run, **variant)
-                predicted = Classifier(metric, k=5).fit(items, labels).predict(scaled(data.X[test]))
+                predicted = Classifier(metric, k=5, vote="experts").fit(items, labels).predict(scaled(data.X[test]))
                 errors.append(error_rate(data.y[test], predicted))
             means.append(f"{np.mean(errors):.3f}")
         print(f"| {name} | {' | '.join(means)} |", flush=True)

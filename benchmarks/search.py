@@ -35,7 +35,7 @@ from sklearn.neighbors import NearestNeighbors
 import oahu
 from oahu.index.approximate import ApproximateIndex
 from oahu.index.exact import ExactIndex, search_all
-from oahu.tasks.encoded_items import Gallery
+from oahu.tasks.indexed_items import IndexedItems
 
 console = Console(width=112)
 Floats = NDArray[np.float32]
@@ -247,12 +247,12 @@ def encoding_anew(metric: Any, X: Floats, repeats: int) -> None:
                 hidden = hidden @ weights.T
                 hidden @ outputs.T
 
-    Gallery.empty(metric).add(items)
+    IndexedItems.empty(metric, "experts").add(items)
     seconds = in_turns(
         repeats,
         products=products,
-        six=lambda: Gallery.empty(metric).add(items),
-        joint=lambda: Gallery.empty(metric, "joint").add(items),
+        six=lambda: IndexedItems.empty(metric, "experts").add(items),
+        joint=lambda: IndexedItems.empty(metric, "joint").add(items),
     )
     names = {
         "products": "the matrix products alone",

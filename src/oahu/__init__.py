@@ -61,7 +61,17 @@ if TYPE_CHECKING:
         EuclideanMetric,
         MahalanobisMetric,
     )
-    from oahu.tasks import Classifier, Comparator, Comparison, Evidence, Match, Result, Results, Retriever, Roc
+    from oahu.tasks import (
+        Classifier,
+        Comparator,
+        Match,
+        PairComparison,
+        Retriever,
+        Roc,
+        SearchResult,
+        SearchResults,
+        SpaceVote,
+    )
 
 __all__ = [
     "LEARNERS",
@@ -80,7 +90,6 @@ __all__ = [
     "Classifier",
     "Client",
     "Comparator",
-    "Comparison",
     "ConstraintGraph",
     "ContradictionError",
     "Cosine",
@@ -89,7 +98,6 @@ __all__ = [
     "EnsembleMetric",
     "Euclidean",
     "EuclideanMetric",
-    "Evidence",
     "InvalidInputError",
     "InvalidTypeError",
     "MahalanobisMetric",
@@ -100,13 +108,15 @@ __all__ = [
     "OAHUError",
     "OverflowedItemError",
     "Pair",
+    "PairComparison",
     "Pairs",
     "RejectedConstraintError",
-    "Result",
-    "Results",
     "Retriever",
     "Roc",
+    "SearchResult",
+    "SearchResults",
     "ServiceRequestError",
+    "SpaceVote",
     "StreamError",
     "Triplet",
     "Triplets",

@@ -1,8 +1,8 @@
-"""Learning from a stream of lines, and going on where it stopped.
+"""Training on a stream of lines, resumable after an interruption.
 
-The model's file says how many lines it has learned, and holds a digest of them. When the same stream comes again,
-those lines are read over, checked to be the same ones, and learning goes on behind them. As a learner does not
-depend on how its stream is cut, the result is that of one run that was never stopped, bit for bit.
+A model file stores how many lines the model has learned, with a digest of them. When the same stream is read again,
+these lines are skipped after a check that they are unchanged. A learner does not depend on how its stream is split
+into batches, so the result is the same, bit for bit, as that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -13,36 +13,38 @@ import queue
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from oahu.constraints import Pair, Pairs, Triplets, Tuples
+from oahu.constraints import Pair, Pairs, Triplet, Triplets, Tuples
+from oahu.constraints.pair_joiner import PairJoiner, order_triplet
 from oahu.exceptions import InvalidInputError, OAHUError, StreamError
 from oahu.io import model_files
 from oahu.io.features import FeatureTable
 from oahu.io.streams import StreamLine
 from oahu.learners.base import Learner
+from oahu.learners.kinds import TripletLearner
 from oahu.messages import shorten
 
 __all__ = ["StreamPosition", "Trainer", "file_batches", "live_batches"]
 
-_BATCH: Final = 1024  # lines learned at a time, if as many are there
-_WAITING: Final = 4096  # lines that a live stream may be ahead of learning
-_PATIENCE: Final = 0.1  # seconds between looks at whether to stop waiting
+_BATCH_SIZE: Final = 1024
+_MAX_QUEUED: Final = 4096  # lines of a live stream that are read ahead
+_POLL_SECONDS: Final = 0.1  # how often a wait for lines checks whether to stop
 
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """How far a stream was learned: how many lines, and a digest of what they said."""
+    """How far a stream was learned: the number of lines, and a digest of their constraints."""
 
     lines: int = 0
     digest: str = ""
 
     def after(self, line: StreamLine) -> StreamPosition:
-        """One line further."""
+        """Return the position after one more line."""
         digest = hashlib.sha256(self.digest.encode())
         for part in (type(line.constraint).__name__, *line.constraint):
             digest.update(array("d", part).tobytes() if isinstance(part, list) else repr(part).encode())
@@ -50,46 +52,37 @@ class StreamPosition:
 
     @classmethod
     def of(cls, model: str | os.PathLike[str]) -> StreamPosition | None:
-        """Where the model in a file stands; None if it was not trained on a stream."""
-        kept = model_files.read_notes(model).get("stream")
-        return None if kept is None else cls(int(kept["lines"]), str(kept["digest"]))
+        """Return the position in a model file; None if the model was not trained on a stream."""
+        stored = model_files.read_notes(model).get("stream")
+        return None if stored is None else cls(int(stored["lines"]), str(stored["digest"]))
 
-    def behind(self, lines: Iterable[StreamLine], source: str) -> Iterator[StreamLine]:
-        """The lines after this position; `InvalidInputError` if those before it are not the ones learned."""
-        passed = StreamPosition()
-        for line in lines:
-            if passed.lines == self.lines:
-                yield line
-                continue
-            passed = passed.after(line)
-            if passed.lines == self.lines and passed != self:
-                raise InvalidInputError(
-                    f"The first {self.lines:,} lines of {source} are not those that the model has learned: it is "
-                    "another stream. If all of its lines are new, say so (--new-lines)."
-                )
-        if passed.lines < self.lines:
-            raise InvalidInputError(
-                f"The model has learned {self.lines:,} lines, and {source} has {passed.lines:,}: it is another "
-                "stream. If all of its lines are new, say so (--new-lines)."
-            )
+
+class _Step(NamedTuple):
+    """A constraint to learn, with the line it came from and the waiting lines before that."""
+
+    lines: list[StreamLine]
+    constraint: Pair | Triplet
 
 
 class Trainer:
-    """Teaches a learner lines, and keeps it in a file together with how far it got.
+    """Trains a learner on lines, and saves it together with its position in the stream.
+
+    A learner that needs triplets can be trained on pairs: a similar and a dissimilar pair that share an item are
+    joined into a triplet, as `Pairs.triplets` does. The triplet is learned when its second pair arrives.
 
     Parameters
     ----------
     learner : Learner
     model : path
-        The file to keep it in.
+        The model file to write.
     source : str
-        The stream's name, for errors.
+        The stream's name in error messages.
     features : FeatureTable, optional
-        What the ids of constraints point into. Constraints by value need none.
+        The features of items that are named by id. Constraints with feature values need none.
     position : StreamPosition
-        How far the learner has learned the stream.
+        How much of the stream the learner has learned.
     save_every : float
-        Seconds after which the model is written again.
+        Seconds between two saves.
     """
 
     def __init__(
@@ -104,69 +97,169 @@ class Trainer:
         self.learner, self.model, self.source, self.features = learner, model, source, features
         self.position = self._saved = position or StreamPosition()
         self.save_every, self._saved_at = save_every, time.monotonic()
+        self._joins_pairs = isinstance(learner, TripletLearner)
+        self._joiner = PairJoiner()
+        self._waiting_pairs: dict[int, Pair] = {}  # by their number in the joiner
+        self._waiting_lines: list[StreamLine] = []  # since the last line that was learned
+
+    def skip_learned(self, lines: Iterable[StreamLine]) -> Iterator[StreamLine]:
+        """Yield the lines after the position; `InvalidInputError` if those before it are not the ones learned."""
+        target, passed = self.position, StreamPosition()
+        for line in lines:
+            if passed.lines == target.lines:
+                yield line
+                continue
+            passed = passed.after(line)
+            self._join_pairs(line)
+            if passed.lines == target.lines and passed != target:
+                raise InvalidInputError(
+                    f"The first {target.lines:,} lines of {self.source} are not those that the model has learned. "
+                    "If all lines of this stream are new, use --new-lines."
+                )
+        if passed.lines < target.lines:
+            raise InvalidInputError(
+                f"The model has learned {target.lines:,} lines, but {self.source} has {passed.lines:,}: it is "
+                "another stream. If all of its lines are new, use --new-lines."
+            )
 
     def learn(self, batch: list[StreamLine]) -> None:
-        """Learn some lines, in order, and save now and then.
+        """Learn lines in order, and save if a save is due.
 
-        `StreamError` names the first that cannot be learned; those before it were, and none behind it.
+        `StreamError` names the first line that cannot be learned. The lines before it have been learned.
         """
-        for _, group in groupby(batch, _kind):
-            lines = list(group)
+        steps, error = self._steps(batch)
+        for _, group in groupby(steps, _kind):
+            same_kind = list(group)
             try:
-                self._learn(lines)
+                self._learn(same_kind)
             except OAHUError:
-                for line in lines:  # one by one, to see which it is
+                for step in same_kind:  # one by one, to find the line
                     try:
-                        self._learn([line])
-                    except OAHUError as error:
-                        raise StreamError(str(error), self.source, line.number) from error
+                        self._learn([step])
+                    except OAHUError as problem:
+                        raise StreamError(str(problem), self.source, step.lines[-1].number) from problem
+        self._advance(self._waiting_lines)
+        self._waiting_lines = []
+        if error:
+            raise error
         if time.monotonic() - self._saved_at >= self.save_every:
             self.save()
 
     def save(self) -> None:
         """Write the model and its position, if there is anything new."""
-        if self.position != self._saved:
+        if self.position != self._saved and self.learner.__sklearn_is_fitted__():
             stream = {"lines": self.position.lines, "digest": self.position.digest}
             model_files.save(self.learner, self.model, notes={"stream": stream})
             self._saved = self.position
         self._saved_at = time.monotonic()
 
-    def _learn(self, lines: list[StreamLine]) -> None:
-        self.learner.partial_fit(self._constraints(lines))
+    def describe_joined_pairs(self) -> str:
+        """Return a sentence on how many pairs were joined into triplets; empty if there were no pairs to join.
+
+        `InvalidInputError` if the stream had pairs only and none of them could be joined.
+        """
+        n_pairs, n_joined = self._joiner.n_pairs, self._joiner.n_joined
+        if not n_pairs:
+            return ""
+        name = type(self.learner).__name__
+        advice = f"These learners accept pairs: {', '.join(_pair_learners())}."
+        if not self.learner.__sklearn_is_fitted__():
+            raise InvalidInputError(
+                f"{name} learns from triplets, and no two of the {n_pairs:,} pairs in {self.source} can be joined "
+                f"into one: a similar and a dissimilar pair must share an item. {advice}"
+            )
+        return (
+            f"{name} learns from triplets: {n_joined:,} were formed from {n_pairs:,} pairs, of which "
+            f"{n_pairs - 2 * n_joined:,} were not used. {advice}"
+        )
+
+    def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
+        """Return what to learn from lines, and the error of the first line that has an unknown item."""
+        steps: list[_Step] = []
+        for line in batch:
+            try:
+                constraint = self._join_pairs(line)
+            except OAHUError as error:
+                return steps, StreamError(str(error), self.source, line.number)
+            self._waiting_lines.append(line)
+            if constraint is not None:
+                steps.append(_Step(self._waiting_lines, constraint))
+                self._waiting_lines = []
+        return steps, None
+
+    def _join_pairs(self, line: StreamLine) -> Pair | Triplet | None:
+        """Return the constraint to learn from a line; None for a pair that waits for one to be joined with."""
+        pair = line.constraint
+        if not self._joins_pairs or isinstance(pair, Triplet):
+            return pair
+        first, second = self._identify(pair)
+        found = self._joiner.join(first, second, pair.same)
+        if found is None:
+            self._waiting_pairs[self._joiner.n_pairs - 1] = pair
+            return None
+        other = self._waiting_pairs.pop(found)
+        similar, dissimilar = (pair, other) if pair.same else (other, pair)
+        items = (*similar[:2], *dissimilar[:2])
+        anchor, positive, negative = order_triplet(self._identify(similar), self._identify(dissimilar))
+        return Triplet(items[anchor], items[positive], items[negative])
+
+    def _identify(self, pair: Pair) -> tuple[Hashable, Hashable]:
+        """Return what identifies the items of a pair: their row in the feature table, or their values."""
+        if isinstance(pair.first, list):
+            return array("d", pair.first).tobytes(), array("d", pair.second).tobytes()
+        features = self._require_features(pair.first)
+        return features.row(pair.first), features.row(pair.second)
+
+    def _learn(self, steps: list[_Step]) -> None:
+        self.learner.partial_fit(self._constraints([step.constraint for step in steps]))
+        for step in steps:
+            self._advance(step.lines)
+
+    def _advance(self, lines: list[StreamLine]) -> None:
         for line in lines:
             self.position = self.position.after(line)
 
-    def _constraints(self, lines: list[StreamLine]) -> Tuples:
-        """Lines of one kind, as constraints."""
-        pairs = isinstance(lines[0].constraint, Pair)
-        items = [list(line.constraint[: 2 if pairs else 3]) for line in lines]
+    def _constraints(self, constraints: list[Pair | Triplet]) -> Tuples:
+        """Return constraints of one kind as the learner accepts them."""
+        are_pairs = isinstance(constraints[0], Pair)
+        items = [list(constraint[: 2 if are_pairs else 3]) for constraint in constraints]
         table = None
         if not isinstance(items[0][0], list):
-            if self.features is None:
-                raise InvalidInputError(
-                    f"The item {shorten(items[0][0])} is an id, and there are no features for ids. Give them "
-                    "(--features), or give items by value."
-                )
-            find, table = self.features.row, self.features.table
-            items = [[find(item) for item in row] for row in items]
-        if pairs:
-            return Pairs(items, [line.constraint[2] for line in lines], preprocessor=table)
+            features = self._require_features(items[0][0])
+            table = features.table
+            items = [[features.row(item) for item in row] for row in items]
+        if are_pairs:
+            return Pairs(items, [constraint[2] for constraint in constraints], preprocessor=table)
         return Triplets(items, preprocessor=table)
 
+    def _require_features(self, item: Any) -> FeatureTable:
+        if self.features is None:
+            raise InvalidInputError(
+                f"The item {shorten(item)} is an id, but there is no feature table. Give one with --features, or "
+                "use feature values in the constraints."
+            )
+        return self.features
 
-def _kind(line: StreamLine) -> tuple[int, int]:
-    """What lines must have in common to be learned in one call: pairs or triplets, and how many features."""
-    first = line.constraint[0]
-    return int(isinstance(line.constraint, Pair)), len(first) if isinstance(first, list) else -1
+
+def _kind(step: _Step) -> tuple[bool, int]:
+    """Return what constraints of one call must have in common: pairs or triplets, and the number of features."""
+    first = step.constraint[0]
+    return isinstance(step.constraint, Pair), len(first) if isinstance(first, list) else -1
+
+
+def _pair_learners() -> list[str]:
+    import oahu
+
+    return [name for name in oahu.LEARNERS if not issubclass(getattr(oahu, name), TripletLearner)]
 
 
 def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
-    """Lines of a file, some at a time. When one cannot be read, those before it come first."""
+    """Yield the lines of a file in batches. If a line is invalid, those before it are yielded before the error."""
     while True:
         batch: list[StreamLine] = []
         try:
-            for line in islice(lines, _BATCH):
-                batch.append(line)  # one by one: what came before an error is to be kept
+            for line in islice(lines, _BATCH_SIZE):
+                batch.append(line)  # one by one: the lines before an error are needed
         except OAHUError:
             if batch:
                 yield batch
@@ -177,10 +270,10 @@ def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
 
 
 def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Iterator[list[StreamLine]]:
-    """Lines of a live stream, as many as have arrived; ends also when ``stop`` says so while it waits."""
-    arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_WAITING)
+    """Yield the lines of a live stream, as many as have arrived. Ends also when ``stop`` returns True."""
+    arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_MAX_QUEUED)
 
-    def listen() -> None:
+    def read() -> None:
         try:
             for line in lines:
                 arrived.put(line)
@@ -188,21 +281,21 @@ def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Itera
         except BaseException as error:
             arrived.put(error)
 
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=read, daemon=True).start()
     while not stop():
         try:
-            some = arrived.get(timeout=_PATIENCE)
+            entry = arrived.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             continue
         batch: list[StreamLine] = []
-        while isinstance(some, StreamLine):
-            batch.append(some)
-            if len(batch) == _BATCH or arrived.empty():
+        while isinstance(entry, StreamLine):
+            batch.append(entry)
+            if len(batch) == _BATCH_SIZE or arrived.empty():
                 break
-            some = arrived.get_nowait()
+            entry = arrived.get_nowait()
         if batch:
             yield batch
-        if some is None:
+        if entry is None:
             return
-        if isinstance(some, BaseException):
-            raise some
+        if isinstance(entry, BaseException):
+            raise entry

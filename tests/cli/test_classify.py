@@ -102,16 +102,16 @@ def test_votes_and_nearest_item_follow_from_distances(folder: Path) -> None:
 
 
 def test_nearest_item_is_from_the_space_with_the_largest_weight(folder: Path) -> None:
-    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz")["answers"]
+    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "experts")["answers"]
     metric = oahu.load(folder / "oahu.oahu").metric()
     most = max(metric.spaces, key=lambda space: space.weight)
     nearest = cdist(most.encode(QUERIES), most.encode(ITEMS)).argmin(axis=1)
     assert [one["nearest"] for one in found] == [f"g{row}" for row in nearest]
 
 
-def test_joint_vote_equals_the_library(folder: Path) -> None:
-    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "joint")["answers"]
-    classifier = oahu.Classifier(oahu.load(folder / "oahu.oahu").metric(), vote="joint").fit(ITEMS, CLASSES)
+def test_vote_of_the_experts_equals_the_library(folder: Path) -> None:
+    found = answered(folder, "oahu.oahu", "items.npz", "queries.npz", "--vote", "experts")["answers"]
+    classifier = oahu.Classifier(oahu.load(folder / "oahu.oahu").metric(), vote="experts").fit(ITEMS, CLASSES)
     assert [one["label"] for one in found] == classifier.predict(QUERIES).tolist()
 
 

@@ -67,15 +67,15 @@ def retriever(**settings: Any) -> Retriever:
     return Retriever(oahu.load("oahu.oahu").metric(), **settings).add(IDS, ITEMS)
 
 
-def check_equal(output: Any, result: oahu.Result) -> None:
+def check_equal(output: Any, result: oahu.SearchResult) -> None:
     """Check that JSON contains the whole result. The last bits of a distance may differ with the batch size."""
     assert output["version"] == result.version
     assert [match["key"] for match in output["matches"]] == result.keys
     for match, expected in zip(output["matches"], result, strict=True):
-        for name in ("score", "distance", "similarity"):
+        for name in ("distance", "similarity"):
             assert match[name] == pytest.approx(getattr(expected, name), rel=1e-5, abs=1e-6)
-        assert len(match["evidence"]) == len(expected.evidence)
-        for one, other in zip(match["evidence"], expected.evidence, strict=True):
+        assert len(match["votes"]) == len(expected.votes)
+        for one, other in zip(match["votes"], expected.votes, strict=True):
             assert (one["space"], one["rank"]) == (other.space, other.rank)
             assert (one["distance"], one["score"]) == pytest.approx(
                 (other.distance, other.score), rel=1e-4, abs=1e-6
@@ -133,7 +133,7 @@ def test_a_query_is_not_its_own_match(folder: Path) -> None:
     ("options", "settings"),
     [
         ((), {}),
-        (("--vote", "joint"), {"vote": "joint"}),
+        (("--vote", "experts"), {"vote": "experts"}),
         (("--combine", "sum"), {"combine": "sum"}),
     ],
 )
@@ -200,9 +200,9 @@ def test_the_table_of_one_query_has_its_name_as_title(folder: Path) -> None:
     assert f"most similar to d5 ({CLASSES[5]})" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines() if line.lstrip()[:1].isdigit()]
     matches = retriever().similar_to("d5", k=2)
-    expected = [[match.key, str(CLASSES[IDS.index(str(match.key))]), f"{match.score:.3f}"] for match in matches]
+    expected = [[match.key, str(CLASSES[IDS.index(str(match.key))]), f"{match.distance:.4f}"] for match in matches]
     assert [row[1:4] for row in rows] == expected
-    assert [row[5:] for row in rows] == [[one.space for one in match.evidence] for match in matches]
+    assert [row[4:] for row in rows] == [[one.space for one in match.votes] for match in matches]
 
 
 def test_limit_sets_the_number_of_queries_shown(folder: Path) -> None:

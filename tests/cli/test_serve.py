@@ -488,7 +488,7 @@ def contents(collection: Any) -> dict[str, Any]:
         "image": collection.thumbnail("i0"),
         "log": collection.log(0, 100),
         "model": collection.model(),
-        "found": [(key, match.score, output) for key, match, output in collection.search("i0", 20).matches],
+        "found": [(key, match.similarity, output) for key, match, output in collection.search("i0", 20).matches],
         "config": collection.config,
     }
 

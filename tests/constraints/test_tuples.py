@@ -313,7 +313,7 @@ def test_pairs_that_cannot_be_joined_are_rejected(pairs: list[tuple[int, int, bo
 
 
 def test_pairs_without_a_common_item_make_no_triplet() -> None:
-    with pytest.raises(InvalidInputError, match="No triplet comes of these 2 pairs"):
+    with pytest.raises(InvalidInputError, match="No two of these 2 pairs can be joined"):
         Pairs([[0, 1], [2, 3]], [1, -1], preprocessor=table_of(5)).triplets()
 
 

@@ -120,9 +120,9 @@ def test_a_triplet_is_right_if_its_positive_scores_higher(both: list[tuple[int, 
 @pytest.mark.parametrize(
     ("similar", "dissimilar", "message"),
     [
-        ([], [], r"similar_scores must be a row of at least one number.*\(0,\)"),
+        ([], [], r"similar_scores must have shape \(n,\), with at least one number.*\(0,\)"),
         ([1, 2], [1], "one score each for every triplet. Got 2 and 1"),
-        ([1, 2], [[1], [2]], r"dissimilar_scores must be a row.*\(2, 1\)"),
+        ([1, 2], [[1], [2]], r"dissimilar_scores must have shape \(n,\).*\(2, 1\)"),
         ([1, 2], [math.nan, 1], "dissimilar_scores must be finite numbers. Got NaN in row 0"),
         (["a"], [1], "similar_scores must be real numbers. Got strings"),
     ],

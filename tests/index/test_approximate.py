@@ -145,7 +145,7 @@ def test_what_is_removed_takes_no_room() -> None:
 def test_many_queries_are_answered_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     index = ApproximateIndex.empty(64).add(DIGITS)
     whole = index.search(DIGITS[:50], 10)
-    monkeypatch.setattr(approximate, "_MEASURED", 70)
+    monkeypatch.setattr(approximate, "_CANDIDATES", 70)
     assert_same(index.search(DIGITS[:50], 10), whole)
 
 

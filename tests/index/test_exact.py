@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.index import blocks, coarse, exact, exact_search, shadow
+from oahu.index import blocks, exact, exact_search, projection, quantized
 from oahu.index.exact import ExactIndex, Hits, Measure, search_all
 
 Array = NDArray[Any]
@@ -146,7 +146,13 @@ def assert_answered(problem: dict[str, Any], hits: Hits) -> None:
         np.testing.assert_array_equal(hits.positions, wanted.positions)
 
 
-MODULES = {"blocks": blocks, "coarse": coarse, "exact": exact, "search": exact_search, "shadow": shadow}
+MODULES = {
+    "blocks": blocks,
+    "exact": exact,
+    "projection": projection,
+    "quantized": quantized,
+    "search": exact_search,
+}
 
 
 @contextmanager
@@ -159,21 +165,26 @@ def settings_of(**constants: Any) -> Iterator[None]:
         yield
 
 
-#: Shadows for any items of more than two dimensions, if there are some.
-SHADOWS = {"shadow_LONG": 2, "shadow_SAMPLE": 12, "shadow_KEPT": 2, "shadow_WORTH": 1.0}
-#: Any items rounded, and none of them with a shadow.
-COARSE = {"coarse_LONG": 0, "coarse_MANY": 1, "shadow_LONG": 10**9}
+#: Settings that project any items of more than two dimensions.
+PROJECTED = {
+    "projection_MIN_DIMENSIONS": 2,
+    "projection_SAMPLE": 12,
+    "projection_N_DIRECTIONS": 2,
+    "projection_MAX_CANDIDATES": 1.0,
+}
+#: Settings that quantize any items and project none.
+QUANTIZED = {"quantized_MIN_DIMENSIONS": 0, "quantized_MIN_ITEMS": 1, "projection_MIN_DIMENSIONS": 10**9}
 WAYS = st.fixed_dictionaries(
     {},
     optional={
-        "search_FEW": st.sampled_from([0, 10**9]),
-        "search_SLACK": st.integers(0, 2),
-        "search_SLACK_OF_SHADOWS": st.integers(0, 2),
-        "search_SLACK_OF_COARSE": st.integers(0, 2),
-        "coarse_BLOCKS": st.integers(1, 3),
-        "search_WIDEST": st.sampled_from([0, 16]),
-        "search_FOUND": st.integers(1, 8),
-        "search_ROOM": st.sampled_from([1, 64]),
+        "search_FEW_QUERIES": st.sampled_from([0, 10**9]),
+        "search_SPARE": st.integers(0, 2),
+        "search_SPARE_PROJECTED": st.integers(0, 2),
+        "search_SPARE_QUANTIZED": st.integers(0, 2),
+        "quantized_BLOCKS": st.integers(1, 3),
+        "search_MAX_CANDIDATES": st.sampled_from([0, 16]),
+        "search_CAPACITY": st.integers(1, 8),
+        "search_TOTAL_CAPACITY": st.sampled_from([1, 64]),
         "search_MULTIPLIED": st.integers(1, 5),
         "exact_QUERIES": st.integers(1, 5),
         "blocks_WIDTH": st.sampled_from([64, 128]),
@@ -206,7 +217,7 @@ def test_every_way_of_searching_gives_what_brute_force_gives(
 def test_every_way_of_searching_by_shadows_gives_what_brute_force_gives(
     problem: dict[str, Any], way: dict[str, Any]
 ) -> None:
-    with settings_of(**SHADOWS, **way):
+    with settings_of(**PROJECTED, **way):
         hits = answer(problem)
     assert_answered(problem, hits)
 
@@ -216,7 +227,7 @@ def test_every_way_of_searching_by_shadows_gives_what_brute_force_gives(
 def test_every_way_of_searching_by_rounded_items_gives_what_brute_force_gives(
     problem: dict[str, Any], way: dict[str, Any]
 ) -> None:
-    with settings_of(**COARSE, **way):
+    with settings_of(**QUANTIZED, **way):
         hits = answer(problem)
     assert_answered(problem, hits)
 
@@ -258,11 +269,11 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, counted)
 
-    for name in ("pass_over", "pass_together", "keep_smallest", "collect"):
+    for name in ("scan_one", "scan_groups", "keep_smallest_products", "collect_below"):
         count(exact_search, name)
     for name in ("_multiply", "_keys", "_upper_bound"):
         count(exact_search.Search, name)
-    count(exact_search.CoarseSearch, "_keys")
+    count(exact_search.QuantizedSearch, "_keys")
     count(exact, "run")
     return calls
 
@@ -280,20 +291,20 @@ def look(kind: str, n: int, d: int, n_queries: int, k: int, measure: Measure) ->
 @pytest.mark.parametrize("n_queries", [1, 3])
 def test_few_queries_are_answered_one_by_one(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
     look("normal", 200, 8, n_queries, 5, measure)
-    assert (entered["pass_over"], entered["pass_together"]) == (n_queries, 0)
+    assert (entered["scan_one"], entered["scan_groups"]) == (n_queries, 0)
 
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [4, 5, 33])
 def test_more_queries_are_answered_in_groups(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
     look("normal", 200, 8, n_queries, 5, measure)
-    assert entered["pass_together"] > 0 == entered["pass_over"]
+    assert entered["scan_groups"] > 0 == entered["scan_one"]
 
 
 @both_measures
 def test_long_vectors_are_multiplied(measure: Measure, entered: Counter[str]) -> None:
-    assert look("normal", 300, 129, 4, 5, measure)._items.shadow is None
-    assert entered["keep_smallest"] > 0 == entered["pass_together"]
+    assert look("normal", 300, 129, 4, 5, measure)._items.projection is None
+    assert entered["keep_smallest_products"] > 0 == entered["scan_groups"]
 
 
 @both_measures
@@ -310,7 +321,7 @@ def test_very_many_queries_are_searched_for_in_pieces(entered: Counter[str]) -> 
 @both_measures
 def test_where_items_tie_all_of_them_are_collected(measure: Measure, entered: Counter[str]) -> None:
     look("integers", 400, 4, 6, 5, measure)  # not at 0: there the first are taken
-    assert entered["collect"] > 0 == entered["_keys"]
+    assert entered["collect_below"] > 0 == entered["_keys"]
 
 
 @both_measures
@@ -331,7 +342,7 @@ def test_of_thousands_of_identical_items_the_first_are_the_nearest(
 def test_many_neighbours_are_not_kept_in_a_pass(measure: Measure, d: int, k: int, entered: Counter[str]) -> None:
     look("normal", 300, d, 5, k, measure)
     assert entered["_upper_bound"] == 5
-    assert not entered["pass_over"] + entered["pass_together"] + entered["keep_smallest"]
+    assert not entered["scan_one"] + entered["scan_groups"] + entered["keep_smallest_products"]
 
 
 @both_measures
@@ -347,7 +358,7 @@ def test_items_in_several_blocks(measure: Measure, n_queries: int, kind: str) ->
 def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shadows(
     measure: Measure, n_queries: int, n: int, d: int
 ) -> None:
-    assert look("decaying", n, d, n_queries, 10, measure)._items.shadow is not None
+    assert look("decaying", n, d, n_queries, 10, measure)._items.projection is not None
 
 
 @both_measures
@@ -355,19 +366,19 @@ def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shado
 @pytest.mark.parametrize("k", [1, 10, 60, 150])
 @pytest.mark.parametrize("kind", ["normal", "clusters", "of all sizes"])
 def test_long_vectors_without_shadows_are_rounded(measure: Measure, n_queries: int, k: int, kind: str) -> None:
-    with settings_of(shadow_LONG=10**9):
-        assert look(kind, 4500, 200, n_queries, k, measure)._items.coarse is not None
+    with settings_of(projection_MIN_DIMENSIONS=10**9):
+        assert look(kind, 4500, 200, n_queries, k, measure)._items.quantized is not None
 
 
 @both_measures
 def test_few_or_short_vectors_are_not_rounded(measure: Measure) -> None:
-    assert look("normal", 900, 129, 2, 5, measure)._items.coarse is None
-    assert look("normal", 3000, 128, 2, 5, measure)._items.coarse is None
+    assert look("normal", 900, 129, 2, 5, measure)._items.quantized is None
+    assert look("normal", 3000, 128, 2, 5, measure)._items.quantized is None
 
 
 @both_measures
 def test_vectors_that_have_shadows_are_not_rounded(measure: Measure) -> None:
-    assert look("decaying", 2300, 140, 2, 5, measure)._items.coarse is None
+    assert look("decaying", 2300, 140, 2, 5, measure)._items.quantized is None
 
 
 @both_measures
@@ -377,13 +388,13 @@ def test_an_index_that_grows_takes_to_rounding(measure: Measure) -> None:
     for start in range(0, 5000, 700):
         index = index.add(vectors[start : start + 700])
         assert_nearest(index.search(queries, 10), vectors[: index.n_added], queries, measure)
-    assert index._items.coarse is not None
+    assert index._items.quantized is not None
 
 
 @both_measures
 def test_shadows_can_be_forced_on_few_items(measure: Measure) -> None:
-    with settings_of(**SHADOWS):
-        assert look("normal", 12, 3, 5, 2, measure)._items.shadow is not None
+    with settings_of(**PROJECTED):
+        assert look("normal", 12, 3, 5, 2, measure)._items.projection is not None
 
 
 @both_measures
@@ -392,16 +403,16 @@ def test_a_search_without_shadows_finds_the_same(measure: Measure, n_queries: in
     everything = items_of("decaying", 2100, 150)
     vectors, queries = everything[:2070], everything[2070 : 2070 + n_queries]
     with_shadows = ExactIndex.empty(150, measure).add(vectors)
-    with settings_of(shadow_LONG=10**9):
+    with settings_of(projection_MIN_DIMENSIONS=10**9):
         without = ExactIndex.empty(150, measure).add(vectors)
-    assert (with_shadows._items.shadow is None, without._items.shadow is None) == (False, True)
+    assert (with_shadows._items.projection is None, without._items.projection is None) == (False, True)
     assert_same(with_shadows.search(queries, 9), without.search(queries, 9))
 
 
 # -- long vectors whose shadows rule out little for some queries ------------------------------------------
 
 #: Every search by shadows goes on by products.
-BY_PRODUCTS = {"search_TRIED": 1, "search_MEASURED": 10**9}
+BY_PRODUCTS = {"search_TRIAL": 1, "search_MEASURE_COST": 10**9}
 D = 160
 
 
@@ -422,7 +433,7 @@ def unlike_items(n: int, seed: int = 1) -> Array:
 def test_every_way_of_choosing_between_shadows_and_products_gives_what_brute_force_gives(
     problem: dict[str, Any], way: dict[str, Any], tried: int, dear: int
 ) -> None:
-    with settings_of(**SHADOWS, **way, search_TRIED=tried, search_MEASURED=dear):
+    with settings_of(**PROJECTED, **way, search_TRIAL=tried, search_MEASURE_COST=dear):
         hits = answer(problem)
     assert_answered(problem, hits)
 
@@ -438,7 +449,7 @@ def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: in
     vectors = np.concatenate([first, -3 * first[:40], first[:300], 50 * unlike_items(20, 2)])
     queries = first[:n_queries] + np.float32(0.01) if kind == "like items" else unlike_items(n_queries)
     index = ExactIndex.empty(D, measure).add(first)
-    assert index._items.shadow is not None
+    assert index._items.projection is not None
     removed = np.arange(0, len(vectors), 7)
     later = index.add(vectors[len(first) :])
     assert later._items is index._items
@@ -454,7 +465,7 @@ def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: 
     sizes = np.maximum(1, 60 * 0.9 ** np.arange(D))
     vectors = np.repeat(np.rint(rng.normal(size=(60, D)) * sizes), 40, axis=0).astype(np.float32)
     queries = rng.integers(-9, 10, size=(n_queries, D)).astype(np.float32)
-    with settings_of(shadow_WORTH=1.0, **BY_PRODUCTS):
+    with settings_of(projection_MAX_CANDIDATES=1.0, **BY_PRODUCTS):
         hits = ExactIndex.empty(D, measure).add(vectors).search(queries, 50)
     np.testing.assert_array_equal(hits.positions, brute_force(vectors, queries, 50, measure).positions)
 
@@ -491,7 +502,7 @@ def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: 
     vectors[:, :95] *= 10
     queries[:, :95] *= 1e-3
     index = ExactIndex.empty(D, "ip").add(vectors)
-    assert index._items.shadow is not None
+    assert index._items.projection is not None
     assert_nearest(index.search(queries, 5), vectors, queries, "ip")
     assert entered["_multiply"] == 2  # those that were tried, and the rest
     assert entered["_keys"] == 0
@@ -501,15 +512,15 @@ def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: 
 def test_queries_for_which_shadows_rule_out_much_are_not_multiplied(
     measure: Measure, entered: Counter[str]
 ) -> None:
-    assert look("decaying", 2300, D, 200, 5, measure)._items.shadow is not None
-    assert entered["pass_together"] > 0 == entered["_multiply"]
+    assert look("decaying", 2300, D, 200, 5, measure)._items.projection is not None
+    assert entered["scan_groups"] > 0 == entered["_multiply"]
 
 
 def test_where_products_cannot_tell_either_the_rest_is_passed_over_by_shadows(entered: Counter[str]) -> None:
     vectors = np.concatenate([offset_items(2300, 1e4), offset_items(200, 1e4, 3)])
     queries = vectors[2300:]
     index = ExactIndex.empty(D, "l2").add(vectors[:2300])
-    with settings_of(search_MEASURED=10**9, search_SLACK_OF_SHADOWS=0):
+    with settings_of(search_MEASURE_COST=10**9, search_SPARE_PROJECTED=0):
         assert_nearest(index.search(queries, 5), vectors[:2300], queries, "l2")
     assert entered["_multiply"] == 1
 
@@ -579,7 +590,7 @@ def snapshots(history: list[tuple[str, int]], vectors: Array, measure: Measure) 
         yield index, removed
 
 
-@pytest.mark.parametrize("constants", [{}, SHADOWS], ids=["as they are", "shadows"])
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
 @given(
     history=histories(),
     kind=st.sampled_from(["integers", "decaying", "of all sizes"]),
@@ -611,7 +622,7 @@ def test_an_index_that_grows_takes_to_shadows(measure: Measure) -> None:
     index = ExactIndex.empty(140, measure)
     for some in np.split(vectors, [1000, 1400, 2500, 2501]):
         index = index.add(some)
-    assert index._items.shadow is not None
+    assert index._items.projection is not None
     assert_nearest(index.search(queries, 9), vectors, queries, measure)
 
 
@@ -639,7 +650,7 @@ def test_queries_of_another_size_than_items(measure: Measure, d: int, size: floa
 
 
 @both_measures
-@pytest.mark.parametrize("constants", [{}, SHADOWS], ids=["as they are", "shadows"])
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
 def test_the_bound_on_rounding_knows_the_longest_item(measure: Measure, constants: dict[str, Any]) -> None:
     """Each is longer than those before it: the first come into new memory, the rest into what is left of that."""
     vectors = items_of("normal", 60, 4) * np.arange(1, 61, dtype=np.float32)[:, None] ** 3
@@ -647,8 +658,8 @@ def test_the_bound_on_rounding_knows_the_longest_item(measure: Measure, constant
         index = ExactIndex.empty(4, measure)
         for some in np.split(vectors, [40, 50]):
             index = index.add(some)
-    lengths = np.linalg.norm(index._items.as_passed(vectors).astype(np.float64), axis=1)
-    assert lengths.max() <= index.searching(vectors[:1], 3).longest <= 1.001 * lengths.max()
+    lengths = np.linalg.norm(index._items.as_scanned(vectors).astype(np.float64), axis=1)
+    assert lengths.max() <= index.prepare(vectors[:1], 3).longest <= 1.001 * lengths.max()
 
 
 @both_measures
@@ -663,7 +674,7 @@ def test_items_that_are_longer_than_those_before_them(measure: Measure) -> None:
     assert_nearest(new.search(queries, 9), vectors, queries, measure)
 
 
-@pytest.mark.parametrize("constants", [{}, SHADOWS], ids=["as they are", "shadows"])
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
 @both_measures
 def test_two_branches_of_one_value_have_their_own_items(constants: dict[str, Any], measure: Measure) -> None:
     common, here, there = np.split(items_of("normal", 90, 4), [40, 65])
@@ -678,14 +689,14 @@ def test_two_threads_may_add_to_one_value(monkeypatch: pytest.MonkeyPatch) -> No
     """The second comes while the first writes."""
     common, here, there = np.split(items_of("normal", 90, 4), [60, 75])
     root = ExactIndex.empty(4).add(common)
-    write, branches = blocks.Blocks.write, {}
+    write, branches = blocks.ItemBlocks.write, {}
 
     def interrupted(*given: Any) -> Any:
-        monkeypatch.setattr(blocks.Blocks, "write", write)
+        monkeypatch.setattr(blocks.ItemBlocks, "write", write)
         branches["there"] = root.add(there)
         return write(*given)
 
-    monkeypatch.setattr(blocks.Blocks, "write", interrupted)
+    monkeypatch.setattr(blocks.ItemBlocks, "write", interrupted)
     branches["here"] = root.add(here)
     for name, own in [("here", here), ("there", there)]:
         assert_nearest(branches[name].search(own, 3), np.concatenate([common, own]), own, "l2")
@@ -745,23 +756,23 @@ def test_what_was_added_is_a_copy() -> None:
 
 
 WRONG = [
-    (np.nan, "has length nan"),
-    (np.inf, "has length inf"),
-    (-np.inf, "has length inf"),
-    (2e18, r"has length 2e\+18, and 1e\+18 is too much. Scale"),
-    (1e300, "has length inf"),
+    (np.nan, "is nan"),
+    (np.inf, "is inf"),
+    (-np.inf, "is inf"),
+    (2e18, r"is 2e\+18, and it must be below 1e\+18. Scale"),
+    (1e300, "is inf"),
 ]
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_vectors_that_have_no_finite_square_are_not_added(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a vector for search: it {message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a vector for search: its length {message}"):
         ExactIndex.empty(3).add(np.array([[1, 0, 0], [0, value, 0], [value, 0, 0]]))
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_queries_that_have_no_finite_square_are_not_searched_for(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a query for search: it {message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a query for search: its length {message}"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.array([[1, 0, 0], [0, value, 0]]), 1)
 
 

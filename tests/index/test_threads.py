@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from oahu.index.exact import ExactIndex
-from oahu.index.threads import at_most, at_once, by_turns, in_parts
+from oahu.index.threads import limit_threads, run_interleaved, run_parallel, run_row_slices
 
 ROWS, MULTIPLES = st.integers(0, 200), st.integers(1, 9)
 
@@ -27,7 +27,7 @@ def parts_of(n_rows: int, multiple_of: int, n_threads: int) -> list[slice]:
     parts: list[slice] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba, "get_num_threads", lambda: n_threads)
-        in_parts(parts.append, n_rows, multiple_of)
+        run_row_slices(parts.append, n_rows, multiple_of)
     return sorted(parts, key=lambda part: part.start)
 
 
@@ -58,7 +58,7 @@ def test_numba_says_how_many_threads_there_are(n_threads: int) -> None:
     parts: list[slice] = []
     numba.set_num_threads(n_threads)
     try:
-        in_parts(parts.append, 1000)
+        run_row_slices(parts.append, 1000)
     finally:
         numba.set_num_threads(before)
     assert len(parts) == n_threads
@@ -71,13 +71,13 @@ def test_the_parts_are_done_at_the_same_time() -> None:
     def work(part: int) -> None:
         turns.append(meeting.wait())
 
-    at_once(work, 2)
+    run_parallel(work, 2)
     assert sorted(turns) == [0, 1]
 
 
 def test_the_first_part_is_done_here() -> None:
     doing: dict[int, int] = {}
-    at_once(lambda part: doing.update({part: threading.get_ident()}), 2)
+    run_parallel(lambda part: doing.update({part: threading.get_ident()}), 2)
     assert doing[0] == threading.get_ident() != doing[1]
 
 
@@ -88,7 +88,7 @@ def test_an_error_in_any_part_is_raised(wrong: int) -> None:
             raise ZeroDivisionError(part)
 
     with pytest.raises(ZeroDivisionError, match=str(wrong)):
-        at_once(work, 3)
+        run_parallel(work, 3)
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
@@ -103,7 +103,7 @@ def test_an_error_is_raised_when_all_parts_are_done(wrong: int) -> None:
         done.append(part)
 
     with pytest.raises(ZeroDivisionError):
-        at_once(work, 3)
+        run_parallel(work, 3)
     assert sorted(done) == [part for part in range(3) if part != wrong]
 
 
@@ -114,8 +114,8 @@ def test_the_threads_are_there_after_an_error() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        at_once(work, 3)
-    at_once(done.append, 3)
+        run_parallel(work, 3)
+    run_parallel(done.append, 3)
     assert sorted(done) == [0, 1, 2]
 
 
@@ -143,11 +143,11 @@ def succeeds_in_a_child(work: Callable[[], bool]) -> bool:
 
 
 def test_a_child_process_has_threads_of_its_own() -> None:
-    at_once(lambda part: None, 3)  # the parent's are running
+    run_parallel(lambda part: None, 3)  # the parent's are running
 
     def work() -> bool:
         done: list[int] = []
-        at_once(done.append, 3)
+        run_parallel(done.append, 3)
         return sorted(done) == [0, 1, 2]
 
     assert succeeds_in_a_child(work)
@@ -172,14 +172,14 @@ def threads_of_blas() -> set[int]:
 @pytest.mark.parametrize("n_parts", [0, 1, 2, 7])
 def test_every_part_has_its_turn_once(n_parts: int) -> None:
     done: list[int] = []
-    by_turns(done.append, n_parts)
+    run_interleaved(done.append, n_parts)
     assert sorted(done) == list(range(n_parts))
 
 
 def test_blas_has_one_thread_while_parts_take_turns_and_its_own_number_again_afterwards() -> None:
     with threadpool_limits(2, user_api="blas"):
         seen: list[set[int]] = []
-        by_turns(lambda part: seen.append(threads_of_blas()), 4)
+        run_interleaved(lambda part: seen.append(threads_of_blas()), 4)
         assert seen == [{1}] * 4
         assert threads_of_blas() == {2}
 
@@ -190,7 +190,7 @@ def test_blas_has_its_threads_again_after_a_part_that_failed() -> None:
 
     with threadpool_limits(2, user_api="blas"):
         with pytest.raises(KeyError):
-            by_turns(fail, 4)
+            run_interleaved(fail, 4)
         assert threads_of_blas() == {2}
 
 
@@ -203,11 +203,11 @@ def test_blas_has_its_threads_again_after_several_at_once() -> None:
             leave.wait()
 
     before = threads_of_blas()
-    slow = [threading.Thread(target=by_turns, args=(work, 2)) for _ in range(2)]
+    slow = [threading.Thread(target=run_interleaved, args=(work, 2)) for _ in range(2)]
     for thread in slow:
         thread.start()
     begun.wait()
-    by_turns(lambda part: None, 2)  # comes and goes meanwhile
+    run_interleaved(lambda part: None, 2)  # comes and goes meanwhile
     within = threads_of_blas()
     leave.set()
     for thread in slow:
@@ -217,7 +217,7 @@ def test_blas_has_its_threads_again_after_several_at_once() -> None:
 
 def test_parts_within_parts_do_not_wait_for_each_other() -> None:
     done: list[tuple[int, int, int]] = []
-    at_once(lambda a: at_once(lambda b: at_once(lambda c: done.append((a, b, c)), 3), 3), 3)
+    run_parallel(lambda a: run_parallel(lambda b: run_parallel(lambda c: done.append((a, b, c)), 3), 3), 3)
     assert sorted(done) == [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
 
 
@@ -225,16 +225,16 @@ def test_threads_are_as_many_again_after_a_while_of_fewer() -> None:
     before = numba.get_num_threads()
 
     def fail() -> None:
-        with at_most(1):
+        with limit_threads(1):
             raise ValueError("it failed")
 
-    with at_most(1):
+    with limit_threads(1):
         assert numba.get_num_threads() == 1
-        with at_most(before):
+        with limit_threads(before):
             assert numba.get_num_threads() == 1
     assert numba.get_num_threads() == before
     with pytest.raises(ValueError, match="it failed"):
         fail()
     assert numba.get_num_threads() == before
-    with at_most(10**6):
+    with limit_threads(10**6):
         assert numba.get_num_threads() == before

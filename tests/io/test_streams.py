@@ -285,7 +285,7 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 
 @pytest.mark.parametrize("kind", [io.BytesIO, lambda data: io.StringIO(data.decode())], ids=["bytes", "text"])
 def test_a_line_that_is_too_long_is_rejected_without_reading_it_whole(kind: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(streams, "_LONGEST", 100)
+    monkeypatch.setattr(streams, "_MAX_LINE", 100)
     file = kind(b'["a", "b", "c"]'.ljust(99) + b'\n["' + b"a" * 1000 + b'", 2, 3]\n')
     lines = read_stream(file)
     assert next(lines).number == 1

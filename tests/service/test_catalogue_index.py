@@ -13,7 +13,7 @@ from oahu import EuclideanMetric
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.feature_store import FeatureStore
 from oahu.service.records import CatalogueChange, PublishedMetric
-from oahu.tasks import encoded_items
+from oahu.tasks import indexed_items
 
 D = 3
 RNG = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_items_are_embedded_in_small_blocks_with_rests_between(
     vectors: FeatureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
-    monkeypatch.setattr(encoded_items, "_SMALL_BLOCK", 7)
+    monkeypatch.setattr(indexed_items, "_SMALL_BLOCK", 7)
     rests: list[float] = []
     parts = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59, rests.append)
     assert found(parts, 11) == found(whole, 11)

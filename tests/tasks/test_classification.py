@@ -36,7 +36,7 @@ from oahu import (
     OverflowedItemError,
 )
 from oahu.metrics import Metric
-from oahu.tasks.encoded_items import Vote
+from oahu.tasks.indexed_items import VoteMode
 
 Floats = NDArray[np.floating]
 Neighbours = list[list[list[tuple[float, int]]]]  # of each space and query: how far, and which item
@@ -78,7 +78,7 @@ def metric_of(name: str) -> Metric:
 # -- the rule, in plain loops ----------------------------------------------------------------------------
 
 
-def nearest(metric: Metric, items: Any, queries: Any, k: int, vote: Vote = "experts") -> Neighbours:
+def nearest(metric: Metric, items: Any, queries: Any, k: int, vote: VoteMode = "experts") -> Neighbours:
     """The k nearest of all items in each space, ties by who was first; vectors are kept in float32."""
     joint = vote == "joint"
     encoded = metric.encode(items, joint) if joint else [space.encode(items) for space in metric.spaces]
@@ -100,7 +100,7 @@ def measured(metric: Metric, query: list[float], row: list[float]) -> float:
     return math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(query, row, strict=True)))
 
 
-def weights_of(metric: Metric, vote: Vote) -> list[float]:
+def weights_of(metric: Metric, vote: VoteMode) -> list[float]:
     return [1.0] if vote == "joint" else [space.weight for space in metric.spaces]
 
 
@@ -130,7 +130,7 @@ def winner(scores: dict[Any, float]) -> Any:
 @every_metric
 @both_votes
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
-def test_probabilities_are_the_papers_class_scores_as_shares(name: str, vote: Vote, k: int) -> None:
+def test_probabilities_are_the_papers_class_scores_as_shares(name: str, vote: VoteMode, k: int) -> None:
     metric = metric_of(name)
     scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
     found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict_proba(QUERIES)
@@ -140,7 +140,7 @@ def test_probabilities_are_the_papers_class_scores_as_shares(name: str, vote: Vo
 @every_metric
 @both_votes
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
-def test_predictions_are_the_papers(name: str, vote: Vote, k: int) -> None:
+def test_predictions_are_the_papers(name: str, vote: VoteMode, k: int) -> None:
     metric = metric_of(name)
     scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
     found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict(QUERIES)
@@ -149,7 +149,7 @@ def test_predictions_are_the_papers(name: str, vote: Vote, k: int) -> None:
 
 @every_metric
 @both_votes
-def test_neighbours_are_those_of_brute_force(name: str, vote: Vote) -> None:
+def test_neighbours_are_those_of_brute_force(name: str, vote: VoteMode) -> None:
     metric = metric_of(name)
     expected = nearest(metric, ITEMS, QUERIES, 6, vote)
     found = Classifier(metric, vote=vote).fit(ITEMS, LABELS).kneighbors(QUERIES, 6)
@@ -205,7 +205,7 @@ def test_the_rule_holds_where_items_and_distances_tie(
 ) -> None:
     items, labels = ([part[i] for part in labelled] for i in (0, 1))
     scores = class_scores(nearest(metric, items, queries, k), weights_of(metric, "experts"), labels)
-    found = Classifier(metric, k=k).fit(items, labels).predict_proba(queries)
+    found = Classifier(metric, k=k, vote="experts").fit(items, labels).predict_proba(queries)
     np.testing.assert_allclose(found, shares(scores), atol=1e-12)
 
 
@@ -380,7 +380,7 @@ def test_changing_the_items_afterwards_does_not_change_the_answers() -> None:
 # -- familiarity, and not knowing ------------------------------------------------------------------------
 
 
-def familiarity_by_hand(metric: Metric, vote: Vote) -> list[float]:
+def familiarity_by_hand(metric: Metric, vote: VoteMode) -> list[float]:
     found, weights = nearest(metric, ITEMS, QUERIES, 1, vote), weights_of(metric, vote)
     bounded = isinstance(metric, EnsembleMetric | CosineMetric)
     return [
@@ -394,7 +394,7 @@ def familiarity_by_hand(metric: Metric, vote: Vote) -> list[float]:
 
 @every_metric
 @both_votes
-def test_familiarity_is_the_likeness_of_the_nearest_averaged_by_weight(name: str, vote: Vote) -> None:
+def test_familiarity_is_the_likeness_of_the_nearest_averaged_by_weight(name: str, vote: VoteMode) -> None:
     metric = metric_of(name)
     found = Classifier(metric, vote=vote).fit(ITEMS, LABELS).familiarity(QUERIES)
     np.testing.assert_allclose(found, familiarity_by_hand(metric, vote), atol=1e-9)
@@ -474,7 +474,7 @@ def test_a_clone_is_not_fitted_and_answers_the_same_when_it_is(name: str) -> Non
 
 @every_metric
 @both_votes
-def test_a_pickle_answers_the_same(name: str, vote: Vote) -> None:
+def test_a_pickle_answers_the_same(name: str, vote: VoteMode) -> None:
     classifier = Classifier(metric_of(name), vote=vote).fit(ITEMS, LABELS)
     copy = pickle.loads(pickle.dumps(classifier))
     np.testing.assert_array_equal(copy.predict_proba(QUERIES), classifier.predict_proba(QUERIES))
@@ -579,11 +579,11 @@ def test_bad_classes_are_not_announced(bad: str) -> None:
 BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "k of 0": ({"k": 0}, "'k' parameter of Classifier must be an int of at least 1. Got 0 instead"),
     "k of a fraction": ({"k": 2.5}, "'k' parameter"),
-    "vote": ({"vote": "majority"}, "'vote' parameter of Classifier must be one of 'experts', 'joint'"),
+    "vote": ({"vote": "majority"}, "'vote' parameter of Classifier must be one of 'joint', 'experts'"),
     "unknown_below": ({"unknown_below": "far"}, "'unknown_below' parameter"),
     "unknown_below of NaN": ({"unknown_below": math.nan}, "'unknown_below' parameter"),
     "a name": ({"metric": "euclidean"}, "must be a metric, such as"),
-    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Take its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass its metric\(\)"),
 }
 every_bad_parameter = pytest.mark.parametrize("bad", BAD_PARAMETERS)
 

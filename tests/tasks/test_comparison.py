@@ -40,6 +40,8 @@ from oahu import (
 from oahu.metrics import Metric
 from oahu.tasks.comparison import Rule
 
+pytestmark = pytest.mark.filterwarnings("ignore:target_f.. *=.* needs .* pairs:UserWarning")
+
 Floats = NDArray[np.floating]
 
 D = 4
@@ -95,23 +97,23 @@ def measures(metric: Metric, a: Floats, b: Floats) -> list[float]:
     return [math.dist(*space.encode([a, b]).tolist()) / half for space in metric.spaces]
 
 
-def probability_by_hand(metric: Metric, a: Floats, b: Floats, threshold: float) -> float:
+def vote_share_by_hand(metric: Metric, a: Floats, b: Floats, threshold: float) -> float:
     """P = sum_l alpha_l p_l, with p_l = 1 if D_l / 2 < T and 0 if not."""
     weights = [space.weight for space in metric.spaces]
     return math.fsum(w for w, d in zip(weights, measures(metric, a, b), strict=True) if d < threshold)
 
 
 @every_metric
-def test_the_probability_is_the_papers(name: str) -> None:
+def test_the_vote_share_is_the_papers_probability(name: str) -> None:
     comparator = comparator_of(name)
-    expected = [probability_by_hand(comparator.metric, a, b, comparator.threshold) for a, b in PAIRS]
-    np.testing.assert_allclose(comparator.probability(PAIRS), expected, atol=1e-12)
+    expected = [vote_share_by_hand(comparator.metric, a, b, comparator.threshold) for a, b in PAIRS]
+    np.testing.assert_allclose(comparator.vote_share(PAIRS), expected, atol=1e-12)
 
 
 @every_metric
-def test_the_answer_is_yes_if_the_probability_is_at_least_half(name: str) -> None:
+def test_the_answer_is_yes_if_the_vote_share_is_at_least_half(name: str) -> None:
     comparator = comparator_of(name)
-    expected = [probability_by_hand(comparator.metric, a, b, comparator.threshold) >= 0.5 for a, b in PAIRS]
+    expected = [vote_share_by_hand(comparator.metric, a, b, comparator.threshold) >= 0.5 for a, b in PAIRS]
     assert 0 < sum(expected) < N
     assert comparator.predict(PAIRS).tolist() == ["yes" if yes else "no" for yes in expected]
 
@@ -161,7 +163,7 @@ def test_the_vote_is_exact_also_where_weights_sum_to_half(
     P = Fraction(sum(n for n, d in zip(shares, apart, strict=True) if d < threshold), sum(shares))
     comparator = Comparator(by_angles([n / sum(shares) for n in shares]), threshold=threshold)
     found = comparator.compare(*turned(angles))
-    assert (found.answer, found.probability) == ("yes" if 2 * P >= 1 else "no", pytest.approx(float(P)))
+    assert (found.answer, found.vote_share) == ("yes" if 2 * P >= 1 else "no", pytest.approx(float(P)))
 
 
 def test_weights_that_make_up_half_but_for_rounding_are_half() -> None:
@@ -189,12 +191,12 @@ def test_the_vote_is_the_papers_for_any_weights(data: st.DataObject, n: int, thr
 
 def test_as_far_as_the_threshold_is_not_alike() -> None:
     found = Comparator(CosineMetric(2), threshold=1.0).compare([1.0, 0.0], [-1.0, 0.0])  # D / 2 = 1
-    assert (found.answer, found.probability) == ("no", 0.0)
+    assert (found.answer, found.vote_share) == ("no", 0.0)
 
 
 def test_a_little_nearer_than_the_threshold_is_alike() -> None:
     found = Comparator(CosineMetric(2), threshold=math.nextafter(1, 2)).compare([1.0, 0.0], [-1.0, 0.0])
-    assert (found.answer, found.probability) == ("yes", 1.0)
+    assert (found.answer, found.vote_share) == ("yes", 1.0)
 
 
 @pytest.mark.parametrize("name", BOUNDED)
@@ -204,9 +206,9 @@ def test_the_threshold_to_begin_with_is_the_papers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
-@pytest.mark.parametrize("method", ["predict", "probability"])
+@pytest.mark.parametrize("method", ["predict", "vote_share"])
 def test_a_metric_without_bound_has_no_threshold_to_begin_with(name: str, method: str) -> None:
-    with pytest.raises(NotFittedError, match="give one, or call calibrate"):
+    with pytest.raises(NotFittedError, match=r"pass threshold=\.\.\., or call calibrate"):
         getattr(Comparator(metric_of(name)), method)(PAIRS)
 
 
@@ -231,10 +233,10 @@ def test_a_band_takes_answers_and_turns_none_around() -> None:
     assert banded.predict(PAIRS)[kept].tolist() == plain.predict(PAIRS)[kept].tolist()
 
 
-def test_a_band_does_not_change_the_probability() -> None:
+def test_a_band_does_not_change_the_vote_share() -> None:
     comparator = comparator_of("ensemble")
-    before = comparator.probability(PAIRS)
-    np.testing.assert_array_equal(comparator.set_params(band=0.125).probability(PAIRS), before)
+    before = comparator.vote_share(PAIRS)
+    np.testing.assert_array_equal(comparator.set_params(band=0.125).vote_share(PAIRS), before)
 
 
 # -- scores ----------------------------------------------------------------------------------------------
@@ -272,8 +274,8 @@ def test_a_similarity_that_is_not_symmetric_is_not_made_so() -> None:
 def test_comparing_two_items_is_comparing_many(name: str, rule: Rule) -> None:
     comparator = comparator_of(name, rule)
     one = comparator.compare(*PAIRS[7])
-    many = (comparator.predict(PAIRS)[7], comparator.probability(PAIRS)[7], comparator.decision_function(PAIRS)[7])
-    assert (one.answer, one.probability, one.score) == (many[0], pytest.approx(many[1]), pytest.approx(many[2]))
+    many = (comparator.predict(PAIRS)[7], comparator.vote_share(PAIRS)[7], comparator.decision_function(PAIRS)[7])
+    assert (one.answer, one.vote_share, one.score) == (many[0], pytest.approx(many[1]), pytest.approx(many[2]))
 
 
 # -- calibration, by trying every threshold --------------------------------------------------------------
@@ -520,6 +522,84 @@ def test_every_way_to_say_the_same_calibrates_the_same(same: Any) -> None:
     assert found.yes_below_ == Comparator(metric_of("cosine")).calibrate(PAIRS, SAME, target="eer").yes_below_
 
 
+# -- calibrated probabilities ----------------------------------------------------------------------------
+
+
+def test_there_is_no_probability_before_calibration() -> None:
+    comparator = comparator_of("cosine")
+    assert (comparator.compare(*PAIRS[0]).probability, comparator.compare_all(PAIRS).probabilities) == (None, None)
+    with pytest.raises(NotFittedError, match="call calibrate with labelled pairs first"):
+        comparator.probability(PAIRS)
+
+
+@every_metric
+@both_rules
+def test_probabilities_fall_with_the_distance_after_calibration(name: str, rule: Rule) -> None:
+    similar = Comparator(metric_of(name), rule=rule).decision_function(PAIRS) > np.median(
+        Comparator(metric_of(name), rule=rule).decision_function(PAIRS)
+    )
+    similar[:20] = ~similar[:20]  # no threshold separates them
+    comparator = Comparator(metric_of(name), rule=rule).calibrate(PAIRS, similar, target="accuracy")
+    order = np.argsort(comparator.decision_function(PAIRS), kind="stable")
+    probabilities = comparator.probability(PAIRS)
+    assert (np.diff(probabilities[order]) >= 0).all()
+    assert 0 < probabilities.min() < probabilities.max() < 1
+
+
+def test_probabilities_are_those_of_the_logistic_model_that_made_the_labels() -> None:
+    rng = np.random.default_rng(0)
+    distances = rng.uniform(0, 4, 40_000)
+    expected = 1 / (1 + np.exp(3 * distances - 5))
+    pairs = np.stack([np.zeros((40_000, 1)), distances[:, None]], axis=1)
+    comparator = Comparator(EuclideanMetric(1)).calibrate(pairs, rng.random(40_000) < expected, target="f1")
+    assert (comparator.slope_, comparator.intercept_) == (pytest.approx(-3, abs=0.15), pytest.approx(5, abs=0.25))
+    np.testing.assert_allclose(comparator.probability(pairs), expected, atol=0.02)
+
+
+def test_probabilities_of_separable_pairs_are_not_0_or_1() -> None:
+    pairs, same = on_a_line([(0, True), (1, True), (5, False), (6, False)])
+    found = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target="accuracy").probability(pairs)
+    assert found == pytest.approx([0.75, 0.75, 0.25, 0.25], abs=0.06)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e100])
+def test_the_probability_does_not_depend_on_the_scale_of_the_distances(size: float) -> None:
+    pairs, same = on_a_line([(0, True), (1, True), (2, False), (3, True), (5, False), (6, False)])
+    plain = Comparator(EuclideanMetric(1, "float64")).calibrate(pairs, same, target="eer").probability(pairs)
+    scaled = Comparator(EuclideanMetric(1, "float64")).calibrate(pairs * size, same, target="eer")
+    assert scaled.probability(pairs * size) == pytest.approx(plain, abs=1e-4)
+
+
+def test_the_probability_is_the_share_of_similar_pairs_where_all_are_equally_far() -> None:
+    pairs, same = on_a_line([(2, True), (2, False), (2, False)])
+    found = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target="accuracy").probability(pairs)
+    assert np.ptp(found) == 0
+    assert found[0] == pytest.approx((2 / 3 + 2 * 0.25) / 3)  # of smoothed labels
+
+
+# -- too few pairs for a rate ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_says_how_many_pairs_a_false_accept_rate_needs() -> None:
+    pairs, same = on_a_line([(1, True), *[(d, False) for d in (3, 4, 5, 6, 7)]])
+    with pytest.warns(UserWarning, match=r"target_far=0.0001 needs about 100,000 dissimilar pairs .* Got 5.*0\.45"):
+        Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=1e-4)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_says_how_many_pairs_a_false_reject_rate_needs() -> None:
+    pairs, same = on_a_line([(1, True)] * 19 + [(3, False)] * 1000)
+    with pytest.warns(UserWarning, match=r"target_frr=0.5 needs about 20 similar pairs \(10 / rate\). Got 19"):
+        Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=0.01, target_frr=0.5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_there_is_no_warning_with_enough_pairs() -> None:
+    pairs, same = on_a_line([(1, True)] * 20 + [(3, False)] * 1000)
+    Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=0.01, target_frr=0.5)
+
+
 # -- copies and files ------------------------------------------------------------------------------------
 
 
@@ -576,7 +656,18 @@ def test_a_file_of_one_that_is_not_calibrated_is_not_calibrated(tmp_path: Path) 
 def test_a_file_keeps_calibrated_thresholds_to_the_bit(tmp_path: Path, target: dict[str, Any]) -> None:
     comparator = Comparator(metric_of("ensemble")).calibrate(PAIRS, SAME, **target)
     loaded = saved(comparator, tmp_path)
-    assert (loaded.yes_below_, loaded.no_from_) == (comparator.yes_below_, comparator.no_from_)
+    names = ("yes_below_", "no_from_", "slope_", "intercept_")
+    assert [getattr(loaded, name) for name in names] == [getattr(comparator, name) for name in names]
+
+
+@pytest.mark.parametrize("parameters", [(math.inf, 0.0), (0.0, math.nan)])
+def test_a_file_with_invalid_probability_parameters_is_rejected(
+    tmp_path: Path, parameters: tuple[float, float]
+) -> None:
+    comparator = Comparator(metric_of("cosine")).calibrate(PAIRS, SAME, target="f1")
+    comparator.slope_, comparator.intercept_ = parameters
+    with pytest.raises((ModelFileError, ValueError)):
+        saved(comparator, tmp_path)
 
 
 @pytest.mark.parametrize("target_frr", [None, 0.0])
@@ -607,6 +698,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, damage: Callable[[bytes], byt
 def test_a_file_with_thresholds_that_cannot_be_is_refused(tmp_path: Path, thresholds: tuple[float, float]) -> None:
     comparator = comparator_of("cosine")
     comparator.yes_below_, comparator.no_from_ = thresholds
+    comparator.slope_, comparator.intercept_ = -1.0, 0.0
     comparator.save(tmp_path / "comparator")
     with pytest.raises(ModelFileError, match="thresholds cannot be"):
         load(tmp_path / "comparator")
@@ -637,7 +729,7 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
     "ragged": ([[[1.0, 2.0], [1.0]]], "ragged"),
     "strings": ([["a", "b"]], "must be real numbers"),
 }
-METHODS = ("predict", "probability", "decision_function")
+METHODS = ("predict", "vote_share", "decision_function")
 CURVES = ("roc", "auc", "eer", "tar_at_far")
 every_bad_pair = pytest.mark.parametrize("bad", BAD_PAIRS)
 
@@ -699,7 +791,7 @@ def test_a_pair_that_overflows_is_named(metric: Metric, item: int) -> None:
 
 
 BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Take its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass its metric\(\)"),
     "no metric": ({"metric": None}, "must be a metric, such as"),
     "rule": ({"rule": "majority"}, "'rule' parameter of Comparator must be one of 'vote', 'mean'"),
     "band": ({"band": -0.1}, "'band' parameter"),
@@ -727,7 +819,7 @@ BAD_CALIBRATION: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "another target": ((PAIRS, SAME), {"target": "recall"}, "must be one of 'accuracy', 'f1', 'eer'"),
     "target_far above 1": ((PAIRS, SAME), {"target_far": 1.5}, r"'far' must be in \[0, 1\]"),
     "target_frr below 0": ((PAIRS, SAME), {"target_far": 0.1, "target_frr": -1.0}, r"'frr' must be in \[0, 1\]"),
-    "nothing said": ((PAIRS,), F1, "same must say which pairs are alike"),
+    "no labels": ((PAIRS,), F1, "same must label the pairs"),
     "said twice": ((Pairs(PAIRS, SAME), SAME), F1, "same must be None"),
     "said of too few": ((PAIRS, SAME[1:]), F1, rf"shape \({N},\)"),
     "0 and 1": ((PAIRS, SAME.astype(int)), F1, r"Got 0 for pair \d+"),

@@ -1,4 +1,4 @@
-"""Results tell what was found, when they are looked at, as it was when it was searched for."""
+"""Search results: typed matches from arrays, unaffected by later changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import BilinearMetric, EuclideanMetric, Evidence, Match, Result, Results, Retriever
-from oahu.tasks import matches as matches_module
+from oahu import BilinearMetric, EuclideanMetric, Match, Retriever, SearchResult, SearchResults, SpaceVote
 from oahu.tasks.matches import Key
 
 RNG = np.random.default_rng(5)
@@ -30,7 +29,7 @@ def by_subtraction(query: NDArray[Any], key: Any) -> float:
 
 
 def match(key: str) -> Match:
-    return Match(key, 0.5, 1.0, -1.0, (Evidence("E_0", 1, 1.0, 0.5),))
+    return Match(key, 1.0, -1.0, (SpaceVote("E_0", 1, 1.0, 0.5),))
 
 
 # -- one result --------------------------------------------------------------------------------------------
@@ -38,7 +37,7 @@ def match(key: str) -> Match:
 
 def test_a_result_is_a_sequence_of_its_matches() -> None:
     matches = (match("a"), match("b"), match("c"))
-    result = Result(matches, 3)
+    result = SearchResult(matches, 3)
     assert (len(result), list(result), result[0], result[-1], result[1:]) == (
         3,
         list(matches),
@@ -49,21 +48,23 @@ def test_a_result_is_a_sequence_of_its_matches() -> None:
 
 
 def test_a_result_names_its_keys_in_order() -> None:
-    assert Result((match("b"), match("a")), 0).keys == ["b", "a"]
+    assert SearchResult((match("b"), match("a")), 0).keys == ["b", "a"]
 
 
 def test_results_that_say_the_same_are_equal() -> None:
-    assert Result((match("a"),), 2) == Result((match("a"),), 2)
+    assert SearchResult((match("a"),), 2) == SearchResult((match("a"),), 2)
 
 
-@pytest.mark.parametrize("other", [Result((match("a"),), 3), Result((match("b"),), 2), Result((), 2)])
-def test_results_that_differ_are_not_equal(other: Result) -> None:
-    assert Result((match("a"),), 2) != other
+@pytest.mark.parametrize(
+    "other", [SearchResult((match("a"),), 3), SearchResult((match("b"),), 2), SearchResult((), 2)]
+)
+def test_results_that_differ_are_not_equal(other: SearchResult) -> None:
+    assert SearchResult((match("a"),), 2) != other
 
 
 def test_a_result_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        Result((), 0).version = 1  # type: ignore[misc]
+        SearchResult((), 0).version = 1  # type: ignore[misc]
 
 
 def test_a_result_survives_pickling() -> None:
@@ -93,10 +94,24 @@ def test_there_is_no_result_beyond_the_queries(at: int) -> None:
         results[at]
 
 
-def test_keys_and_scores_are_those_of_the_matches() -> None:
+def test_keys_and_distances_are_those_of_the_matches() -> None:
     results = euclidean().search_batch(QUERIES, k=3)
     assert results.keys == [result.keys for result in results]
-    assert results.scores.tolist() == [[found.score for found in result] for result in results]
+    assert results.distances.tolist() == [[found.distance for found in result] for result in results]
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_vote_scores_are_the_papers_scores_of_the_k_matches(k: int) -> None:
+    results = euclidean().search_batch(QUERIES, k=k)
+    for row, result in zip(results.distances, results, strict=True):
+        found = row[np.isfinite(row)]
+        expected = np.exp(-(found - found[0]) / (found[-1] - found[0]))
+        assert result.vote_scores == pytest.approx(expected)
+    assert results.vote_scores.tolist() == [[*result.vote_scores, *[0.0] * (k - len(result))] for result in results]
+
+
+def test_a_match_shows_its_distance_and_not_the_score_of_the_vote() -> None:
+    assert repr(match("a")) == "Match(key='a', distance=1.0, similarity=-1.0)"
 
 
 def test_every_result_has_the_version_of_the_metric() -> None:
@@ -127,27 +142,15 @@ def test_similarities_of_a_metric_without_distances() -> None:
 def test_a_metric_without_distances_tells_none() -> None:
     results = Retriever(UNLIKE).add(KEYS, ITEMS).search_batch(QUERIES, k=3)
     told = {found.distance for result in results for found in result}
-    assert told | {one.distance for result in results for found in result for one in found.evidence} == {None}
+    assert told | {one.distance for result in results for found in result for one in found.votes} == {None}
 
 
 def test_where_there_are_fewer_than_k() -> None:
     results = euclidean().search_batch(QUERIES, k=10)
-    assert (results.scores[:, 8:] == 0).all()
+    assert (results.vote_scores[:, 8:] == 0).all()
+    assert (results.distances[:, 8:] == np.inf).all()
     assert (results.similarities[:, 8:] == -np.inf).all()
     assert [len(result) for result in results] == [8] * 5
-
-
-def test_matches_are_the_same_before_and_after_all_similarities_are_computed() -> None:
-    results = euclidean().search_batch(QUERIES, k=3)
-    before = list(results)
-    assert results.similarities.shape == (5, 3)
-    assert list(results) == before
-
-
-def test_similarities_are_the_same_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = euclidean().search_batch(QUERIES, k=3).similarities
-    monkeypatch.setattr(matches_module, "_BLOCK", 4)
-    np.testing.assert_array_equal(euclidean().search_batch(QUERIES, k=3).similarities, whole)
 
 
 def test_an_item_that_is_the_query_is_at_distance_0_without_a_sign() -> None:
@@ -178,9 +181,9 @@ def test_what_becomes_of_the_retriever_afterwards_does_not_matter() -> None:
 
 
 def test_many_results_survive_pickling() -> None:
-    results: Results = euclidean().search_batch(QUERIES, k=3)
+    results: SearchResults = euclidean().search_batch(QUERIES, k=3)
     assert list(pickle.loads(pickle.dumps(results))) == list(results)
 
 
 def test_results_say_what_they_are() -> None:
-    assert repr(euclidean().search_batch(QUERIES)) == "<answers to 5 queries by version 7 of the metric>"
+    assert repr(euclidean().search_batch(QUERIES)) == "<results of 5 queries by version 7 of the metric>"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu.tasks.encoded_items import Found
-from oahu.tasks.ranking import first_k, ranked
+from oahu.tasks.indexed_items import SpaceNeighbours
+from oahu.tasks.ranking import combine_votes, without_excluded
 
 N_ITEMS = 7
 
@@ -54,7 +54,7 @@ def ranked_by_hand(found: Spaces, query: int, k: int, add_up: bool) -> list[tupl
 
 @given(spaces(missing=0.0), st.integers(1, N_ITEMS + 2), st.booleans())
 def test_the_best_distinct_items_of_every_query(found: Spaces, k: int, add_up: bool) -> None:
-    positions, scores = ranked(*found.arrays(), k, add_up)
+    positions, scores = combine_votes(*found.arrays(), k, add_up)
     answers = [
         [(at, score) for at, score in zip(*row, strict=True) if at >= 0]
         for row in zip(positions.tolist(), scores.tolist(), strict=True)
@@ -64,7 +64,7 @@ def test_the_best_distinct_items_of_every_query(found: Spaces, k: int, add_up: b
 
 @given(spaces(missing=0.0), st.integers(1, N_ITEMS + 2))
 def test_what_is_missing_comes_last_and_scores_nothing(found: Spaces, k: int) -> None:
-    positions, scores = ranked(*found.arrays(), k, add_up=False)
+    positions, scores = combine_votes(*found.arrays(), k, add_up=False)
     n_found = (positions >= 0).sum(axis=1)
     missing = np.arange(k) >= n_found[:, None]
     assert (positions[missing] == -1).all()
@@ -73,7 +73,7 @@ def test_what_is_missing_comes_last_and_scores_nothing(found: Spaces, k: int) ->
 
 @pytest.mark.parametrize("add_up", [False, True])
 def test_an_item_that_scores_nothing_is_still_found(add_up: bool) -> None:
-    positions, _ = ranked(np.array([[[4, 2]]]), np.array([[[1.0, 0.0]]]), 3, add_up)
+    positions, _ = combine_votes(np.array([[[4, 2]]]), np.array([[[1.0, 0.0]]]), 3, add_up)
     assert positions.tolist() == [[4, 2, -1]]
 
 
@@ -94,7 +94,7 @@ def kept_by_hand(row: list[int], values: list[float], k: int, out: list[int], n_
 def test_the_first_k_without_what_is_excluded(found: Spaces, k: int, out: list[list[int]], n_items: int) -> None:
     positions, distances = found.arrays()
     out = out[: positions.shape[1]]
-    first = first_k(Found(positions, distances), k, padded(out), n_items)
+    first = without_excluded(SpaceNeighbours(positions, distances), k, padded(out), n_items)
     for space in range(len(positions)):
         for query, excluded in enumerate(out):
             got = zip(first.positions[space, query].tolist(), first.distances[space, query].tolist(), strict=True)
@@ -107,7 +107,7 @@ def test_many_exclusions_need_little_memory() -> None:
     n, k = 5000, 10
     positions = np.tile(np.arange(n + k), (4, 1, 1))
     tracemalloc.start()
-    first_k(Found(positions, positions.astype(float)), k, np.arange(n)[None], n + k)
+    without_excluded(SpaceNeighbours(positions, positions.astype(float)), k, np.arange(n)[None], n + k)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20 * positions.nbytes  # a table of every neighbour and every exclusion has 600 times that

@@ -266,13 +266,13 @@ def test_what_was_given_stays_as_it_was_and_can_be_written_to() -> None:
 @pytest.mark.parametrize(
     ("scores", "same", "message"),
     [
-        ([], [], r"scores must be a row of at least one number.*\(0,\)"),
-        ([[1, 2]], [1, 0], r"scores must be a row.*Got shape \(1, 2\)"),
+        ([], [], r"scores must have shape \(n,\), with at least one number.*\(0,\)"),
+        ([[1, 2]], [1, 0], r"scores must have shape \(n,\).*Got shape \(1, 2\)"),
         (["a", "b"], [1, 0], "scores must be real numbers. Got strings"),
         ([1, math.nan], [1, 0], "scores must be finite numbers. Got NaN in row 1"),
         ([-math.inf, 1], [1, 0], "scores must be finite numbers. Got infinity in row 0"),
-        ([1, 2, 3], [1, 0], r"each of the 3 scores.*Got shape \(2,\)"),
-        ([1, 2], [[1], [0]], r"each of the 2 scores.*Got shape \(2, 1\)"),
+        ([1, 2, 3], [1, 0], r"a label for each score.*Got shape \(2,\)"),
+        ([1, 2], [[1], [0]], r"a label for each score.*Got shape \(2, 1\)"),
         ([1, 2], ["yes", "no"], "same must be real numbers. Got strings"),
         ([1, 2, 3], [1, 0, 2], "True and False, 1 and 0, or .1 and -1.*Got 2 in row 2"),
         ([1, 2, 3], [1, -1, 0], "Got -1 among 1 and 0 in row 1"),

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import OAHU, EuclideanMetric, MahalanobisMetric, Result, Retriever
+from oahu import OAHU, EuclideanMetric, MahalanobisMetric, Retriever, SearchResult
 from oahu.metrics import Metric
 from oahu.tasks import retrieval
-from oahu.tasks.encoded_items import VOTES, Vote
+from oahu.tasks.indexed_items import VOTE_MODES, VoteMode
 
 Array = NDArray[Any]
 
@@ -72,7 +72,7 @@ def going_on(*loops: Callable[[int], object]) -> Iterator[Callable[[], bool]]:
             thread.result(TIMEOUT)
 
 
-Ask = Callable[[Retriever], list[Result]]
+Ask = Callable[[Retriever], list[SearchResult]]
 
 ASKING: dict[str, Ask] = {
     "search": lambda retriever: [retriever.search(QUERIES[0], K)],
@@ -81,16 +81,18 @@ ASKING: dict[str, Ask] = {
 }
 
 
-def filled(metric: Metric, vote: Vote = "experts") -> Retriever:
+def filled(metric: Metric, vote: VoteMode = "experts") -> Retriever:
     return Retriever(metric, vote).add(range(N), ITEMS)
 
 
 # -- swapping ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vote", VOTES)
+@pytest.mark.parametrize("vote", VOTE_MODES)
 @pytest.mark.parametrize("metrics", [LINEAR, learned()], ids=["linear", "learned"])
-def test_every_answer_is_by_one_metric_while_metrics_are_swapped(metrics: dict[int, Metric], vote: Vote) -> None:
+def test_every_answer_is_by_one_metric_while_metrics_are_swapped(
+    metrics: dict[int, Metric], vote: VoteMode
+) -> None:
     expected = {
         (name, version): ask(filled(metric, vote))
         for (name, ask), (version, metric) in product(ASKING.items(), metrics.items())
@@ -173,9 +175,9 @@ def catalogue(metric: Metric, wanders: int, visited: bool) -> Retriever:
     return made.add(VISITORS, NEAR[2:]) if visited else made
 
 
-@pytest.mark.parametrize("few", [retrieval._FEW, 0], ids=["as it is", "made anew often"])
+@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["as it is", "made anew often"])
 def test_every_answer_is_of_one_metric_and_one_catalogue(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "_FEW", few)
+    monkeypatch.setattr(retrieval, "_COMPACT_FROM", few)
     possible = {
         (name, version): [ask(catalogue(metric, *state)) for state in product((0, 1), (False, True))]
         for (name, ask), (version, metric) in product(ASKING.items(), LINEAR.items())
@@ -213,9 +215,9 @@ def test_the_catalogues_that_are_told_apart_differ() -> None:
     assert len(set(answers)) == 4
 
 
-@pytest.mark.parametrize("few", [retrieval._FEW, 0], ids=["as it is", "made anew often"])
+@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["as it is", "made anew often"])
 def test_items_that_are_updated_together_are_never_seen_apart(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "_FEW", few)
+    monkeypatch.setattr(retrieval, "_COMPACT_FROM", few)
     pair, features = ["left", "right"], np.array([[[0.0] * D, [1.0] * D], [[10.0] * D, [11.0] * D]])
     retriever = Retriever(EuclideanMetric(D)).add(["fixed"], [[5.0] * D]).add(pair, features[0])
     away = [float(np.sqrt(D)) * np.arange(2) + float(np.sqrt(D)) * 10 * moment for moment in (0, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,17 +64,21 @@ class CompareOptions:
     ] = None
     save: Annotated[Path | None, typer.Option(help="Save the comparator, for use as --model.")] = None
     roc: Annotated[Path | None, typer.Option(help="Draw the ROC curve of --pairs (.png, .pdf or .svg).")] = None
+    linear: Annotated[
+        bool, typer.Option("--linear", help="Draw the false accept rate on a linear axis, not a logarithmic one.")
+    ] = False
     limit: Annotated[int, typer.Option(min=0, help="Pairs to show; 0 shows all.")] = 20
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """Pairs and their answers. The arrays have shape (n_pairs,)."""
+    """Pairs and their answers. The arrays have shape (n_pairs,). Probabilities need calibration."""
 
     loaded: LoadedPairs
     answers: NDArray[np.str_]
-    probabilities: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
+    vote_shares: NDArray[np.float64]
     scores: NDArray[np.float64]
 
     @classmethod
@@ -212,9 +217,11 @@ def _calibrate(
         "target_far": options.target_far,
         "target_frr": options.target_frr,
     }
-    with naming_file(options.calibrate):
+    with naming_file(options.calibrate), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         comparator.calibrate(loaded.pairs, **targets)
-    return targets | (_Compared.by(comparator, loaded).quality() or {})
+    messages = [str(warning.message) for warning in caught]
+    return targets | (_Compared.by(comparator, loaded).quality() or {}) | {"warnings": messages}
 
 
 def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
@@ -244,10 +251,12 @@ def _compare(
 def _as_json(compared: _Compared) -> list[dict[str, Any]]:
     loaded = compared.loaded
     labels = [same if labelled else None for same, labelled in zip(loaded.pairs.same, loaded.labelled, strict=True)]
-    rows = zip(loaded.names, compared.answers, compared.probabilities, compared.scores, labels, strict=True)
+    probabilities = [None] * len(labels) if compared.probabilities is None else compared.probabilities
+    fields = ("answer", "probability", "vote_share", "score", "same")
+    rows = zip(compared.answers, probabilities, compared.vote_shares, compared.scores, labels, strict=True)
     return [
-        {"first": first, "second": second, "answer": answer, "probability": chance, "score": score, "same": same}
-        for (first, second), answer, chance, score, same in rows
+        {"first": first, "second": second, **dict(zip(fields, row, strict=True))}
+        for (first, second), row in zip(loaded.names, rows, strict=True)
     ]
 
 
@@ -255,7 +264,8 @@ def _table(n_shown: int, compared: _Compared) -> Table:
     """Return a table with one line for each of the first pairs. Wrong answers are red."""
     loaded = compared.loaded
     with_truth = bool(loaded.labelled.any())
-    shown = table("first", "second", "answer", ">P", ">score", *(["truth"] if with_truth else []))
+    probability = [] if compared.probabilities is None else [">probability"]
+    shown = table("first", "second", "answer", *probability, ">score", *(["truth"] if with_truth else []))
     for row in range(n_shown):
         answer, truth = str(compared.answers[row]), "yes" if loaded.pairs.same[row] else "no"
         wrong = loaded.labelled[row] and answer not in (truth, "unknown")
@@ -263,7 +273,7 @@ def _table(n_shown: int, compared: _Compared) -> Table:
         cells = [
             *map(cell, loaded.names[row]),
             cell(answer, style),
-            cell(number(compared.probabilities[row])),
+            *([] if compared.probabilities is None else [cell(number(compared.probabilities[row]))]),
             cell(number(compared.scores[row], 4)),
         ]
         shown.add_row(*cells, *([cell(truth if loaded.labelled[row] else None, style)] if with_truth else []))
@@ -282,6 +292,7 @@ def _facts(
         accuracy, error, unknown = (calibration[name] for name in ("accuracy", "eer", "unknown"))
         text = f"{calibration['n_pairs']:,} pairs: accuracy {number(accuracy, 4)}, EER {number(error, 4)}"
         facts["calibrated on"] = f"{text}, {unknown:.1%} unknown" if unknown else text
+        facts["warning"] = " ".join(calibration["warnings"]) or None
     if quality is not None:
         n_similar, n_dissimilar = quality["n_similar"], quality["n_pairs"] - quality["n_similar"]
         facts["labelled"] = f"{n_similar:,} similar and {n_dissimilar:,} dissimilar pairs"
@@ -316,7 +327,7 @@ def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _Compared) 
     with naming_file("standard input" if options.pairs == "-" else options.pairs):
         roc = oahu.Roc.of(compared.scores[labelled], same)
     accepted = compared.answers[labelled] == "yes"
-    picture, (ax,) = figure(size=(4.8, 4.6))
+    picture, (ax,) = figure(size=(4.8, 4.6) if options.linear else (7.2, 4.6))
     mark = (float(accepted[~same].mean()), float(accepted[same].mean()))
-    roc_curve(ax, roc.far, roc.tar, model.class_name, mark)
+    roc_curve(ax, roc.far, roc.tar, model.class_name, mark, log=not options.linear)
     picture.savefig(options.roc)

@@ -283,7 +283,8 @@ def _draw(path: Path, model: LoadedModel, test: _Test, measured: dict[str, _Meas
     if with_roc:
         for name, one in measured.items():
             assert one.roc is not None
-            roc_curve(axes[0], one.roc.far, one.roc.tar, model.class_name if name == "model" else _NAMES[name])
+            label = model.class_name if name == "model" else _NAMES[name]
+            roc_curve(axes[0], one.roc.far, one.roc.tar, label, log=True)
     chosen = np.sort(np.random.default_rng(0).permutation(len(test.queries))[:2000])
     vectors = model.metric.encode(test.queries.table[chosen])
     names, weights = [space.name for space in spaces], [space.weight for space in spaces]

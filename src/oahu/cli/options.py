@@ -104,7 +104,10 @@ PairFile = Annotated[
 ]
 VoteOption = Annotated[
     Vote | None,
-    typer.Option(help="Search each expert's space and vote, or search the joint vectors once.", show_default=False),
+    typer.Option(
+        help="Search the joint vectors once, or search each expert's space and vote; the rankings differ.",
+        show_default="joint",
+    ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random generator.")]

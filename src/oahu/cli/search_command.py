@@ -218,9 +218,9 @@ def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
         yield _Query(key, values, label, indexed=False)
 
 
-def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.Result]:
+def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.SearchResult]:
     """Search for the queries in blocks."""
-    results: list[oahu.Result] = []
+    results: list[oahu.SearchResult] = []
     with progress(error_console, len(queries), "queries") as advance:
         for rows in row_blocks(len(queries), _BLOCK):
             block = queries[rows]
@@ -228,13 +228,12 @@ def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query
             exclude = [query.key if query.indexed else None for query in block]
             with naming_file(options.queries):
                 found = indexed.retriever.search_batch(values, options.k, exclude=exclude)
-            found.similarities  # noqa: B018  # computes and caches them for the whole block at once
             results.extend(found)
             advance(len(block))
     return results
 
 
-def _result_json(query: _Query, result: oahu.Result, items: LoadedItems) -> dict[str, Any]:
+def _result_json(query: _Query, result: oahu.SearchResult, items: LoadedItems) -> dict[str, Any]:
     label = {} if query.label is None else {"label": query.label}
     matches = [_match_json(match, items) for match in result]
     return {"query": query.key, **label, "version": result.version, "matches": matches}
@@ -245,20 +244,19 @@ def _match_json(match: oahu.Match, items: LoadedItems) -> dict[str, Any]:
     return {
         "key": match.key,
         **label,
-        "score": match.score,
         "distance": match.distance,
         "similarity": match.similarity,
-        "evidence": match.evidence,
+        "votes": match.votes,
     }
 
 
-def _table(queries: list[_Query], results: list[oahu.Result], items: LoadedItems) -> Table:
+def _table(queries: list[_Query], results: list[oahu.SearchResult], items: LoadedItems) -> Table:
     """Return a table with one section per query. Labels that differ from the query's are red."""
     has_distance = all(match.distance is not None for result in results for match in result)
     labels = [] if items.labels is None else ["label"]
     many = len(queries) > 1
     last = ">distance" if has_distance else ">similarity"
-    shown = table(*(["query"] if many else []), ">rank", "item", *labels, ">score", last, "found by")
+    shown = table(*(["query"] if many else []), ">rank", "item", *labels, last, "found by")
     for query, result in zip(queries, results, strict=True):
         name = str(query.key) if query.label is None else f"{query.key} ({query.label})"
         for rank, match in enumerate(result, 1):
@@ -268,8 +266,8 @@ def _table(queries: list[_Query], results: list[oahu.Result], items: LoadedItems
                 label = items.labels[items.features.row(match.key)].item()
                 cells.append(cell(label, "" if query.label in (None, label) else "red"))
             measure = match.distance if has_distance else match.similarity
-            experts = " ".join(expert.space for expert in match.evidence)
-            shown.add_row(*cells, cell(number(match.score)), cell(number(measure, 4)), cell(experts, "dim"))
+            experts = " ".join(expert.space for expert in match.votes)
+            shown.add_row(*cells, cell(number(measure, 4)), cell(experts, "dim"))
         shown.add_section()
     if not many:
         shown.title, shown.title_justify, shown.title_style = cell(f"most similar to {name}"), "left", "bold"
@@ -282,7 +280,7 @@ def _draw_sheet(
     shape: tuple[int, ...] | None,
     items: LoadedItems,
     queries: list[_Query],
-    results: list[oahu.Result],
+    results: list[oahu.SearchResult],
 ) -> None:
     """Draw the queries and their matches as images."""
     from oahu.plots import as_images, contact_sheet

@@ -82,7 +82,7 @@ def train(options: TrainOptions) -> None:
     reader = _Reader(options)
     lines: Iterator[StreamLine] = iter(reader)
     if not options.new_lines:
-        lines = position.behind(lines, options.source)
+        lines = trainer.skip_learned(lines)
     with _catch_interrupts() as interrupted, _show_progress(trainer, reader) as show:
         try:
             for batch in live_batches(lines, interrupted) if options.live else file_batches(lines):
@@ -225,7 +225,7 @@ def _show_progress(trainer: Trainer, reader: _Reader) -> Iterator[Callable[[], N
         def show() -> None:
             n_lines = trainer.position.lines
             rate = (n_lines - first_line) / max(time.monotonic() - start, 1e-9)
-            used = f", {trainer.learner.utilization_:.0%} used" if n_lines else ""
+            used = f", {trainer.learner.utilization_:.0%} used" if trainer.learner.__sklearn_is_fitted__() else ""
             text = f"{n_lines:,} lines, {rate:,.0f} per second{used}"
             bar.update(task, description=text, completed=reader.n_bytes)
 
@@ -236,6 +236,7 @@ def _summary(trainer: Trainer, options: TrainOptions, interrupted: bool) -> str:
     n_lines = trainer.position.lines
     if not n_lines:
         return f"{options.source} has no lines: nothing was learned."
-    text = f"{n_lines:,} lines learned. Model: {options.model}."
+    joined = trainer.describe_joined_pairs()
+    text = f"{n_lines:,} lines learned. Model: {options.model}.{joined and ' ' + joined}"
     same = "the same command without --new-lines" if options.new_lines else "the same command"
     return f"Interrupted. {text} Run {same} to continue." if interrupted else text

@@ -8,13 +8,14 @@ than memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from oahu.arrays import as_array, as_table, describe_non_finite
+from oahu.constraints.pair_joiner import PairJoiner, order_triplet
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
@@ -319,38 +320,22 @@ class Pairs(Tuples):
         Pairs are taken in order: each is joined with the latest pair of the other kind before it that shares an
         item and was not joined yet. The shared item is the anchor. A triplet's two pairs give the triplet back.
         """
-        names = self._names_of_items()
-        # (item, same): {the other item: pairs not joined yet, in order}, the others by when they were last seen.
-        waiting: dict[tuple[Hashable, bool], dict[Hashable, list[int]]] = {}
-        joined = np.zeros(len(self), bool)
+        names, joiner = self._names_of_items(), PairJoiner()
+        rows = self.indices.tolist()
         triplets = []
-        for k, (pair, same) in enumerate(zip(self.indices.tolist(), self.same.tolist(), strict=True)):
-            one, other = map(names, pair)
-            ends = ((one, other), (other, one))
-            found = max((_latest(waiting.get((item, not same), {}), mate, joined) for item, mate in ends))
-            if found < 0:
-                for item, mate in set(ends):
-                    mates = waiting.setdefault((item, same), {})
-                    stack = mates.pop(mate, [])
-                    stack.append(k)
-                    mates[mate] = stack  # now the last
-                continue
-            joined[[k, found]] = True
-            similar, dissimilar = (k, found) if same else (found, k)
-            triplets.append(self._join(similar, dissimilar, names))
+        for pair, same in zip(rows, self.same.tolist(), strict=True):
+            found = joiner.join(names(pair[0]), names(pair[1]), same)
+            if found is not None:
+                similar, dissimilar = (pair, rows[found]) if same else (rows[found], pair)
+                both = [*similar, *dissimilar]
+                order = order_triplet(tuple(map(names, similar)), tuple(map(names, dissimilar)))
+                triplets.append([both[k] for k in order])
         if not triplets:
             raise InvalidInputError(
-                f"No triplet comes of these {len(self)} pairs: a similar and a dissimilar pair must share an item."
+                f"No two of these {len(self)} pairs can be joined into a triplet: a similar and a dissimilar pair "
+                "must share an item."
             )
         return Triplets._of(self.table, np.array(triplets, np.intp), self.by_value)
-
-    def _join(self, similar: int, dissimilar: int, names: Any) -> list[int]:
-        alike, unlike = self.indices[similar].tolist(), self.indices[dissimilar].tolist()
-        for anchor, positive in (alike, alike[::-1]):
-            for shared, negative in (unlike, unlike[::-1]):
-                if names(anchor) == names(shared):
-                    return [anchor, positive, negative]
-        raise AssertionError("joined pairs share an item")
 
     def _names_of_items(self) -> Any:
         """What tells a row's item: its number, or for values the values."""
@@ -364,24 +349,6 @@ class Pairs(Tuples):
 
     def origin(self, position: int) -> tuple[str, int]:
         return super().origin(position) if self._triplets is None else self._triplets.origin(position // 2)
-
-
-def _latest(mates: dict[Hashable, list[int]], but: Hashable, joined: NDArray[np.bool_]) -> int:
-    """The latest pair that waits with another mate than ``but``: with that one it would say the opposite. Or -1."""
-    kept = None
-    found = -1
-    while mates and found < 0:
-        mate, stack = mates.popitem()
-        while stack and joined[stack[-1]]:
-            stack.pop()
-        if stack and mate == but:
-            kept = stack
-        elif stack:
-            mates[mate] = stack
-            found = stack[-1]
-    if kept is not None:
-        mates[but] = kept
-    return found
 
 
 def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:

@@ -1,6 +1,6 @@
-"""Nearest neighbours, approximately: a search looks at few items of a graph. Needs usearch: the extra ``ann``.
+"""Approximate nearest neighbours by a graph. Needs usearch: the extra ``ann``.
 
-It costs about log(n) instead of n, and may miss neighbours; `ExactIndex` misses none.
+A search takes about O(log n) time instead of O(n), and may miss neighbours; `ExactIndex` misses none.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
-from oahu.index.exact import Floats, Hits, Measure, Rows, check_count, check_positions, checked
+from oahu.index.exact import Floats, Hits, Measure, Rows, check_count, check_positions, check_vectors
 from oahu.messages import shorten
 
 __all__ = ["ApproximateIndex"]
 
 _METRICS = {"l2": "l2sq", "ip": "ip"}
-_MEASURED = 2**14  # candidates measured together
+_CANDIDATES = 2**14  # candidates that are measured together
 
 
 class ApproximateIndex:
-    """An `Index` that may miss neighbours, and one that changes: `add` and `remove` return the same object.
+    """A mutable `Index` that may miss neighbours: `add` and `remove` return the same object.
 
-    What is found is measured again in float64, so that distances are those of an `ExactIndex`, ties by position. As
-    many threads work as numba has. How the graph grows depends on their timing: two indexes of the same items may
-    miss different ones. Many removals make a graph miss more, most of all with inner products.
+    The distances of what a search finds are computed again in float64, as an `ExactIndex` computes them; ties are
+    ordered by position. The number of threads is numba's. The graph depends on their timing, so two indexes of the
+    same items may miss different neighbours. After many removals a search misses more, above all with inner
+    products.
 
-    Any number of threads may search, add and remove at once. Calls take turns: all queries of a search see the same
-    items, and every `add` and `remove` as a whole or not at all.
+    The index is thread-safe. A lock serialises calls: all queries of a search see the same items, and each `add`
+    and `remove` either completely or not at all.
 
     Attributes
     ----------
     measure : {"l2", "ip"}
     dimensions : int
     n_added : int
-        How many items were ever added, which is the position of the next.
+        The number of items that were ever added, which is the position of the next.
 
     References
     ----------
@@ -53,7 +54,7 @@ class ApproximateIndex:
 
     def __init__(self, dimensions: int, measure: Measure, graph: Any) -> None:
         self.dimensions, self.measure, self.n_added = dimensions, measure, 0
-        self._graph, self._turn = graph, Lock()
+        self._graph, self._lock = graph, Lock()
 
     @classmethod
     def empty(
@@ -65,17 +66,17 @@ class ApproximateIndex:
         expansion_add: int = 128,
         expansion_search: int = 64,
     ) -> ApproximateIndex:
-        """An index of nothing yet.
+        """Return an empty index.
 
         Parameters
         ----------
         dimensions : int
         measure : {"l2", "ip"}
         connectivity : int, default=16
-            Neighbours that an item is linked with. More find more, and need more memory.
+            Links of an item. More links raise the recall and the memory.
         expansion_add, expansion_search : int
-            Candidates that are kept on the way to a new item's place, and to a query's neighbours. More find more,
-            and take longer. Nothing is missed as long as there are no more items than ``expansion_search``.
+            Candidates that an insertion and a search keep. More raise the recall and the time. Searches are exact
+            as long as there are no more items than ``expansion_search``.
         """
         if measure not in _METRICS:
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
@@ -94,39 +95,39 @@ class ApproximateIndex:
         return cls(dimensions, measure, graph)
 
     def add(self, vectors: Floats) -> ApproximateIndex:
-        new = np.ascontiguousarray(checked(vectors, self.dimensions, "vector"))
-        with self._turn:
+        new = np.ascontiguousarray(check_vectors(vectors, self.dimensions, "vector"))
+        with self._lock:
             positions = np.arange(self.n_added, self.n_added + len(new))
             self._graph.add(positions, new, threads=numba.get_num_threads())
             self.n_added += len(new)
         return self
 
     def remove(self, positions: NDArray[np.int64]) -> ApproximateIndex:
-        with self._turn:
+        with self._lock:
             check_positions(positions, self.n_added)
             self._graph.remove(positions, threads=numba.get_num_threads())
         return self
 
     def search(self, queries: Floats, k: int) -> Hits:
-        asked = np.ascontiguousarray(checked(queries, self.dimensions, "query"))
+        rows = np.ascontiguousarray(check_vectors(queries, self.dimensions, "query"))
         check_count(k)
-        hits = Hits(np.full((len(asked), k), -1, np.int64), np.full((len(asked), k), np.inf))
-        with self._turn:
-            n_items, everything = len(self._graph), len(self._graph) <= self._graph.expansion_search
-            n_candidates = n_items if everything else min(k, n_items)
+        hits = Hits(np.full((len(rows), k), -1, np.int64), np.full((len(rows), k), np.inf))
+        with self._lock:
+            n_items, search_exactly = len(self._graph), len(self._graph) <= self._graph.expansion_search
+            n_candidates = n_items if search_exactly else min(k, n_items)
             if not n_candidates:
                 return hits
-            step = max(1, _MEASURED // n_candidates)
-            for start in range(0, len(asked), step):
-                rows, columns = slice(start, start + step), slice(0, min(k, n_items))
-                found = self._sorted(asked[rows], n_candidates, everything)
-                hits.positions[rows, columns] = found.positions[:, columns]
-                hits.distances[rows, columns] = found.distances[:, columns]
+            step = max(1, _CANDIDATES // n_candidates)
+            for start in range(0, len(rows), step):
+                part, columns = slice(start, start + step), slice(0, min(k, n_items))
+                found = self._candidates(rows[part], n_candidates, search_exactly)
+                hits.positions[part, columns] = found.positions[:, columns]
+                hits.distances[part, columns] = found.distances[:, columns]
         return hits
 
-    def _sorted(self, queries: Rows, n_candidates: int, everything: bool) -> Hits:
-        """The candidates of each query, nearest first; of few items, all."""
-        found = self._graph.search(queries, n_candidates, exact=everything, threads=numba.get_num_threads())
+    def _candidates(self, queries: Rows, n_candidates: int, search_exactly: bool) -> Hits:
+        """The candidates of each query, nearest first. An exact search returns all items."""
+        found = self._graph.search(queries, n_candidates, exact=search_exactly, threads=numba.get_num_threads())
         positions = np.full((len(queries), n_candidates), -1, np.int64)
         distances = np.full(positions.shape, np.inf)
         for row, matches in zip(positions, [found] if len(queries) == 1 else found, strict=True):
@@ -134,14 +135,14 @@ class ApproximateIndex:
         rows, columns = np.nonzero(positions >= 0)
         places, which = np.unique(positions[rows, columns], return_inverse=True)
         items = np.array(self._graph.get(places)).reshape(len(places), self.dimensions)
-        distances[rows, columns] = _apart(queries[rows], items[which], self.measure)
+        distances[rows, columns] = _distances(queries[rows], items[which], self.measure)
         order = np.lexsort((positions, distances), axis=1)
         return Hits(*(np.take_along_axis(each, order, axis=1) for each in (positions, distances)))
 
 
-def _apart(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:
-    """How far apart vectors are, in float64, row by row."""
+def _distances(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:
+    """The distances, or negative inner products, of vectors row by row, in float64."""
     if measure == "ip":
         return np.asarray(0 - np.einsum("ij,ij->i", a, b, dtype=np.float64))
-    gaps = a.astype(np.float64) - b
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)))
+    differences = a.astype(np.float64) - b
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", differences, differences)))

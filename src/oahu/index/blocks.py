@@ -1,4 +1,4 @@
-"""Where the items of an exact index are: in blocks for the pass, and whole for what it leaves."""
+"""The memory of an exact index: items in blocks that a scan reads, and the exact vectors."""
 
 from __future__ import annotations
 
@@ -7,108 +7,108 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.index.coarse import Coarse
-from oahu.index.scan import STRIP, TILE, put, squares_of
-from oahu.index.shadow import Shadow
+from oahu.index.projection import Projection
+from oahu.index.quantized import QuantizedItems
+from oahu.index.scan_kernels import STRIP, TILE, squared_lengths, write_columns
 
-__all__ = ["Blocks"]
+__all__ = ["ItemBlocks"]
 
 Rows = NDArray[np.float32]
 
-_WIDTH = 4096  # items in a block, once there are so many
-_MOST_SPARE = 2**18  # items
-_LONG = 128  # dimensions: longer vectors are multiplied by BLAS
-_TINY = 1e-40  # more than float32 loses of a square
-_CLAIMING = Lock()
+_WIDTH = 4096  # largest number of items in a block
+_MAX_SPARE = 2**18  # items
+_LONG = 128  # dimensions; longer vectors are multiplied by BLAS
+_UNDERFLOW = 1e-40  # more than float32 underflow can change a square
+_CLAIM_LOCK = Lock()
 
 
-class Blocks:
-    """Items, to which more can be added behind the last; those that are there never change.
+class ItemBlocks:
+    """Append-only memory for items: stored items never change.
 
     Attributes
     ----------
-    blocks : ndarray of shape (n_blocks, n_passed, width)
-        What is passed over: an item is a column. Its shadow, or itself; empty if there is a coarse one.
-    coarse : Coarse or None
-        Or this is passed over, for one query at a time: where vectors are long and have no shadow.
-    whole : ndarray of the same kind
-        The items themselves: the blocks, or rows as blocks of width 1.
+    blocks : ndarray of shape (n_blocks, scanned_dimensions, width)
+        What a scan reads, one item per column: the projected items or the items themselves. Empty if the items are
+        quantized.
+    quantized : QuantizedItems or None
+        What a scan of a single query reads instead, for long vectors without a projection.
+    exact : ndarray of shape (n_blocks, dimensions, width)
+        The items themselves: ``blocks``, or an array of rows as blocks of width 1.
     halves : ndarray of shape (n_blocks, width), or None
-        Half the squared length of every item, or 0 for inner products: only where vectors are so long that a
-        pass may multiply them.
+        Half the squared length of every item (0 for inner products), for vectors that are long enough for BLAS.
     n_filled : int
-        How many there are, or are about to be.
+        The number of positions that are in use or reserved.
     """
 
-    def __init__(self, dimensions: int, capacity: int, shadow: Shadow | None, euclidean: bool) -> None:
-        self.shadow, self.euclidean = shadow, euclidean
+    def __init__(self, dimensions: int, capacity: int, projection: Projection | None, euclidean: bool) -> None:
+        self.projection, self.euclidean = projection, euclidean
         step = STRIP if capacity <= TILE else TILE
         self.width = min(_WIDTH, max(1, -(-capacity // step)) * step)
         self.n_blocks = -(-capacity // self.width)
         self.n_filled = 0
-        rounded = shadow is None and Coarse.suits(dimensions, capacity)
-        self.coarse = Coarse(self.n_blocks, dimensions, self.width) if rounded else None
-        n_passed = dimensions if shadow is None else shadow.n_passed
-        self.blocks = np.zeros((0 if rounded else self.n_blocks, n_passed, self.width), np.float32)
-        long = n_passed > _LONG or shadow is not None or rounded
+        quantize = projection is None and QuantizedItems.suits(dimensions, capacity)
+        self.quantized = QuantizedItems(self.n_blocks, dimensions, self.width) if quantize else None
+        scanned = dimensions if projection is None else projection.dimensions
+        self.blocks = np.zeros((0 if quantize else self.n_blocks, scanned, self.width), np.float32)
+        long = scanned > _LONG or projection is not None or quantize
         self.halves = np.zeros((self.n_blocks, self.width), np.float32) if long else None
-        self.in_rows = shadow is not None or rounded
-        room = self.n_blocks * self.width  # zeros where there is no item: products of anything else might warn
-        self.whole = np.zeros((room, dimensions, 1), np.float32) if self.in_rows else self.blocks
+        self.in_rows = projection is not None or quantize
+        n_places = self.n_blocks * self.width  # zeros, because products of uninitialised memory could overflow
+        self.exact = np.zeros((n_places, dimensions, 1), np.float32) if self.in_rows else self.blocks
 
     @classmethod
-    def with_room(cls, dimensions: int, count: int, like: Rows, euclidean: bool) -> Blocks:
-        """Blocks for so many items like some, who are about to be written, and for half as many more."""
-        spare = min(count // 2, _MOST_SPARE)
-        made = cls(dimensions, count + spare, Shadow.worth_having(like, euclidean), euclidean)
-        made.n_filled = count
-        return made
+    def with_capacity(cls, dimensions: int, count: int, sample: Rows, euclidean: bool) -> ItemBlocks:
+        """Return blocks with ``count`` reserved positions and half as many spare ones, laid out for a sample."""
+        spare = min(count // 2, _MAX_SPARE)
+        blocks = cls(dimensions, count + spare, Projection.fit(sample, euclidean), euclidean)
+        blocks.n_filled = count
+        return blocks
 
-    def claim(self, count: int, behind: int) -> bool:
-        """Take the room for so many behind that position, if they fit in and nobody else has taken it."""
-        with _CLAIMING:
-            fits = behind == self.n_filled and behind + count <= self.n_blocks * self.width
+    def claim(self, count: int, begin: int) -> bool:
+        """Reserve ``count`` positions from ``begin`` on. Returns False if they are taken or do not fit."""
+        with _CLAIM_LOCK:
+            fits = begin == self.n_filled and begin + count <= self.n_blocks * self.width
             self.n_filled += count * fits
         return fits
 
     def write(self, vectors: Rows, begin: int) -> float:
-        """Put vectors where there is room for them; returns how long the longest is at most, as passed over."""
+        """Write vectors to reserved positions. Returns an upper bound of their lengths, as scanned."""
         end = begin + len(vectors)
-        passed = self.as_passed(vectors)
-        in_order = passed.flags.c_contiguous
-        squares = np.einsum("ij,ij->i", passed, passed) if in_order else squares_of(passed.T)
-        if self.coarse is not None:
-            self.coarse.write(vectors, begin)
-        elif in_order:
-            put(passed, self.blocks, begin)
+        scanned = self.as_scanned(vectors)
+        row_major = scanned.flags.c_contiguous
+        squares = np.einsum("ij,ij->i", scanned, scanned) if row_major else squared_lengths(scanned.T)
+        if self.quantized is not None:
+            self.quantized.write(vectors, begin)
+        elif row_major:
+            write_columns(scanned, self.blocks, begin)
         else:
-            self._put_columns(passed.T, begin)
+            self._copy_columns(scanned.T, begin)
         if self.in_rows:
-            self.whole[begin:end, :, 0] = vectors
+            self.exact[begin:end, :, 0] = vectors
         if self.halves is not None and self.euclidean:
             self.halves.ravel()[begin:end] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) / 2
-        longest = float(squares.max(initial=0)) + _TINY
-        return float(np.sqrt(longest) * (1 + 1e-6 * passed.shape[1]))
+        longest = float(squares.max(initial=0)) + _UNDERFLOW
+        return float(np.sqrt(longest) * (1 + 1e-6 * scanned.shape[1]))
 
-    def _put_columns(self, columns: Rows, begin: int) -> None:
+    def _copy_columns(self, columns: Rows, begin: int) -> None:
         end = begin + columns.shape[1]
         for block in range(begin // self.width, -(-end // self.width)):
             first, last = max(block * self.width, begin), min((block + 1) * self.width, end)
-            here = slice(first - block * self.width, last - block * self.width)
-            self.blocks[block, :, here] = columns[:, first - begin : last - begin]
+            target = slice(first - block * self.width, last - block * self.width)
+            self.blocks[block, :, target] = columns[:, first - begin : last - begin]
 
-    def as_passed(self, vectors: Rows) -> Rows:
-        """What vectors are for the pass."""
-        return vectors if self.shadow is None else self.shadow.cast(vectors)
+    def as_scanned(self, vectors: Rows) -> Rows:
+        """Return vectors in the form that a scan reads: projected if there is a projection."""
+        return vectors if self.projection is None else self.projection.apply(vectors)
 
     def columns(self, block: int) -> Rows:
-        """The items of a block, themselves: an item is a column."""
+        """Return the exact items of a block, one per column."""
         if not self.in_rows:
             return np.asarray(self.blocks[block])
-        return self.whole[block * self.width : (block + 1) * self.width, :, 0].T
+        return self.exact[block * self.width : (block + 1) * self.width, :, 0].T
 
     def first_rows(self, count: int) -> Rows:
-        """The first items, themselves, as rows again."""
-        n_blocks = -(-count // self.whole.shape[2])
-        rows = self.whole[:n_blocks].transpose(0, 2, 1).reshape(-1, self.whole.shape[1])
+        """Return the first ``count`` exact items, one per row."""
+        n_blocks = -(-count // self.exact.shape[2])
+        rows = self.exact[:n_blocks].transpose(0, 2, 1).reshape(-1, self.exact.shape[1])
         return np.ascontiguousarray(rows[:count])

@@ -1,16 +1,15 @@
-"""Nearest neighbours, exactly: a float32 pass over all items, and float64 for those that could be the nearest.
+"""Exact nearest neighbours: a float32 scan of all items, then float64 distances for the candidates that it leaves.
 
-The pass has a known bound on its rounding. Its best few are measured again in float64; where the bound does not
-rule out that a better one was missed, or one that ties, all that might be are collected and measured. So what comes
-out is what brute force in float64 over the same float32 vectors gives, ties by who was added first. Long vectors
-are passed over by their shadows (`oahu.index.shadow`) where those rule out enough; if there are many queries, the
-first of them tell. Where not, many are multiplied by BLAS, and a few are looked for among rounded items
-(`oahu.index.coarse`).
+The rounding error of the scan has a known bound. Its best candidates are measured in float64. If the bound does not
+rule out that the scan missed a better item, or one that ties, all items that might be are collected and measured.
+The result is therefore that of brute force in float64 over the same float32 vectors, ties by position.
 
-Rounded items take a quarter of the room that the items themselves take. Beside these, a search needs at most 16
-MiB and the answers, however many items and queries there are. Only a query to which very many items are about as
-near as the k-th needs more: a number for each of them. With k beyond a hundred, a query needs a number for every
-item.
+Long vectors are scanned as projections (`oahu.index.projection`) where these rule out enough items; of many
+queries, the first ones decide. Otherwise many queries are multiplied by BLAS, and few queries scan quantized items
+(`oahu.index.quantized`), which take a quarter of the memory of the items. In addition, a search needs at most 16
+MiB and the memory of its results, whatever the number of items and queries. Two cases need more: a query with very
+many items about as near as the k-th needs one number for each of these, and a query with k above 100 needs one
+number for every item.
 """
 
 from __future__ import annotations
@@ -23,49 +22,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError, OverflowedItemError
-from oahu.index.blocks import Blocks
-from oahu.index.exact_search import CoarseSearch, Hits, Search, lengths_of, run
-from oahu.index.scan import STRIP, squares_of
-from oahu.index.shadow import Shadow
+from oahu.index.blocks import ItemBlocks
+from oahu.index.exact_search import Hits, QuantizedSearch, Search, lengths_of, run
+from oahu.index.projection import Projection
+from oahu.index.scan_kernels import STRIP, measure_each, squared_lengths
+from oahu.index.threads import run_row_slices
 from oahu.messages import shorten
 
-__all__ = ["Adding", "ExactIndex", "Hits", "Index", "Measure", "search_all"]
+__all__ = ["ExactIndex", "Hits", "Index", "IndexWriter", "Measure", "search_all"]
 
 Floats = NDArray[np.floating]
 Rows = NDArray[np.float32]
 Measure = Literal["l2", "ip"]
 
-_QUERIES = 4096  # queries answered together
-_LIKE = 4096  # of the items that are there, to tell what all will be like
-_LARGEST = 1e18  # longer vectors have squares beyond float32
+_QUERIES = 4096  # queries searched together
+_SAMPLE = 4096  # stored items that a new projection is fitted to
+_MAX_LENGTH = 1e18  # the squares of longer vectors overflow float32
 
 
 class Index(Protocol):
-    """Vectors to search among. What `add` and `remove` return is to be used from then on."""
+    """Vectors to search. Use the index that `add` or `remove` returns from then on."""
 
     @property
     def dimensions(self) -> int:
-        """The length of its vectors."""
+        """The length of the vectors."""
         ...
 
     def add(self, vectors: Floats) -> Index:
-        """More items, at the positions behind those that were ever added."""
+        """Return an index with more items, at the next free positions."""
         ...
 
     def remove(self, positions: NDArray[np.int64]) -> Index:
-        """Without the items at these positions, which are not given away again."""
+        """Return an index without the items at these positions. The positions are not used again."""
         ...
 
     def search(self, queries: Floats, k: int) -> Hits:
-        """The k nearest items of each query."""
+        """Return the k nearest items of each query."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ExactIndex:
-    """An `Index` that misses nothing, and a frozen value: searches go on while others add or remove.
+    """An immutable `Index` that misses no neighbour: searches continue while other threads add or remove items.
 
-    Values share their items' memory; only the newest of them adds to it without a copy.
+    Indexes share the memory of their items. Only the newest of them can be extended without a copy.
 
     Examples
     --------
@@ -76,43 +76,44 @@ class ExactIndex:
 
     measure: Measure
     n_added: int
-    _items: Blocks
-    _hidden: Rows  # 0, or infinity for what is not to be found: (n_blocks, width)
-    _longest: float  # of what is passed over
+    _items: ItemBlocks
+    _hidden: Rows  # (n_blocks, width): 0, or infinity for removed items and free positions
+    _longest: float  # an upper bound of the items' lengths, as scanned
 
     @classmethod
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
-        """An index of nothing yet; the measure is "l2", Euclidean distance, or "ip", inner product."""
+        """Return an empty index. The measure is "l2", the Euclidean distance, or "ip", the inner product."""
         if measure not in ("l2", "ip"):
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
-        return cls(measure, 0, Blocks(dimensions, 0, None, measure == "l2"), np.empty((0, STRIP), np.float32), 0.0)
+        items = ItemBlocks(dimensions, 0, None, measure == "l2")
+        return cls(measure, 0, items, np.empty((0, STRIP), np.float32), 0.0)
 
     @property
     def dimensions(self) -> int:
-        """The length of its vectors."""
-        return int(self._items.whole.shape[1])
+        """The length of the vectors."""
+        return int(self._items.exact.shape[1])
 
     @property
     def _euclidean(self) -> bool:
         return self.measure == "l2"
 
     def add(self, vectors: Floats) -> ExactIndex:
-        new = checked(vectors, self.dimensions, "vector")
-        adding = self.adding(len(new), lambda: new)
-        adding.write(0, new)
-        return adding.done()
+        new = check_vectors(vectors, self.dimensions, "vector")
+        writer = self.reserve(len(new), lambda: new)
+        writer.write_checked(0, new)
+        return writer.finish()
 
-    def adding(self, count: int, like: Callable[[], Floats]) -> Adding:
-        """Make room for so many items ``like`` some, if anyone asks, to be put there part by part."""
+    def reserve(self, count: int, sample: Callable[[], Floats]) -> IndexWriter:
+        """Reserve positions for ``count`` items. ``sample`` returns some of them if the memory is laid out anew."""
         items = self._items
-        if items.claim(count, behind=self.n_added):
-            return Adding(self, items, count, self._longest)
-        held = sample = items.first_rows(self.n_added)
-        if Shadow.suits(self.dimensions, self.n_added + count):
-            some = np.linspace(0, self.n_added, min(self.n_added, _LIKE), endpoint=False, dtype=int)
-            sample = np.concatenate([held[some], np.asarray(like(), np.float32)])
-        items = Blocks.with_room(self.dimensions, self.n_added + count, sample, self._euclidean)
-        return Adding(self, items, count, items.write(held, 0))
+        if items.claim(count, self.n_added):
+            return IndexWriter(self, items, count, self._longest)
+        stored = typical = items.first_rows(self.n_added)
+        if Projection.suits(self.dimensions, self.n_added + count):
+            rows = np.linspace(0, self.n_added, min(self.n_added, _SAMPLE), endpoint=False, dtype=int)
+            typical = np.concatenate([stored[rows], np.asarray(sample(), np.float32)])
+        items = ItemBlocks.with_capacity(self.dimensions, self.n_added + count, typical, self._euclidean)
+        return IndexWriter(self, items, count, items.write(stored, 0))
 
     def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
         check_positions(positions, self.n_added)
@@ -120,46 +121,63 @@ class ExactIndex:
         hidden.ravel()[positions] = np.inf
         return replace(self, _hidden=hidden)
 
-    def searching(self, queries: Rows, k: int) -> Search:
-        """A search of this value, ready to run."""
+    def prepare(self, queries: Rows, k: int) -> Search:
+        """Return a search for validated queries that has not run yet."""
         n_blocks = -(-self.n_added // self._items.width)
-        kind = Search if self._items.coarse is None else CoarseSearch
+        kind = Search if self._items.quantized is None else QuantizedSearch
         return kind(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
 
     def search(self, queries: Floats, k: int) -> Hits:
         return search_all([self], [queries], k)[0]
 
+    def distances(self, queries: Floats, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the distances of each query to its own items, as `search` computes them.
 
-class Adding:
-    """Items on their way into an index, which is `done` when all parts of them have been put there.
+        Parameters
+        ----------
+        queries : ndarray of shape (n_queries, dimensions)
+        positions : ndarray of shape (n_queries, m)
+            The distance is infinite where the position is -1.
+        """
+        rows = np.ascontiguousarray(check_vectors(queries, self.dimensions, "query"))
+        places = np.ascontiguousarray(positions, np.int64)
+        distances = np.empty(places.shape)
+        run_row_slices(
+            lambda part: measure_each(
+                self._items.exact, rows[part], self._euclidean, places[part], distances[part]
+            ),
+            len(rows),
+        )
+        return np.sqrt(distances) if self._euclidean else distances
 
-    Parts may be put there by several threads.
-    """
 
-    def __init__(self, index: ExactIndex, items: Blocks, count: int, longest: float) -> None:
-        self._index, self._items, self._count, self._longest = index, items, count, [longest]
+class IndexWriter:
+    """Writes items to the reserved positions of an index. Several threads may write at the same time."""
 
-    def put(self, first: int, vectors: Floats) -> None:
-        """Put vectors there as the items from ``first`` on, counted among those that are added."""
-        self.write(first, checked(vectors, self._index.dimensions, "vector"))
+    def __init__(self, index: ExactIndex, items: ItemBlocks, count: int, longest: float) -> None:
+        self._index, self._items, self._count, self._lengths = index, items, count, [longest]
 
-    def write(self, first: int, vectors: Rows) -> None:
-        """`put` vectors there that were checked."""
-        self._longest.append(self._items.write(vectors, self._index.n_added + first))
+    def write(self, first: int, vectors: Floats) -> None:
+        """Validate vectors and write them as the new items from ``first`` on."""
+        self.write_checked(first, check_vectors(vectors, self._index.dimensions, "vector"))
 
-    def columns(self, first: int, count: int) -> tuple[Rows, int] | None:
-        """Where some of the items are to be written: an array of columns, and the first of them there.
+    def write_checked(self, first: int, vectors: Rows) -> None:
+        """`write` for vectors that `check_vectors` has validated."""
+        self._lengths.append(self._items.write(vectors, self._index.n_added + first))
 
-        None if they are to be `put` there. Who writes answers for them: finite, and no longer than 1.
+    def unit_columns(self, first: int, count: int) -> tuple[Rows, int] | None:
+        """Return memory to encode the new items from ``first`` on into: an array and the first column to write.
+
+        None if the items cannot be written directly. The caller must write finite vectors of length at most 1.
         """
         width, begin = self._items.width, self._index.n_added + first
-        if self._items.shadow is not None or self._items.halves is not None or begin % width + count > width:
+        if self._items.projection is not None or self._items.halves is not None or begin % width + count > width:
             return None
-        self._longest.append(1.001)
+        self._lengths.append(1.001)
         return self._items.blocks[begin // width], begin % width
 
-    def done(self) -> ExactIndex:
-        """The index with these items."""
+    def finish(self) -> ExactIndex:
+        """Return the index with the new items, once all of them are written."""
         before, items = self._index, self._items
         n_added = before.n_added + self._count
         hidden = before._hidden.copy()
@@ -167,30 +185,30 @@ class Adding:
             hidden = np.full((items.n_blocks, items.width), np.inf, np.float32)
             hidden.ravel()[: before.n_added] = before._hidden.ravel()[: before.n_added]
         hidden.ravel()[before.n_added : n_added] = 0
-        return ExactIndex(before.measure, n_added, items, hidden, max(self._longest))
+        return ExactIndex(before.measure, n_added, items, hidden, max(self._lengths))
 
 
 def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
-    """Search several indexes, each for what the same queries are there.
+    """Search several indexes, each with the vectors that the same queries have there.
 
-    Few queries are looked for in all exact indexes together: threads wait for each other once.
+    If there are few queries, all exact indexes are searched in one parallel step.
     """
     exact = [index for index in indexes if isinstance(index, ExactIndex)]
     if len(exact) < len(indexes):
-        return [index.search(asked, k) for index, asked in zip(indexes, queries, strict=True)]
-    asked = [
-        np.ascontiguousarray(checked(vectors, index.dimensions, "query"))
+        return [index.search(vectors, k) for index, vectors in zip(indexes, queries, strict=True)]
+    checked = [
+        np.ascontiguousarray(check_vectors(vectors, index.dimensions, "query"))
         for index, vectors in zip(exact, queries, strict=True)
     ]
     check_count(k)
-    n_queries = len(asked[0]) if asked else 0
+    n_queries = len(checked[0]) if checked else 0
     if not n_queries or not k:
         return [Hits(np.empty((n_queries, k), np.int64), np.empty((n_queries, k))) for _ in exact]
     parts = [
         run(
             [
-                index.searching(vectors[start : start + _QUERIES], k)
-                for index, vectors in zip(exact, asked, strict=True)
+                index.prepare(vectors[start : start + _QUERIES], k)
+                for index, vectors in zip(exact, checked, strict=True)
             ]
         )
         for start in range(0, n_queries, _QUERIES)
@@ -200,28 +218,28 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
     return [Hits(*map(np.concatenate, zip(*hits, strict=True))) for hits in zip(*parts, strict=True)]
 
 
-def checked(vectors: Floats, dimensions: int, what: str) -> Rows:
-    """Vectors in float32; an error for one that is not finite, or whose square would not be."""
+def check_vectors(vectors: Floats, dimensions: int, what: str) -> Rows:
+    """Return vectors in float32; raise an error for one that is not finite, or whose square overflows."""
     if np.ndim(vectors) != 2 or np.shape(vectors)[1] != dimensions:
         raise InvalidInputError(
             f"Search needs a row of {dimensions} numbers for each {what}. Got shape {np.shape(vectors)} instead."
         )
     with np.errstate(over="ignore"):
-        rows = in_form(vectors)
-        squares = np.einsum("ij,ij->i", rows, rows) if rows.flags.c_contiguous else squares_of(rows.T)
-    if len(squares) and not squares.max() < _LARGEST**2:  # nor if it is NaN
-        row = int(np.argmax(~(squares < _LARGEST**2)))
+        rows = _as_float32(vectors)
+        squares = np.einsum("ij,ij->i", rows, rows) if rows.flags.c_contiguous else squared_lengths(rows.T)
+    if len(squares) and not squares.max() < _MAX_LENGTH**2:  # also true for NaN
+        row = int(np.argmax(~(squares < _MAX_LENGTH**2)))
         (length,) = lengths_of(rows[row : row + 1])
         raise OverflowedItemError(
-            f"Item {row} is too long a {what} for search: it has length {length:.3g}, and {_LARGEST:.0e} is too "
-            "much. Scale the features to a usual range.",
+            f"Item {row} is too long a {what} for search: its length is {length:.3g}, and it must be below "
+            f"{_MAX_LENGTH:.0e}. Scale the features to a usual range.",
             row,
         )
     return rows
 
 
-def in_form(vectors: Floats) -> Rows:
-    """Vectors in float32, and as passes are compiled for: row by row, or column by column if given so."""
+def _as_float32(vectors: Floats) -> Rows:
+    """Return vectors in float32, in a layout that kernels accept: row-major, or column-major if given so."""
     array = np.asarray(vectors)
     if array.dtype == np.float32 and array.flags.carray:
         return array
@@ -239,6 +257,6 @@ def check_positions(positions: NDArray[np.int64], n_added: int) -> None:
 
 
 def check_count(k: int) -> None:
-    """Raise an error for a number of neighbours that is none."""
+    """Raise an error for a negative number of neighbours."""
     if k < 0:
         raise InvalidInputError(f"The number of neighbours k must be at least 0. Got {k} instead.")

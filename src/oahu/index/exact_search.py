@@ -1,4 +1,4 @@
-"""One exact search, for some hundred queries or for few of them in several spaces at once."""
+"""One exact search: for up to some thousand queries, or for few queries in several spaces together."""
 
 from __future__ import annotations
 
@@ -10,198 +10,233 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.index.blocks import Blocks
-from oahu.index.coarse import Asked
-from oahu.index.scan import GROUP, collect, keep_smallest, measure, pass_over, pass_together, settle
-from oahu.index.threads import at_once, in_parts
+from oahu.index.blocks import ItemBlocks
+from oahu.index.quantized import QuantizedQuery
+from oahu.index.scan_kernels import (
+    GROUP,
+    collect_below,
+    keep_smallest_products,
+    measure,
+    measure_and_sort,
+    scan_groups,
+    scan_one,
+)
+from oahu.index.threads import run_parallel, run_row_slices
 
-__all__ = ["CoarseSearch", "Hits", "Search", "lengths_of", "run"]
+__all__ = ["Hits", "QuantizedSearch", "Search", "lengths_of", "run"]
 
 Rows = NDArray[np.float32]
-Some = slice | NDArray[np.intp]  # queries
-Candidates = tuple[NDArray[np.int64], NDArray[np.float64]]  # and how near any other item is at least
+Subset = slice | NDArray[np.intp]  # of the queries
 
-_FEW = 3  # so many queries are answered one by one: a pass reads the items as fast as memory gives them
-_SLACK = 6  # candidates beyond k: enough for all but near ties
-_SLACK_OF_SHADOWS = 24  # and where the pass is over shadows
-_SLACK_OF_COARSE = 24  # ... over rounded items, beside k more
-_WIDEST = 128  # more candidates are not kept in a pass: keeping them in order would cost more than the pass
-_FOUND = 1024  # room for what is collected for a query
-_ROOM = 2**19  # and for all queries at a time
+_FEW_QUERIES = 3  # up to this many queries are scanned one by one, limited by memory bandwidth
+_SPARE = 6  # candidates beyond k: enough except for near ties
+_SPARE_PROJECTED = 24  # candidates beyond k if the scan reads projections
+_SPARE_QUANTIZED = 24  # candidates beyond 2 k if the scan reads quantized items
+_MAX_CANDIDATES = 128  # keeping more candidates sorted would take longer than the scan
+_CAPACITY = 1024  # items that are collected for a query
+_TOTAL_CAPACITY = 2**19  # items that are collected at a time, for all queries
 _MULTIPLIED = 512  # queries that are multiplied with a block at a time: 8 MiB of products
-_TRIED = 64  # queries that tell whether shadows leave little to others like them
-_PASSED = 10  # numbers that are multiplied in the time that two passes take for a number of a shadow
-_MEASURED = 64  # and in the time that measuring takes for a number of an item
+_TRIAL = 64  # queries that decide whether projections are worthwhile
+_SCAN_COST = 10  # of a number of a projection in two scans, relative to a number in a matrix product
+_MEASURE_COST = 64  # of a number of a candidate, relative to a number in a matrix product
 _ALL = slice(None)
-_U = 2.0**-24  # how far float32 rounds
-_TINY = 1e-40  # and what it may lose where it is coarsest
+_U = 2.0**-24  # the unit roundoff of float32
+_UNDERFLOW = 1e-40  # a bound on what underflow can change
 
 
 class Hits(NamedTuple):
-    """What was found, nearest first; -1 and infinity where there are fewer than k items.
+    """The nearest items, nearest first; -1 and infinity where there are fewer than k items.
 
     Attributes
     ----------
     positions : ndarray of shape (n_queries, k), int64
-        Items, counted in the order in which they were added.
+        Items, numbered in the order in which they were added.
     distances : ndarray of shape (n_queries, k), float64
-        Euclidean distances, or minus the inner products.
+        Euclidean distances, or negative inner products.
     """
 
     positions: NDArray[np.int64]
     distances: NDArray[np.float64]
 
 
+class Candidates(NamedTuple):
+    """Candidates of some queries.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n_queries, n_candidates), int64
+    floor : ndarray of shape (n_queries,), float64
+        A lower bound of the squared distances (or negative inner products) of all other items.
+    """
+
+    positions: NDArray[np.int64]
+    floor: NDArray[np.float64]
+
+
 def run(searches: Sequence[Search]) -> list[Hits]:
-    """Do searches in different spaces, for the same queries and k."""
-    if len(searches[0].queries) <= _FEW and all(search.n_best <= _WIDEST for search in searches):
-        return [search.settled(*found) for search, found in zip(searches, _one_by_one(searches), strict=True)]
+    """Run searches in different spaces, for the same queries and k."""
+    few = len(searches[0].queries) <= _FEW_QUERIES
+    if few and all(search.n_candidates <= _MAX_CANDIDATES for search in searches):
+        return [search.finish(found) for search, found in zip(searches, _scan_one_by_one(searches), strict=True)]
     return [search.run() for search in searches]
 
 
-def _one_by_one(searches: Sequence[Search]) -> list[Candidates]:
-    """Candidates by a pass over the items for each query. Every thread takes a part of the items of each space."""
+def _scan_one_by_one(searches: Sequence[Search]) -> list[Candidates]:
+    """Scan the items once for each query. Each thread scans its share of the items of every space."""
     n_parts = min(numba.get_num_threads(), max(1, *(len(search.hidden) for search in searches)))
-    kept = [_nothing_yet((len(search.queries), n_parts, search.n_best)) for search in searches]
+    smallest = [_no_candidates((len(search.queries), n_parts, search.n_candidates)) for search in searches]
 
-    def look(part: int) -> None:
-        for search, (keys, positions) in zip(searches, kept, strict=True):
+    def scan_part(part: int) -> None:
+        for search, (keys, positions) in zip(searches, smallest, strict=True):
             begin, end = (len(search.hidden) * edge // n_parts for edge in (part, part + 1))
-            for query, (best, at) in enumerate(zip(keys[:, part], positions[:, part], strict=True)):
-                search.pass_over(query, begin, end, best, at)
+            for query in range(len(search.queries)):
+                search.scan(query, begin, end, keys[query, part], positions[query, part])
 
-    at_once(look, n_parts)
+    run_parallel(scan_part, n_parts)
     return [
-        (positions.reshape(len(keys), -1), search.nearest_with(keys[:, :, -1].min(axis=1)))
-        for search, (keys, positions) in zip(searches, kept, strict=True)
+        Candidates(positions.reshape(len(keys), -1), search.lower_bound(keys[:, :, -1].min(axis=1)))
+        for search, (keys, positions) in zip(searches, smallest, strict=True)
     ]
 
 
 class Search:
-    """A pass over items that leaves candidates, and the nearest among these.
+    """A scan of all items that leaves candidates, and the exact ranking of these.
+
+    Distances are squared until the end of the search.
 
     Parameters
     ----------
-    items : Blocks
+    items : ItemBlocks
     hidden : ndarray of shape (n_blocks, width)
-        For the items in the blocks that are searched: 0, or infinity for those that are not to be found.
+        For the items of the blocks to search: 0, or infinity for those to leave out.
     longest : float
-        How long the longest is, as items are passed over.
+        An upper bound of the lengths of the items, as scanned.
+    euclidean : bool
+        Euclidean distances, or inner products.
+    queries : ndarray of shape (n_queries, dimensions)
+    k : int
     """
 
-    def __init__(self, items: Blocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int) -> None:
+    def __init__(
+        self, items: ItemBlocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int
+    ) -> None:
         self.items, self.hidden, self.longest, self.euclidean = items, hidden, longest, euclidean
         self.queries, self.k = queries, k
-        self.passing = items.as_passed(queries)  # what the queries are for the pass
-        self.n_best = k + (_SLACK if items.shadow is None else _SLACK_OF_SHADOWS)
+        self.scanned_queries = items.as_scanned(queries)
+        self.n_candidates = k + (_SPARE if items.projection is None else _SPARE_PROJECTED)
 
-    def pass_over(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        """Keep the smallest keys of the blocks ``begin`` to ``end`` for a query."""
-        pass_over(self.items.blocks, self.hidden, begin, end, self.passing[query], self.euclidean, keys, positions)
+    def scan(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
+        """Merge the keys of the blocks ``begin`` to ``end`` for a query into the smallest so far."""
+        blocks, vector = self.items.blocks, self.scanned_queries[query]
+        scan_one(blocks, self.hidden, begin, end, vector, self.euclidean, keys, positions)
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
-        """Of the queries, as they are for the pass."""
-        return lengths_of(self.passing)
+        """The lengths of the scanned queries."""
+        return lengths_of(self.scanned_queries)
 
     def run(self) -> Hits:
-        """The k nearest items of every query."""
-        if self.n_best <= _WIDEST and self.items.shadow is None:
-            return self.settled(*(self._together() if self.items.halves is None else self._by_products()))
-        hits = self._nothing_found()
-        if self.n_best <= _WIDEST:
-            return self._finished(self._by_the_better_way(hits), hits)
+        """Return the k nearest items of every query."""
+        if self.n_candidates <= _MAX_CANDIDATES and self.items.projection is None:
+            return self.finish(self._scan_all() if self.items.halves is None else self._multiply_all())
+        hits = self._no_hits()
+        if self.n_candidates <= _MAX_CANDIDATES:
+            return self._complete(self._scan_or_multiply(hits), hits)
         bounds = np.array([self._upper_bound(query) for query in range(len(self.queries))])
-        self._look_again(np.arange(len(self.queries)), bounds, hits)
-        return self._rooted(hits)
+        self._collect_and_rank(np.arange(len(self.queries)), bounds, hits)
+        return self._with_roots(hits)
 
-    def settled(self, positions: NDArray[np.int64], floor: NDArray[np.float64]) -> Hits:
-        """The nearest of some candidates, or of all items where another one, at the floor, may be as near."""
-        hits = self._nothing_found()
-        return self._finished(self._settle(_ALL, (positions, floor), hits), hits)
+    def finish(self, candidates: Candidates) -> Hits:
+        """Return the nearest candidates of all queries; of all items where the candidates may not suffice."""
+        hits = self._no_hits()
+        return self._complete(self._rank(_ALL, candidates, hits), hits)
 
-    def _by_the_better_way(self, hits: Hits) -> NDArray[np.intp]:
-        """Settle queries by shadows, or by products with the items themselves; returns those that are unsure.
+    def _scan_or_multiply(self, hits: Hits) -> NDArray[np.intp]:
+        """Rank candidates from scans of projections, or from products with the exact items. Returns unsure queries.
 
-        The first queries tell which: by shadows, and where these leave so much of them that products would be done
-        sooner, by products too. Queries need not be like items, so that items cannot tell.
+        The first queries decide. They scan projections, and if too many candidates remain, they are multiplied as
+        well. The items alone cannot decide, because queries may be distributed differently.
         """
-        unsure = self._settle(slice(_TRIED), self._together(slice(_TRIED)), hits)
-        way = self._together
-        if len(unsure) > _TRIED // 2 and self._leaves_much(unsure, hits):
-            by_shadows = len(unsure)
-            unsure = self._settle(unsure, self._by_products(unsure), hits)
-            way = self._by_products if 2 * len(unsure) < by_shadows else way
-        if len(self.queries) <= _TRIED:
+        unsure = self._rank(slice(_TRIAL), self._scan_all(slice(_TRIAL)), hits)
+        find_candidates = self._scan_all
+        if len(unsure) > _TRIAL // 2 and self._products_are_faster(unsure, hits):
+            n_unsure = len(unsure)
+            unsure = self._rank(unsure, self._multiply_all(unsure), hits)
+            find_candidates = self._multiply_all if 2 * len(unsure) < n_unsure else find_candidates
+        if len(self.queries) <= _TRIAL:
             return unsure
-        rest = slice(_TRIED, None)
-        return np.concatenate([unsure, self._settle(rest, way(rest), hits)])
+        others = slice(_TRIAL, None)
+        return np.concatenate([unsure, self._rank(others, find_candidates(others), hits)])
 
-    def _leaves_much(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
-        """Whether products with all items take less time than passes over shadows and measuring what is left."""
-        _, counts = self._collected(unsure, self._highest_key(hits.distances[unsure, -1], self.lengths[unsure]), 1)
-        n_features, n_passed = self.queries.shape[1], self.passing.shape[1]
-        left = counts.sum() / _TRIED
-        return bool(self.hidden.size * (n_features - _PASSED * n_passed) < _MEASURED * n_features * left)
+    def _products_are_faster(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
+        """Estimate whether products with all items take less time than scans and measuring the candidates."""
+        limits = self._highest_key(hits.distances[unsure, -1], self.lengths[unsure])
+        _, counts = self._collect(unsure, limits, 1)
+        n_features, n_scanned = self.queries.shape[1], self.scanned_queries.shape[1]
+        n_measured = counts.sum() / _TRIAL
+        saved = self.hidden.size * (n_features - _SCAN_COST * n_scanned)
+        return bool(saved < _MEASURE_COST * n_features * n_measured)
 
-    def _settle(self, some: Some, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
-        """Put down the nearest of some queries' candidates, unless nearer ones are there already.
+    def _rank(self, subset: Subset, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
+        """Store the nearest candidates of some queries in ``hits``, unless nearer ones are there already.
 
-        Returns the queries to which another item, at the floor, may be as near.
+        Returns the queries for which another item may be as near as the k-th candidate.
         """
         positions, floor = candidates
-        queries, apart = self.queries[some], np.empty(positions.shape)
-        in_parts(
-            lambda rows: settle(self.items.whole, queries[rows], self.euclidean, positions[rows], apart[rows]),
+        queries, distances = self.queries[subset], np.empty(positions.shape)
+        run_row_slices(
+            lambda rows: measure_and_sort(
+                self.items.exact, queries[rows], self.euclidean, positions[rows], distances[rows]
+            ),
             len(positions),
         )
-        rows, worst = np.arange(len(self.queries))[some], apart[:, self.k - 1]
+        rows, worst = np.arange(len(self.queries))[subset], distances[:, self.k - 1]
         nearer = worst <= hits.distances[rows, -1]
         hits.positions[rows[nearer]] = positions[nearer, : self.k]
-        hits.distances[rows[nearer]] = apart[nearer, : self.k]
+        hits.distances[rows[nearer]] = distances[nearer, : self.k]
         certain = (worst < floor) | np.isinf(floor)
         if self.euclidean and self.items.halves is None:
-            certain |= worst == 0  # differences of equals are 0, and a pass keeps the first of equal keys
+            certain |= worst == 0  # differences of equal vectors are 0, and a scan keeps the first of equal keys
         return rows[~certain]
 
-    def _finished(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
-        """Hits, when those that are unsure have been looked at again."""
+    def _complete(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
+        """Search for the unsure queries again and return the result."""
         if len(unsure):
-            self._look_again(unsure, hits.distances[unsure, -1], hits)
-        return self._rooted(hits)
+            self._collect_and_rank(unsure, hits.distances[unsure, -1], hits)
+        return self._with_roots(hits)
 
-    def _nothing_found(self) -> Hits:
+    def _no_hits(self) -> Hits:
         shape = len(self.queries), self.k
         return Hits(np.full(shape, -1, np.int64), np.full(shape, np.inf))
 
-    def _together(self, some: Some = _ALL) -> Candidates:
-        """Candidates by passes for groups of queries. Every thread takes a part of the queries."""
-        passing = self.passing[some]
-        queries = _in_groups(passing)
-        keys, positions = _nothing_yet((len(queries), self.n_best))
-        in_parts(
-            lambda rows: pass_together(
+    def _scan_all(self, subset: Subset = _ALL) -> Candidates:
+        """Find candidates by scans for groups of queries. Each thread scans for its share of the queries."""
+        scanned = self.scanned_queries[subset]
+        queries = _pad_to_groups(scanned)
+        keys, positions = _no_candidates((len(queries), self.n_candidates))
+        run_row_slices(
+            lambda rows: scan_groups(
                 self.items.blocks, self.hidden, queries[rows], self.euclidean, keys[rows], positions[rows]
             ),
             len(queries),
             multiple_of=GROUP,
         )
-        return positions[: len(passing)], self.nearest_with(keys[: len(passing), -1], some)
+        return Candidates(positions[: len(scanned)], self.lower_bound(keys[: len(scanned), -1], subset))
 
-    def _by_products(self, some: Some = _ALL) -> Candidates:
-        """Candidates by products of some hundred queries with each block of the items themselves."""
-        queries = self.queries[some]
-        keys, positions = _nothing_yet((len(queries), self.n_best))
+    def _multiply_all(self, subset: Subset = _ALL) -> Candidates:
+        """Find candidates by matrix products of some hundred queries with each block of the exact items."""
+        queries = self.queries[subset]
+        keys, positions = _no_candidates((len(queries), self.n_candidates))
         for start in range(0, len(queries), _MULTIPLIED):
             part = slice(start, start + _MULTIPLIED)
             self._multiply(queries[part], keys[part], positions[part])
         lengths = lengths_of(queries)
-        longest = self.longest  # with a shadow: of the items without the centre
-        if self.items.shadow is not None:
-            longest += float(np.linalg.norm(self.items.shadow.centre))
-        off = (queries.shape[1] + 8) * _U * longest * (lengths + longest / 2 * self.euclidean)
-        floor = keys[:, -1] - off - _TINY
-        return positions, 2 * floor + np.square(lengths) if self.euclidean else floor
+        longest = self.longest  # of the centred items if there is a projection
+        if self.items.projection is not None:
+            longest += float(np.linalg.norm(self.items.projection.centre))
+        error = (queries.shape[1] + 8) * _U * longest * (lengths + longest / 2 * self.euclidean)
+        floor = keys[:, -1] - error - _UNDERFLOW
+        return Candidates(positions, 2 * floor + np.square(lengths) if self.euclidean else floor)
 
     def _multiply(self, queries: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:
         assert self.items.halves is not None
@@ -211,54 +246,54 @@ class Search:
             bias = self.items.halves[block] + hidden
 
             def keep(rows: slice, first: int = block * self.items.width, bias: Rows = bias) -> None:
-                keep_smallest(products[rows], bias, first, keys[rows], positions[rows])
+                keep_smallest_products(products[rows], bias, first, keys[rows], positions[rows])
 
-            in_parts(keep, len(queries))
+            run_row_slices(keep, len(queries))
 
     def _keys(self, query: int) -> Rows:
         """The keys of all items for one query."""
         keys = self.hidden.copy()
         for block, row in zip(self.items.blocks, keys, strict=False):
-            row += self._sums(self.passing[query], block)
+            row += self._block_keys(self.scanned_queries[query], block)
         return keys.ravel()
 
     def _upper_bound(self, query: int) -> float:
-        """How far the k-th nearest item of a query is at most; infinity if there may be no more than k."""
+        """An upper bound of the k-th nearest item's distance; infinity if there may be no more than k items."""
         keys = self._keys(query)
         if np.isfinite(keys).sum() <= self.k:
             return np.inf
-        return float(self._apart(query, np.argpartition(keys, self.k)[: self.k]).max())
+        return float(self._distances(query, np.argpartition(keys, self.k)[: self.k]).max())
 
-    def _look_again(self, unsure: NDArray[np.intp], worst: NDArray[np.float64], hits: Hits) -> None:
-        """Answer queries by measuring every item that might be as near as ``worst``."""
+    def _collect_and_rank(self, unsure: NDArray[np.intp], worst: NDArray[np.float64], hits: Hits) -> None:
+        """Measure every item that may be as near as ``worst`` and store the nearest in ``hits``."""
         highest = self._highest_key(worst, self.lengths[unsure])
-        room = max(_FOUND, 2 * self.k)
-        step = max(1, _ROOM // room)
+        capacity = max(_CAPACITY, 2 * self.k)
+        step = max(1, _TOTAL_CAPACITY // capacity)
         for start in range(0, len(unsure), step):
             rows, limits = unsure[start : start + step], highest[start : start + step]
-            found, counts = self._collected(rows, limits, room)
-            fits = np.flatnonzero(counts <= room)
+            found, counts = self._collect(rows, limits, capacity)
+            fits = np.flatnonzero(counts <= capacity)
 
-            def answer(
+            def rank(
                 part: slice, rows: Any = rows, found: Any = found, counts: Any = counts, fits: Any = fits
             ) -> None:
                 for i in fits[part]:
-                    self._answer(rows[i], found[i, : counts[i]], hits)
+                    self._store_nearest(rows[i], found[i, : counts[i]], hits)
 
-            in_parts(answer, len(fits))
-            for i in np.flatnonzero(counts > room):
+            run_row_slices(rank, len(fits))
+            for i in np.flatnonzero(counts > capacity):
                 keys = self._keys(rows[i])
-                self._answer(rows[i], np.flatnonzero((keys <= limits[i]) & np.isfinite(keys)), hits)
+                self._store_nearest(rows[i], np.flatnonzero((keys <= limits[i]) & np.isfinite(keys)), hits)
 
-    def _collected(
-        self, rows: NDArray[np.intp], highest: NDArray[np.float64], room: int
+    def _collect(
+        self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The items with keys up to ``highest``, in order, as far as there is room, and how many there are."""
-        queries, limits = _in_groups(self.passing[rows]), _in_groups(highest)
+        """Find the items with keys up to ``highest``, in order and up to the capacity, and their total number."""
+        queries, limits = _pad_to_groups(self.scanned_queries[rows]), _pad_to_groups(highest)
         limits[len(rows) :] = -np.inf
-        found, counts = np.empty((len(queries), room), np.int64), np.zeros(len(queries), np.int64)
-        in_parts(
-            lambda part: collect(
+        found, counts = np.empty((len(queries), capacity), np.int64), np.zeros(len(queries), np.int64)
+        run_row_slices(
+            lambda part: collect_below(
                 self.items.blocks,
                 self.hidden,
                 queries[part],
@@ -272,107 +307,111 @@ class Search:
         )
         return found[: len(rows)], counts[: len(rows)]
 
-    def _answer(self, query: int, possible: NDArray[np.int64], hits: Hits) -> None:
-        """The nearest of the possible items, which are in order: ties stay so."""
-        apart = self._apart(query, possible)
-        nearest = np.argsort(apart, kind="stable")[: self.k]
-        hits.positions[query, : len(nearest)] = possible[nearest]
-        hits.distances[query, : len(nearest)] = apart[nearest]
+    def _store_nearest(self, query: int, positions: NDArray[np.int64], hits: Hits) -> None:
+        """Store the nearest of some items in ``hits``. Positions ascend, so that ties are ordered by position."""
+        distances = self._distances(query, positions)
+        nearest = np.argsort(distances, kind="stable")[: self.k]
+        hits.positions[query, : len(nearest)] = positions[nearest]
+        hits.distances[query, : len(nearest)] = distances[nearest]
 
-    def _sums(self, query: Rows, block: Rows) -> Rows:
-        """Keys of the items of a block."""
+    def _block_keys(self, query: Rows, block: Rows) -> Rows:
+        """The keys of the items of a block."""
         if not self.euclidean:
             return np.asarray(-(query @ block))
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
 
-    def _apart(self, query: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        apart = np.empty(len(positions))
-        measure(self.items.whole, self.queries[query], self.euclidean, positions, apart)
-        return apart
+    def _distances(self, query: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        distances = np.empty(len(positions))
+        measure(self.items.exact, self.queries[query], self.euclidean, positions, distances)
+        return distances
 
     @property
-    def _off(self) -> tuple[float, float]:
-        """By which share a key may be off: by float32 sums, and by shadows.
+    def _relative_errors(self) -> tuple[float, float]:
+        """Bounds of the relative error of a key that float32 sums cause, and that the projection causes.
 
-        A float32 sum of n terms is off by at most (n + 1) u, u = 2^-24, times the sum of their sizes. A shadow is
-        off by its last rounding, and by the square root of what a float64 sum is.
+        The error of a float32 sum of n terms is at most (n + 1) u, u = 2^-24, times the sum of their absolute
+        values. The error of a projection is its final rounding plus the square root of the error of a float64 sum.
         """
-        n_summed, n_features = self.passing.shape[1], self.queries.shape[1]
-        return (n_summed + 8) * _U, 0.0 if self.items.shadow is None else 4 * _U + 4e-8 * n_features**0.5
+        n_terms, n_features = self.scanned_queries.shape[1], self.queries.shape[1]
+        of_projection = 0.0 if self.items.projection is None else 4 * _U + 4e-8 * n_features**0.5
+        return (n_terms + 8) * _U, of_projection
 
-    def nearest_with(self, keys: Any, some: Some = _ALL) -> NDArray[np.float64]:
-        """How near an item is at least that got such a key for each of some queries."""
-        of_sum, of_shadow = self._off
-        lengths = self.lengths[some]
+    def lower_bound(self, keys: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
+        """Return lower bounds of the distances of items with these keys, one for each of some queries."""
+        of_sum, of_projection = self._relative_errors
+        lengths = self.lengths[subset]
         if not self.euclidean:
-            return np.asarray(keys - (of_sum + 2 * of_shadow) * lengths * self.longest - _TINY)
-        if not of_shadow:
-            return np.asarray((keys - _TINY) * (1 - of_sum))
-        reach = np.sqrt(np.maximum(keys - _TINY, 0) * (1 - of_sum))
-        reach -= of_shadow * (lengths + np.minimum(self.longest, lengths + reach))
-        return np.asarray(np.square(np.maximum(reach, 0)))
+            return np.asarray(keys - (of_sum + 2 * of_projection) * lengths * self.longest - _UNDERFLOW)
+        if not of_projection:
+            return np.asarray((keys - _UNDERFLOW) * (1 - of_sum))
+        radius = np.sqrt(np.maximum(keys - _UNDERFLOW, 0) * (1 - of_sum))
+        radius -= of_projection * (lengths + np.minimum(self.longest, lengths + radius))
+        return np.asarray(np.square(np.maximum(radius, 0)))
 
-    def _highest_key(self, apart: Any, lengths: Any) -> Any:
-        """The highest key that an item may have got which is so far from a query of such length."""
-        of_sum, of_shadow = self._off
+    def _highest_key(self, distances: Any, lengths: Any) -> Any:
+        """The highest keys that items at these distances from queries of these lengths can have."""
+        of_sum, of_projection = self._relative_errors
         if not self.euclidean:
-            return apart + (of_sum + 2 * of_shadow) * lengths * self.longest + _TINY
-        reach = np.sqrt(apart)
-        reach = reach + 2 * of_shadow * (lengths + np.minimum(self.longest, lengths + reach))
-        return np.square(reach) * (1 + 2 * of_sum) + _TINY
+            return distances + (of_sum + 2 * of_projection) * lengths * self.longest + _UNDERFLOW
+        radius = np.sqrt(distances)
+        radius = radius + 2 * of_projection * (lengths + np.minimum(self.longest, lengths + radius))
+        return np.square(radius) * (1 + 2 * of_sum) + _UNDERFLOW
 
-    def _rooted(self, hits: Hits) -> Hits:
-        """Hits with distances that were squared until here."""
+    def _with_roots(self, hits: Hits) -> Hits:
+        """Replace squared distances by distances."""
         return hits if not self.euclidean else Hits(hits.positions, np.sqrt(hits.distances))
 
 
-class CoarseSearch(Search):
-    """A search that passes over rounded items, whose keys are how near items are at least."""
+class QuantizedSearch(Search):
+    """A search that scans quantized items, whose keys are lower bounds of the distances."""
 
-    def __init__(self, items: Blocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int) -> None:
+    def __init__(
+        self, items: ItemBlocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int
+    ) -> None:
         super().__init__(items, hidden, longest, euclidean, queries, k)
-        self.n_best = k + min(k + _SLACK_OF_COARSE, max(_WIDEST - k, _SLACK_OF_COARSE))
+        self.n_candidates = k + min(k + _SPARE_QUANTIZED, max(_MAX_CANDIDATES - k, _SPARE_QUANTIZED))
 
-    def _asked(self, query: int) -> Asked:
-        assert self.items.coarse is not None
-        return self.items.coarse.asked(self.queries[query], self.euclidean)
+    def _query(self, query: int) -> QuantizedQuery:
+        assert self.items.quantized is not None
+        return self.items.quantized.query(self.queries[query], self.euclidean)
 
-    def pass_over(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        self._asked(query).keep(self.hidden, begin, end, keys, positions)
+    def scan(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
+        self._query(query).keep_smallest(self.hidden, begin, end, keys, positions)
 
     def _keys(self, query: int) -> Rows:
-        parts = [keys for _, keys in self._asked(query).keys(self.hidden, 0, len(self.hidden))]
+        parts = [keys for _, keys in self._query(query).keys(self.hidden, 0, len(self.hidden))]
         return np.concatenate(parts)
 
-    def _collected(
-        self, rows: NDArray[np.intp], highest: NDArray[np.float64], room: int
+    def _collect(
+        self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        found, counts = np.empty((len(rows), room), np.int64), np.zeros(len(rows), np.int64)
+        found, counts = np.empty((len(rows), capacity), np.int64), np.zeros(len(rows), np.int64)
 
-        def look(part: slice) -> None:
+        def collect_part(part: slice) -> None:
             for at in range(len(rows))[part]:
-                there = self._asked(rows[at]).collect(self.hidden, highest[at])
-                counts[at] = len(there)
-                found[at, : len(there)] = there[:room]
+                positions = self._query(rows[at]).collect(self.hidden, highest[at])
+                counts[at] = len(positions)
+                found[at, : len(positions)] = positions[:capacity]
 
-        in_parts(look, len(rows))
+        run_row_slices(collect_part, len(rows))
         return found, counts
 
-    def nearest_with(self, keys: Any, some: Some = _ALL) -> NDArray[np.float64]:
-        return np.asarray(np.minimum(keys * (1 - 2 * _U), keys * (1 + 2 * _U)) - _TINY)
+    def lower_bound(self, keys: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
+        return np.asarray(np.minimum(keys * (1 - 2 * _U), keys * (1 + 2 * _U)) - _UNDERFLOW)
 
-    def _highest_key(self, apart: Any, lengths: Any) -> Any:
-        return apart + 2 * _U * np.abs(apart) + _TINY
+    def _highest_key(self, distances: Any, lengths: Any) -> Any:
+        return distances + 2 * _U * np.abs(distances) + _UNDERFLOW
 
 
 def lengths_of(rows: Rows) -> NDArray[np.float64]:
+    """Return the lengths of rows, in float64."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)))
 
 
-def _nothing_yet(shape: tuple[int, ...]) -> tuple[Rows, NDArray[np.int64]]:
+def _no_candidates(shape: tuple[int, ...]) -> tuple[Rows, NDArray[np.int64]]:
     return np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
 
 
-def _in_groups(rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows, with zeros behind them to make up a multiple of `GROUP`."""
+def _pad_to_groups(rows: NDArray[Any]) -> NDArray[Any]:
+    """Append rows of zeros, so that the number of rows is a multiple of `GROUP`."""
     return np.concatenate([rows, np.zeros((-len(rows) % GROUP, *rows.shape[1:]), rows.dtype)])

@@ -1,6 +1,6 @@
-"""Threads that are kept, for compiled passes that run without the GIL.
+"""Thread pools for compiled kernels that release the GIL.
 
-As many as numba's: ``NUMBA_NUM_THREADS`` and ``numba.set_num_threads`` say how many.
+The number of threads is numba's: set ``NUMBA_NUM_THREADS`` or call ``numba.set_num_threads``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from typing import Any
 import numba
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_most", "at_once", "by_turns", "in_parts"]
+__all__ = ["limit_threads", "run_interleaved", "run_parallel", "run_row_slices"]
 
-_LIMITING = Lock()
-_NAME = "oahu-parts"
+_BLAS_LIMIT = Lock()
+_THREAD_NAME = "oahu-parts"
 
 
-def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
-    """Do work on rows, each thread on its part of them; all parts but the last are a multiple of some number."""
+def run_row_slices(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
+    """Split rows into one slice per thread and run ``work`` on each slice.
+
+    The length of every slice but the last is a multiple of ``multiple_of``.
+    """
     if 0 < n_rows <= multiple_of:
         work(slice(0, n_rows))
         return
@@ -33,30 +36,34 @@ def in_parts(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -
     def edge(part: int) -> int:
         return min(n_rows, n_groups * part // n_parts * multiple_of)
 
-    at_once(lambda part: work(slice(edge(part), edge(part + 1))), n_parts)
+    run_parallel(lambda part: work(slice(edge(part), edge(part + 1))), n_parts)
 
 
-def by_turns(work: Callable[[int], None], n_parts: int) -> None:
-    """Do the parts of a work that multiplies matrices, each thread every n-th of them and its own products.
+def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
+    """Run ``work`` on the parts 0 ... n_parts - 1, thread i on every n-th part from i on, with BLAS in one thread.
 
-    BLAS would use threads of its own, who wait for each other after every product: on a busy machine, for long.
+    For work that multiplies matrices. The threads of BLAS would wait for each other after every product, which
+    takes long on a busy machine.
     """
     n_threads = min(numba.get_num_threads(), n_parts)
 
-    def turn(thread: int) -> None:
+    def run_parts(thread: int) -> None:
         for part in range(thread, n_parts, n_threads):
             work(part)
 
     if n_threads == 1:
-        turn(0)
+        run_parts(0)
         return
-    with _products_in_one_thread():
-        at_once(turn, n_threads)
+    with _single_threaded_blas():
+        run_parallel(run_parts, n_threads)
 
 
-def at_once(work: Callable[[int], None], n_parts: int) -> None:
-    """Do the parts of a work at the same time, the first of them here; all of them if this is such a thread."""
-    if current_thread().name.startswith(_NAME):  # it would wait for those that wait for it
+def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
+    """Run ``work`` on the parts 0 ... n_parts - 1 at the same time: part 0 in the caller, the others in the pool.
+
+    A thread of the pool runs all parts itself, because waiting for other threads of the pool could deadlock.
+    """
+    if current_thread().name.startswith(_THREAD_NAME):
         for part in range(n_parts):
             work(part)
         return
@@ -66,14 +73,14 @@ def at_once(work: Callable[[int], None], n_parts: int) -> None:
             work(0)
     finally:
         for other in others:
-            other.exception()  # wait for all: they write to what the caller has
+            other.exception()  # waits: the parts write to the caller's arrays
     for other in others:
         other.result()
 
 
 @contextmanager
-def at_most(n_threads: int) -> Iterator[None]:
-    """Let who calls use so many threads for a while, or as few as before."""
+def limit_threads(n_threads: int) -> Iterator[None]:
+    """Let the calling thread use at most ``n_threads`` threads inside the block."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, n_threads))
     try:
@@ -84,24 +91,24 @@ def at_most(n_threads: int) -> Iterator[None]:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_NAME)
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_THREAD_NAME)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has no threads but its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process does not inherit the threads
 
 
 @contextmanager
-def _products_in_one_thread() -> Iterator[None]:
-    """Let BLAS use one thread for a while. The limit is the process's: who comes while it holds leaves it alone."""
-    if not _LIMITING.acquire(blocking=False):
+def _single_threaded_blas() -> Iterator[None]:
+    """Limit BLAS to one thread inside the block. The limit is per process: only one caller sets and resets it."""
+    if not _BLAS_LIMIT.acquire(blocking=False):
         yield
         return
     try:
         with _blas().limit(limits=1):
             yield
     finally:
-        _LIMITING.release()
+        _BLAS_LIMIT.release()
 
 
 @cache

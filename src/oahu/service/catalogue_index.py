@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oahu.service.feature_store import FeatureTable
 from oahu.service.records import CatalogueChange, PublishedMetric
-from oahu.tasks.encoded_items import Gallery, Rest, Vote
+from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
 __all__ = ["CatalogueIndex"]
 
@@ -49,30 +49,30 @@ class CatalogueIndex:
     published: PublishedMetric
     made: float
     table: FeatureTable
-    gallery: Gallery
+    gallery: IndexedItems
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
     places: NDArray[np.int64]
     n_items: int
-    _filtered: dict[str | None, Gallery] = field(default_factory=dict)
+    _filtered: dict[str | None, IndexedItems] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         published: PublishedMetric,
-        vote: Vote,
+        vote: VoteMode,
         table: FeatureTable,
         numbers: Sequence[int],
         labels: Sequence[str | None],
-        rest: Rest | None = None,
+        rest: AfterBlock | None = None,
     ) -> CatalogueIndex:
-        """A catalogue of some items, embedded block by block; ``rest`` as in `Gallery.add`."""
+        """A catalogue of some items, embedded block by block; ``rest`` as in `IndexedItems.add`."""
         nothing = np.empty(0, np.int64)
         empty = cls(
             published,
             time.time(),
             table,
-            Gallery.empty(published.metric, vote),
+            IndexedItems.empty(published.metric, vote),
             nothing,
             np.empty(0, object),
             nothing,
@@ -81,7 +81,7 @@ class CatalogueIndex:
         return empty.with_items(numbers, labels, rest) if numbers else empty
 
     def with_items(
-        self, numbers: Sequence[int], labels: Sequence[str | None], rest: Rest | None = None
+        self, numbers: Sequence[int], labels: Sequence[str | None], rest: AfterBlock | None = None
     ) -> CatalogueIndex:
         """With more items."""
         gallery = self.gallery.add(_Rows(self.table, numbers), rest)
@@ -143,7 +143,7 @@ class CatalogueIndex:
         asked, places = asked[places >= 0], places[places >= 0]
         return asked if label is None else asked[self.labels[places] == label]
 
-    def only(self, numbers: NDArray[np.int64]) -> Gallery:
+    def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
         """Only some of the items, which are there."""
         out = np.ones(len(self.numbers), bool)
         out[self.places[numbers]] = False
@@ -154,7 +154,7 @@ class CatalogueIndex:
         there = np.sort(self.places[self.places >= 0])
         return self.numbers[there].tolist(), self.labels[there].tolist()
 
-    def with_label(self, label: str | None) -> Gallery:
+    def with_label(self, label: str | None) -> IndexedItems:
         """Only the items of a label; with None, those that have one."""
         found = self._filtered.get(label)
         if found is None:
@@ -164,7 +164,9 @@ class CatalogueIndex:
                 self._filtered.clear()  # whoever has one of them keeps it
         return found
 
-    def candidates(self, queries: NDArray[Any], n: int, gallery: Gallery, without: int | None) -> NDArray[np.int64]:
+    def candidates(
+        self, queries: NDArray[Any], n: int, gallery: IndexedItems, without: int | None
+    ) -> NDArray[np.int64]:
         """The numbers of the items that any space has among the n nearest of a query, in the order of places."""
         if not self.n_items:
             return np.empty(0, np.int64)

@@ -51,7 +51,7 @@ from oahu.service.records import (
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.interface import StoredCollection
-from oahu.tasks.encoded_items import Rest
+from oahu.tasks.indexed_items import AfterBlock
 
 __all__ = ["Collection", "Counts"]
 
@@ -493,8 +493,8 @@ class Collection:
         due = self._searcher.refreshed + self._settings.refresh_every
         return self.ready and time.monotonic() >= due and self._searcher.is_stale
 
-    def refresh(self, rest: Rest | None = None) -> None:
-        """Embed the catalogue anew; ``rest`` as in `Gallery.add`."""
+    def refresh(self, rest: AfterBlock | None = None) -> None:
+        """Embed the catalogue anew; ``rest`` as in `IndexedItems.add`."""
         self._searcher.refresh(rest)
         self.counts.refreshes += 1
         published = self._searcher.catalogue.published

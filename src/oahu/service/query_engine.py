@@ -18,13 +18,13 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.index.threads import at_most
+from oahu.index.threads import limit_threads
 from oahu.metrics import Metric
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.feature_store import FeatureStore
 from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 from oahu.tasks import Classifier, Comparator, Match, Retriever
-from oahu.tasks.encoded_items import Gallery, Rest, Vote
+from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
 __all__ = [
     "ClassificationResult",
@@ -83,7 +83,8 @@ class ComparisonResult(QueryResult):
     """Whether two items are alike."""
 
     answer: str
-    probability: float
+    probability: float | None
+    vote_share: float
     score: float
     yes_below: float
     no_from: float
@@ -127,7 +128,7 @@ class QueryEngine:
         self,
         vectors: FeatureStore,
         published: Callable[[], PublishedMetric],
-        vote: Vote,
+        vote: VoteMode,
         n_candidates: int = 50,
     ) -> None:
         self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
@@ -169,7 +170,7 @@ class QueryEngine:
         self.settle()
         catalogue = self.catalogue
         numbers, _ = catalogue.present()
-        Gallery.empty(metric, self._vote).add(catalogue.table.take(numbers))
+        IndexedItems.empty(metric, self._vote).add(catalogue.table.take(numbers))
 
     @property
     def is_stale(self) -> bool:
@@ -178,10 +179,10 @@ class QueryEngine:
         hollow = len(catalogue.numbers) > max(_FEW, 2 * catalogue.n_items)
         return hollow or catalogue.published.version != self._published().version
 
-    def refresh(self, rest: Rest | None = None) -> None:
+    def refresh(self, rest: AfterBlock | None = None) -> None:
         """Embed the catalogue anew, beside the old one, and let it take over whole.
 
-        ``rest`` is as in `Gallery.add`.
+        ``rest`` is as in `IndexedItems.add`.
         """
         with self._refreshing:
             begin = time.monotonic()
@@ -207,7 +208,7 @@ class QueryEngine:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """While somebody is being answered: what can wait does, and the learner has a processor to itself."""
-        with self.asking, at_most(1 + self.catalogue.size // _BY_ONE):
+        with self.asking, limit_threads(1 + self.catalogue.size // _BY_ONE):
             yield
 
     def search(
@@ -255,7 +256,7 @@ class QueryEngine:
     def _candidates(
         self,
         catalogue: CatalogueIndex,
-        gallery: Gallery,
+        gallery: IndexedItems,
         query: NDArray[Any],
         k: int,
         n: int,
@@ -302,6 +303,7 @@ class QueryEngine:
             self.catalogue.published,
             found.answer,
             found.probability,
+            found.vote_share,
             found.score,
             yes_below,
             no_from,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from oahu.constraints import Pair, Triplet
 from oahu.metrics import Metric
-from oahu.tasks.encoded_items import Vote
+from oahu.tasks.indexed_items import VoteMode
 
 __all__ = [
     "Calibration",
@@ -191,7 +191,7 @@ class CollectionConfig:
     parameters: dict[str, Any] = field(default_factory=dict)
     closure: int = 1
     contradictions: Literal["refuse", "newest"] = "refuse"
-    vote: Vote = "experts"
+    vote: VoteMode = "experts"
 
 
 @dataclass(frozen=True)

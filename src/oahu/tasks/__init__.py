@@ -1,21 +1,21 @@
-"""What it is for: classification, similarity comparison and analogue retrieval, on any metric."""
+"""Classification, comparison and retrieval with any metric."""
 
-from oahu.tasks.classification import Classifier, Votes
-from oahu.tasks.comparison import Comparator, Comparison, Comparisons
-from oahu.tasks.matches import Evidence, Match, Result, Results
+from oahu.tasks.classification import Classifier, ClassVotes
+from oahu.tasks.comparison import Comparator, PairComparison, PairComparisons
+from oahu.tasks.matches import Match, SearchResult, SearchResults, SpaceVote
 from oahu.tasks.retrieval import Retriever
 from oahu.tasks.roc import Roc
 
 __all__ = [
+    "ClassVotes",
     "Classifier",
     "Comparator",
-    "Comparison",
-    "Comparisons",
-    "Evidence",
     "Match",
-    "Result",
-    "Results",
+    "PairComparison",
+    "PairComparisons",
     "Retriever",
     "Roc",
-    "Votes",
+    "SearchResult",
+    "SearchResults",
+    "SpaceVote",
 ]

@@ -1,8 +1,8 @@
-"""Classification: the label that an item's neighbours in all spaces agree on most."""
+"""Classification by nearest neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
@@ -15,71 +15,73 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError
 from oahu.metrics import EuclideanMetric, Metric
 from oahu.parameters import check_choice, check_integer, check_real
-from oahu.tasks.encoded_items import (
-    VOTES,
-    Found,
-    Gallery,
-    Vote,
+from oahu.tasks.indexed_items import (
+    VOTE_MODES,
+    IndexedItems,
+    SpaceNeighbours,
+    VoteMode,
     as_metric,
-    counted_from,
-    likeness,
     neighbour_scores,
+    offset_error_rows,
+    similarity_of,
 )
 
-__all__ = ["Classifier", "Votes"]
+__all__ = ["ClassVotes", "Classifier"]
 
-_BLOCK = 4096  # queries answered at a time
+_BLOCK = 4096  # queries classified at a time
 
 
-class Votes(NamedTuple):
-    """What answers about n items rest on.
+class ClassVotes(NamedTuple):
+    """The votes of the nearest neighbours of n items.
 
     Attributes
     ----------
     shares : ndarray of shape (n, n_classes)
         Each class's share of the votes.
     familiarity : ndarray of shape (n,)
-        How alike each item is to the nearest ones.
-    neighbours : Found
+        The similarity of each item to its nearest neighbour, see `Classifier.familiarity`.
+    neighbours : SpaceNeighbours
         The nearest items in every space: ``positions`` and ``distances`` of shape (n_spaces, n, k).
     """
 
     shares: NDArray[np.float64]
     familiarity: NDArray[np.float64]
-    neighbours: Found
+    neighbours: SpaceNeighbours
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """k nearest neighbours in every space of a metric, Section 3.6 of the paper.
+    """Classify items by their k nearest neighbours, with any metric.
 
-    In each space, the k nearest items of a query score ``exp(-(D - d_min) / (d_max - d_min)) alpha``: the nearest
-    alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum over all spaces is the
-    answer.
+    Each of the k nearest items scores ``exp(-(D - d_min) / (d_max - d_min)) alpha`` (Section 3.6 of the paper): the
+    nearest scores alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum wins.
+    ``vote="joint"`` finds the k nearest in one search of the joint vectors, where alpha = 1. ``vote="experts"``,
+    the paper's rule, finds the k nearest in each of the L + 1 spaces of an ensemble and sums over all of them.
 
-    Ties: between classes, the first in ``classes_`` wins; between items that are equally far, the one that was
-    added first is the nearer. Where all k are equally far, d_max = d_min, each scores alpha. With fewer than k
-    items, all of them vote.
+    Between classes with the same sum, the first in ``classes_`` wins; between items at the same distance, the one
+    that was added first counts as nearer. Where all k are equally far, d_max = d_min, each scores alpha. With fewer
+    than k items, all of them vote.
 
     Parameters
     ----------
     metric : Metric, optional
-        Any metric: ``learner.metric()``, or a loaded one. None is the plain Euclidean distance. Another one, and
-        another ``vote``, takes effect with the next `fit`.
+        Any metric: ``learner.metric()``, or a loaded one. None is the Euclidean distance. A change of ``metric`` or
+        ``vote`` takes effect with the next `fit`.
     k : int, default=5
         Neighbours in each space.
-    vote : {"experts", "joint"}, default="experts"
-        "experts" asks every space of an ensemble; "joint" its one joint vector, with one search instead of L + 1.
-        The same for a metric of one space.
+    vote : {"joint", "experts"}, default="joint"
+        Search the joint vectors, or let the spaces of the metric vote. The two are the same for a metric with one
+        space.
     unknown_below : float, optional
-        Answer ``unknown`` where `familiarity` is below: the nearest items are too far to tell.
+        Predict ``unknown`` for items whose `familiarity` is lower than this.
     unknown : str or int, default="unknown"
-        What is answered then.
+        The label for items that are too far from all known items.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted. `partial_fit` may add some.
     n_items_ : int
+        The number of labelled items.
     n_features_in_ : int
 
     Examples
@@ -96,7 +98,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         metric: Metric | None = None,
         k: int = 5,
-        vote: Vote = "experts",
+        vote: VoteMode = "joint",
         unknown_below: float | None = None,
         unknown: str | int = "unknown",
     ) -> None:
@@ -107,48 +109,50 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unknown = unknown
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Take labelled items to compare with, in place of those before."""
-        with _all_or_nothing(self):
+        """Store labelled items, in place of all earlier ones."""
+        with _rolled_back_on_error(self):
             self._check_parameters()
-            items, labels = self._checked(X, y, reset=True)
-            self._gallery = self._with(self._empty_gallery(items), items)
+            items, labels = self._validate_labelled(X, y, reset=True)
+            self._indexed = self._index(items)
             self.classes_, self._codes = np.unique(labels, return_inverse=True)
             self.n_items_ = len(labels)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Take more labelled items; labels that were not there before join ``classes_``.
+        """Add labelled items. New labels are added to ``classes_``.
 
-        ``classes``, if given, are labels that are known to come: they are in ``classes_`` before an item has them.
+        ``classes`` are further labels to add to ``classes_``, before any item has them.
         """
-        with _all_or_nothing(self):
+        with _rolled_back_on_error(self):
             self._check_parameters()
-            fitted = hasattr(self, "_gallery")
-            items, labels = self._checked(X, y, reset=not fitted)
+            fitted = hasattr(self, "_indexed")
+            items, labels = self._validate_labelled(X, y, reset=not fitted)
             known = [labels, self.classes_] if fitted else [labels]
             union = _union(known if classes is None else [*known, _as_labels(classes)])
-            self._gallery = self._with(self._gallery if fitted else self._empty_gallery(items), items)
+            if fitted:
+                self._indexed = self._indexed.add(self._indexed.metric.check_dense(items))
+            else:
+                self._indexed = self._index(items)
             before = np.searchsorted(union, self.classes_)[self._codes] if fitted else np.empty(0, np.intp)
             self._codes = np.concatenate([before, np.searchsorted(union, labels)])
             self.classes_, self.n_items_ = union, len(self._codes)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each item, or ``unknown``."""
-        return np.concatenate([self._named(votes) for votes in self._voted(X)])
+        """Return the class of each item, or ``unknown``."""
+        return np.concatenate([self._predicted(votes) for votes in self._vote_blocks(X)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Each class's share of the votes for each item: (n_items, n_classes)."""
-        return np.concatenate([votes.shares for votes in self._voted(X)])
+        """Return each class's share of the votes for each item: (n_items, n_classes)."""
+        return np.concatenate([votes.shares for votes in self._vote_blocks(X)])
 
-    def votes(self, X: ArrayLike) -> Votes:
-        """All that an answer rests on, of one search: the classes' shares, familiarity, and the neighbours."""
-        shares, familiarity, neighbours = zip(*self._voted(X), strict=True)
-        found = Found(*(np.concatenate(parts, axis=1) for parts in zip(*neighbours, strict=True)))
-        return Votes(np.concatenate(shares), np.concatenate(familiarity), found)
+    def votes(self, X: ArrayLike) -> ClassVotes:
+        """Return the classes' shares of the votes, the familiarity and the neighbours, from one search."""
+        shares, familiarity, neighbours = zip(*self._vote_blocks(X), strict=True)
+        return ClassVotes(np.concatenate(shares), np.concatenate(familiarity), _joined(neighbours))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of items whose class is right; one that is unknown is not."""
+        """Return the accuracy. An item that is predicted as ``unknown`` counts as wrong."""
         labels = _as_labels(y)
         right = np.array(
             [answer == label for answer, label in zip(self.predict(X).tolist(), labels.tolist(), strict=True)]
@@ -156,87 +160,88 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
 
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How alike each item is to the nearest one in every space, averaged by the spaces' weights.
+        """Return the similarity of each item to its nearest neighbour, averaged over the spaces by their weights.
 
-        ``1 - D / 2`` where distances are at most 2 (OAHU, cosine): from 0 to 1. Minus the distance for other
-        metrics, and the score for one without distances. This is what ``unknown_below`` is compared with.
+        ``1 - D / 2``, from 0 to 1, where distances are at most 2 (OAHU, cosine); the negative distance for other
+        metrics, and the score for a metric without distances. ``unknown_below`` is a threshold on this value.
         """
-        return np.concatenate([self._familiar(found) for found in self._searched(X, 1)])
+        return np.concatenate([self._familiarity(found) for found in self._search_blocks(X, 1)])
 
-    def kneighbors(self, X: ArrayLike, k: int | None = None) -> Found:
-        """The nearest items in every space: positions, in the order in which they were added, and distances."""
+    def kneighbors(self, X: ArrayLike, k: int | None = None) -> SpaceNeighbours:
+        """Return the nearest items in every space: their positions, in the order of addition, and distances."""
         k = self.k if k is None else k
         check_integer(self, "k", k, least=1)
-        found = list(self._searched(X, k))
-        return Found(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+        return _joined(list(self._search_blocks(X, k)))
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------
 
-    def _searched(self, X: ArrayLike, k: int | None = None) -> Iterator[Found]:
-        """What is found for some of the items at a time."""
+    def _search_blocks(self, X: ArrayLike, k: int | None = None) -> Iterator[SpaceNeighbours]:
+        """Validate items, then search block by block."""
         self._check_parameters()
-        if not hasattr(self, "_gallery"):
+        if not hasattr(self, "_indexed"):
             raise NotFittedError(f"This {type(self).__name__} has no items to compare with yet: call fit first.")
         k = min(self.k, self.n_items_) if k is None else k
-        items = self._gallery.metric.check_dense(self._checked(X, reset=False))
+        indexed = self._indexed
+        items = indexed.metric.check_dense(self._validate(X, reset=False))
         for start in range(0, len(items), _BLOCK):
-            with counted_from(start):
-                found = self._gallery.search(items[start : start + _BLOCK], k)
+            with offset_error_rows(start):
+                vectors = indexed.encode_queries(items[start : start + _BLOCK])
+                found = indexed.nearest(vectors, k)
             yield found
 
-    def _voted(self, X: ArrayLike) -> Iterator[Votes]:
-        """The votes on some of the items at a time."""
-        for found in self._searched(X):
-            sums = self._sums(found)
-            yield Votes(sums / sums.sum(axis=1, keepdims=True), self._familiar(found), found)
+    def _vote_blocks(self, X: ArrayLike) -> Iterator[ClassVotes]:
+        """Yield the votes block by block."""
+        for found in self._search_blocks(X):
+            sums = self._class_scores(found)
+            yield ClassVotes(sums / sums.sum(axis=1, keepdims=True), self._familiarity(found), found)
 
-    def _named(self, votes: Votes) -> NDArray[Any]:
-        """The labels that votes are for."""
+    def _predicted(self, votes: ClassVotes) -> NDArray[Any]:
+        """The class with the largest share, or ``unknown``."""
         answers: NDArray[Any] = self.classes_[np.argmax(votes.shares, axis=1)]
         if self.unknown_below is None:
             return answers
         return _with_unknown(self.unknown, answers, votes.familiarity < self.unknown_below)
 
-    def _sums(self, found: Found) -> NDArray[np.float64]:
+    def _class_scores(self, found: SpaceNeighbours) -> NDArray[np.float64]:
         """S(c_i) of Section 3.6: the sum of the scores of the neighbours of each class, (n_queries, n_classes)."""
-        scores = neighbour_scores(found.distances, self._gallery.weights)
+        scores = neighbour_scores(found.distances, self._indexed.weights)
         n_queries = found.positions.shape[1]
         cells = self._codes[found.positions] + np.arange(n_queries)[:, None] * len(self.classes_)
-        votes = np.bincount(cells.ravel(), scores.ravel(), minlength=n_queries * len(self.classes_))
-        return np.asarray(votes, np.float64).reshape(n_queries, -1)
+        sums = np.bincount(cells.ravel(), scores.ravel(), minlength=n_queries * len(self.classes_))
+        return np.asarray(sums, np.float64).reshape(n_queries, -1)
 
-    def _familiar(self, found: Found) -> NDArray[np.float64]:
-        nearest = self._gallery.weights @ found.distances[:, :, 0]
-        return np.asarray(likeness(self._gallery.metric, nearest))
+    def _familiarity(self, found: SpaceNeighbours) -> NDArray[np.float64]:
+        nearest = self._indexed.weights @ found.distances[:, :, 0]
+        return np.asarray(similarity_of(self._indexed.metric, nearest))
 
-    def _empty_gallery(self, items: NDArray[Any]) -> Gallery:
+    def _index(self, items: NDArray[Any]) -> IndexedItems:
         metric = EuclideanMetric(items.shape[1]) if self.metric is None else self.metric
-        return Gallery.empty(metric, self.vote)
+        return IndexedItems.empty(metric, self.vote).add(metric.check_dense(items))
 
-    def _with(self, gallery: Gallery, items: NDArray[Any]) -> Gallery:
-        return gallery.add(gallery.metric.check_dense(items))
+    def _validate_labelled(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        items, labels = self._validate(X, y, reset=reset)
+        return items, _as_labels(labels)
 
-    def _checked(self, *data: Any, reset: bool) -> Any:
-        """Items, or items and labels, as scikit-learn checks them."""
+    def _validate(self, *data: Any, reset: bool) -> Any:
+        """Validate types, shapes and feature names with scikit-learn. The metric validates the values."""
         try:
-            checked = validate_data(self, *data, reset=reset, dtype="numeric")
+            return validate_data(self, *data, reset=reset, dtype="numeric", ensure_all_finite=False)
         except (ValueError, TypeError) as error:
             kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
             raise kind(str(error)) from error
-        return (checked[0], _as_labels(checked[1])) if len(data) == 2 else checked
 
     def _check_parameters(self) -> None:
         if self.metric is not None:
             as_metric(self.metric, self)
         check_integer(self, "k", self.k, least=1)
-        check_choice(self, "vote", self.vote, VOTES)
+        check_choice(self, "vote", self.vote, VOTE_MODES)
         if self.unknown_below is not None:
             check_real(self, "unknown_below", self.unknown_below, -np.inf, np.inf)
 
 
 @contextmanager
-def _all_or_nothing(classifier: Classifier) -> Iterator[None]:
-    """Let a classifier be as it was if what is done to it fails."""
+def _rolled_back_on_error(classifier: Classifier) -> Iterator[None]:
+    """Restore the classifier's attributes if the block raises."""
     before = dict(vars(classifier))
     try:
         yield
@@ -248,10 +253,10 @@ def _all_or_nothing(classifier: Classifier) -> Iterator[None]:
 
 
 def _as_labels(given: ArrayLike) -> NDArray[Any]:
-    """Labels, checked to be a row of strings or of whole numbers."""
+    """Return labels as a 1-d array of strings or integers."""
     try:
         labels: NDArray[Any] = column_or_1d(given)
-        with np.errstate(invalid="ignore"):  # of NaN, which is refused
+        with np.errstate(invalid="ignore"):  # NaN, which is rejected below
             kind = type_of_target(labels, input_name="y")
     except TypeError as error:
         raise InvalidInputError(f"Labels must all be numbers or all be strings ({error}).") from error
@@ -263,7 +268,7 @@ def _as_labels(given: ArrayLike) -> NDArray[Any]:
 
 
 def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """All labels, sorted."""
+    """Return the distinct labels of all parts, sorted."""
     some = [part for part in parts if len(part)]
     if len({part.dtype.kind in "OU" for part in some}) > 1:
         types = ", ".join(str(part.dtype) for part in some)
@@ -272,7 +277,12 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _with_unknown(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
-    """Answers, with ``unknown`` at some places: of the labels' own type if it fits there, else of objects."""
-    both = np.array([unknown])
-    plain = both.dtype.kind == answers.dtype.kind
-    return np.where(where, both if plain else np.array([unknown], object), answers)
+    """Replace some answers by ``unknown``. The dtype is that of the labels if it can hold it, else object."""
+    label = np.array([unknown])
+    same_kind = label.dtype.kind == answers.dtype.kind
+    return np.where(where, label if same_kind else np.array([unknown], object), answers)
+
+
+def _joined(parts: Sequence[SpaceNeighbours]) -> SpaceNeighbours:
+    """Concatenate the neighbours of blocks of queries."""
+    return SpaceNeighbours(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))

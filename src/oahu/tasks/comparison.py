@@ -1,4 +1,4 @@
-"""Similarity comparison: are two items alike? Yes, no, or unknown."""
+"""Similarity comparison (verification): are two items similar? Yes, no, or unknown."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from oahu.io import model_files
 from oahu.io.model_files import Content, storable
 from oahu.messages import shorten
 from oahu.metrics import Metric
-from oahu.parameters import check_choice, check_real
-from oahu.tasks.encoded_items import as_metric
-from oahu.tasks.roc import Roc, Target
+from oahu.parameters import check_choice, check_real, warn_caller
+from oahu.tasks.indexed_items import as_metric
+from oahu.tasks.roc import Roc, Target, rate_upper_bound
 
-__all__ = ["Answer", "Comparator", "Comparison", "Comparisons", "Rule"]
+__all__ = ["Answer", "Comparator", "PairComparison", "PairComparisons", "Rule"]
 
 Answer = Literal["yes", "no", "unknown"]
 Rule = Literal["vote", "mean"]
@@ -30,73 +30,81 @@ _RULES: Final = get_args(Rule)
 _PAPERS_THRESHOLD: Final = 0.55
 _BLOCK: Final = 4096  # pairs measured at a time
 _HALF: Final = 0.5 - 1e-9  # weights that sum to 1/2 may be off by their rounding
+_ERRORS_NEEDED: Final = 10  # expected errors at a target rate: fewer do not determine a threshold
 _SAVED: Final = ("threshold", "rule", "band")
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What was found out about a pair.
+class PairComparison:
+    """The comparison of two items.
 
     Attributes
     ----------
     answer : "yes", "no" or "unknown"
-    probability : float
-        P of the paper: the weight of the spaces in which the two are alike.
+        Whether the two are similar.
+    probability : float or None
+        The calibrated probability that the two are similar; None before `Comparator.calibrate`.
+    vote_share : float
+        P of the paper: the total weight of the spaces in which the two are nearer than the threshold. It is 0 or 1
+        for a metric with one space, and no probability.
     score : float
-        How alike they are, continuously: what thresholds and ROC curves are about.
+        A continuous similarity, higher is more similar. Thresholds and ROC curves refer to it.
     """
 
     answer: Answer
-    probability: float
+    probability: float | None
+    vote_share: float
     score: float
 
 
-class Comparisons(NamedTuple):
-    """What was found out about n pairs: arrays of shape (n,). See `Comparison`."""
+class PairComparisons(NamedTuple):
+    """The comparisons of n pairs: arrays of shape (n,), see `PairComparison`. Probabilities may be None."""
 
     answers: NDArray[np.str_]
-    probabilities: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
+    vote_shares: NDArray[np.float64]
     scores: NDArray[np.float64]
 
 
 @storable
 class Comparator(BaseEstimator):  # type: ignore[misc]
-    """Whether two items are alike, Section 3.6 of the paper.
+    """Decide whether two items are similar (Section 3.6 of the paper).
 
-    Two items are so far apart in a space: ``D / 2`` if distances are at most 2 (OAHU, cosine), the distance
-    itself for other metrics, minus the score for a metric that has none. Those spaces in which that is below the
-    threshold T have the probability ``P = sum_l alpha_l [D_l / 2 < T]``, and the answer is yes if P is at least
-    1/2. That is so if and only if the weighted median of the spaces is below T; the median is what the score and
-    its ROC curve are about. An `AnchoredMetric` verifies by its ``for_verification``.
+    In each space l, the two have a distance D_l: scaled to ``D_l / 2`` if distances are at most 2 (OAHU, cosine),
+    unscaled for other metrics, and the negative score for a metric without distances. The vote share
+    ``P = sum_l alpha_l [D_l / 2 < T]`` is the weight of the spaces in which it is below the threshold T. The answer
+    is yes if P is at least 1/2. This is so if and only if the weighted median of the spaces' distances is below T,
+    so one minus this median is the score. An `AnchoredMetric` compares by its ``for_verification``.
 
     Parameters
     ----------
     metric : Metric
         Any metric: ``learner.metric()``, or a loaded one.
     threshold : float, optional
-        T, until `calibrate` finds another. None is the paper's 0.55 for metrics whose distances are at most 2,
-        and has to be calibrated for others. It is worth calibrating for all: which T is best depends on the
-        metric.
+        T. `calibrate` overrides it. By default it is the paper's 0.55 for metrics whose distances are at most 2;
+        other metrics have to be calibrated. The best T depends on the metric, so calibration is worthwhile for all.
     rule : {"vote", "mean"}, default="vote"
-        "vote" is the paper's. "mean" compares the weighted mean of the spaces with T, and often ranks a little
-        better. The same for a metric of one space.
+        "vote" is the paper's rule. "mean" compares the weighted mean of the spaces' distances with T, and often
+        ranks pairs a little better. The two are the same for a metric with one space.
     band : float, default=0
-        Answer "unknown" to pairs that are within this much of T, or of what `calibrate` found.
+        Answer "unknown" for pairs whose distance is within this much of the threshold.
     preprocessor : array-like of shape (n_items, n_features), optional
-        The table that pairs of row numbers point into.
+        The feature table that pairs of row numbers refer to.
 
     Attributes
     ----------
     yes_below_, no_from_ : float
-        What `calibrate` found: pairs nearer than the first are alike, those as far as the second are not, and those
-        between, if there are any, are unknown.
+        Set by `calibrate`: the answer is yes for pairs nearer than the first, no for pairs at least as far as the
+        second, and unknown between the two.
+    slope_, intercept_ : float
+        Set by `calibrate`: the probability of a pair at distance D is ``1 / (1 + exp(-(slope_ D + intercept_)))``.
 
     Examples
     --------
     >>> from oahu import Comparator, EuclideanMetric
     >>> comparator = Comparator(EuclideanMetric(1), threshold=1.0, band=0.25)
     >>> comparator.compare([0.0], [0.5])
-    Comparison(answer='yes', probability=1.0, score=-0.5)
+    PairComparison(answer='yes', probability=None, vote_share=1.0, score=-0.5)
     >>> comparator.predict([[[0.0], [0.9]], [[0.0], [2.0]]]).tolist()
     ['unknown', 'no']
     """
@@ -115,44 +123,60 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         self.band = band
         self.preprocessor = preprocessor
 
-    # -- answers -----------------------------------------------------------------------------------------
+    # -- comparison --------------------------------------------------------------------------------------
 
-    def compare(self, a: ArrayLike, b: ArrayLike) -> Comparison:
-        """What is found out about two items."""
+    def compare(self, a: ArrayLike, b: ArrayLike) -> PairComparison:
+        """Compare two items."""
         pair = [as_array(item, "item") for item in (a, b)]
         if any(item.ndim != 1 for item in pair) or len(pair[0]) != len(pair[1]):
             shapes = " and ".join(str(item.shape) for item in pair)
             raise InvalidInputError(
-                f"compare takes two vectors of one length. Got shapes {shapes} instead: predict takes many."
+                f"compare takes two vectors of one length. Got shapes {shapes} instead: predict takes many pairs."
             )
         found = self.compare_all(np.stack(pair)[None])
-        return Comparison(*(part.tolist()[0] for part in found))
+        answer: Any = str(found.answers[0])
+        probability = None if found.probabilities is None else float(found.probabilities[0])
+        return PairComparison(answer, probability, float(found.vote_shares[0]), float(found.scores[0]))
 
-    def compare_all(self, pairs: Any) -> Comparisons:
-        """What is found out about each of n pairs.
+    def compare_all(self, pairs: Any) -> PairComparisons:
+        """Compare the items of each of n pairs.
 
         Parameters
         ----------
         pairs : Pairs, or array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         """
-        apart = self._apart(pairs)
-        return Comparisons(self._answers(apart), self._probability(apart), self._score(apart))
+        distances = self._space_distances(pairs)
+        combined = self._combined(distances)
+        probabilities = self._probability(combined) if hasattr(self, "slope_") else None
+        return PairComparisons(
+            self._answers(combined), probabilities, self._vote_share(distances), self._score(combined)
+        )
 
     def predict(self, pairs: Any) -> NDArray[np.str_]:
-        """The answer for each of n pairs: "yes", "no" or "unknown"."""
-        return self._answers(self._apart(pairs))
+        """Return the answer for each of n pairs: "yes", "no" or "unknown"."""
+        return self._answers(self._combined(self._space_distances(pairs)))
 
     def probability(self, pairs: Any) -> NDArray[np.float64]:
-        """P of each pair: the weight of the spaces in which the two are nearer than the threshold."""
-        return self._probability(self._apart(pairs))
+        """Return the calibrated probability that each of n pairs is similar. Needs `calibrate`."""
+        self._check_parameters()
+        if not hasattr(self, "slope_"):
+            raise NotFittedError(
+                "This Comparator has no calibrated probabilities: call calibrate with labelled pairs first. "
+                "vote_share needs no calibration."
+            )
+        return self._probability(self._combined(self._space_distances(pairs)))
+
+    def vote_share(self, pairs: Any) -> NDArray[np.float64]:
+        """Return P of the paper for each of n pairs: the weight of the spaces that are below the threshold."""
+        return self._vote_share(self._space_distances(pairs))
 
     def decision_function(self, pairs: Any) -> NDArray[np.float64]:
-        """How alike each pair is, higher is more; needs no threshold.
+        """Return the score of each of n pairs, higher is more similar. Needs no threshold.
 
-        One minus the weighted median of the spaces' D / 2 (rule "mean": their weighted mean); without the one for
-        metrics whose distances are not at most 2.
+        One minus the weighted median of the spaces' D / 2 (``rule="mean"``: their weighted mean). For metrics
+        without a largest distance it is the negative median of D.
         """
-        return self._score(self._apart(pairs))
+        return self._score(self._combined(self._space_distances(pairs)))
 
     # -- calibration and evaluation ----------------------------------------------------------------------
 
@@ -165,20 +189,27 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         target_far: float | None = None,
         target_frr: float | None = None,
     ) -> Self:
-        """Choose the threshold by pairs whose answers are known, given by one of these.
+        """Choose the threshold, and fit the probabilities, on labelled pairs. Give ``target`` or ``target_far``.
+
+        The rates hold on the given pairs. A warning says when there are too few pairs for a target rate: fewer than
+        10 / rate of the kind that it counts.
+
+        The probability of a pair is a logistic function of its distance (Platt scaling). It holds for pairs of
+        which as large a share is similar as of the given pairs.
 
         Parameters
         ----------
         pairs : Pairs, or array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         same : array-like of shape (n,)
-            +1 or True where the two are alike, -1 or False where they are not. `Pairs` carry their own.
+            +1 or True for similar pairs, -1 or False for dissimilar ones. `Pairs` have their own labels.
         target : {"accuracy", "f1", "eer"}
-            What is best: the share of right answers, F1 of the similar pairs, or as many false as missed.
+            Maximise the accuracy or F1 of the similar pairs, or make the false accept rate (FAR) and the false
+            reject rate (FRR) equal.
         target_far : float
-            Say yes to no more than this share of the dissimilar pairs, and to as many similar ones as that allows.
+            Answer yes for at most this share of the dissimilar pairs, and for as many similar pairs as possible.
         target_frr : float
-            Together with ``target_far``: say no to no more than this share of the similar pairs. Pairs for which
-            neither can be promised are unknown.
+            Together with ``target_far``: answer no for at most this share of the similar pairs. The answer is
+            unknown for pairs between the two thresholds.
         """
         given = [name for name, value in (("target", target), ("target_far", target_far)) if value is not None]
         if len(given) != 1 or (target_frr is not None and target_far is None):
@@ -187,8 +218,9 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
                 f"without target_frr. Got target={shorten(target)}, target_far={shorten(target_far)}, "
                 f"target_frr={shorten(target_frr)}."
             )
-        tested, truth = self._labelled(pairs, same)
-        roc = Roc.of(-self._typical(self._apart(tested)), truth)
+        labelled, truth = self._labelled(pairs, same)
+        distances = self._combined(self._space_distances(labelled))
+        roc = Roc.of(-distances, truth)
         if target is not None:
             yes = no = _just_above(-roc.best_threshold(target))
         else:
@@ -196,75 +228,103 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _just_above(-roc.threshold_at_far(target_far))
             if target_frr is not None:
                 no = _just_above(-roc.threshold_at_frr(target_frr))
-                if no < yes:  # one threshold keeps both promises: between them, if they are no infinity apart
+                if no < yes:  # one threshold between the two achieves both rates
                     yes = no = no + (yes - no) / 2 if np.isfinite(no) else yes
         self.yes_below_, self.no_from_ = float(yes), float(no)
+        self.slope_, self.intercept_ = _platt_scaling(distances, truth)
+        _warn_if_few("target_far", target_far, int((distances[~truth] < yes).sum()), roc.n_dissimilar, "dissimilar")
+        _warn_if_few("target_frr", target_frr, int((distances[truth] >= no).sum()), roc.n_similar, "similar")
         return self
 
     def roc(self, pairs: Any, same: Any = None) -> Roc:
-        """The receiver operating curve of `decision_function` for pairs whose answers are known."""
-        tested, truth = self._labelled(pairs, same)
-        return Roc.of(self.decision_function(tested), truth)
+        """Return the receiver operating characteristic of `decision_function` on labelled pairs."""
+        labelled, truth = self._labelled(pairs, same)
+        return Roc.of(self.decision_function(labelled), truth)
 
     def auc(self, pairs: Any, same: Any = None) -> float:
-        """The area under `roc`: how often a similar pair scores higher than a dissimilar one."""
+        """Return the area under `roc`: the probability that a similar pair scores higher than a dissimilar one."""
         return self.roc(pairs, same).auc
 
     def eer(self, pairs: Any, same: Any = None) -> float:
-        """The equal error rate: where as large a share is accepted falsely as is rejected falsely."""
+        """Return the equal error rate: the rate at which false accepts and false rejects are equally frequent."""
         return self.roc(pairs, same).eer
 
     def tar_at_far(self, pairs: Any, same: Any = None, far: float = 1e-3) -> float:
-        """The share of similar pairs that can be accepted while at most ``far`` of the others is."""
+        """Return the share of similar pairs that is accepted at a false accept rate of at most ``far``."""
         return self.roc(pairs, same).tar_at_far(far)
+
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """The distance below which the answer is yes, and the distance from which on it is no.
+
+        These are the calibrated values, the given threshold or the paper's, moved apart by the band.
+        """
+        if hasattr(self, "yes_below_"):
+            yes, no = self.yes_below_, self.no_from_
+        elif self.threshold is not None:
+            yes = no = self.threshold
+        elif self.metric.diameter is not None:
+            yes = no = _PAPERS_THRESHOLD
+        else:
+            raise NotFittedError(
+                f"This Comparator has no threshold. The distances of {type(self.metric).__name__} have no upper "
+                "bound, so there is no default: pass threshold=..., or call calibrate."
+            )
+        return yes - self.band, no + self.band
 
     # -- files -------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric and the thresholds to a file that `oahu.load` reads; the preprocessor stays yours."""
+        """Write the metric and the calibration to a file that `oahu.load` reads. The preprocessor is not saved."""
         model_files.save(self, path)
 
     def _to_content(self) -> Content:
         self._check_parameters()
-        threshold = None if self.threshold is None else float(self.threshold)  # perhaps a number of numpy's
+        threshold = None if self.threshold is None else float(self.threshold)  # may be a numpy scalar
         state: dict[str, Any] = {"threshold": threshold, "rule": self.rule, "band": float(self.band)}
         if hasattr(self, "yes_below_"):
             state["calibrated"] = [str(self.yes_below_), str(self.no_from_)]  # JSON has no infinity
+            state["probability"] = [self.slope_, self.intercept_]
         return model_files.with_part(Content(state, {}), "metric", self.metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Comparator:
         parameters = {name: content.state[name] for name in _SAVED}
-        made = cls(model_files.part(content, "metric"), **parameters)
-        made._check_parameters()
+        comparator = cls(model_files.part(content, "metric"), **parameters)
+        comparator._check_parameters()
         if "calibrated" in content.state:
-            made.yes_below_, made.no_from_ = map(float, content.state["calibrated"])
-            if not made.yes_below_ <= made.no_from_:
+            comparator.yes_below_, comparator.no_from_ = map(float, content.state["calibrated"])
+            if not comparator.yes_below_ <= comparator.no_from_:
                 raise ValueError(f"its thresholds cannot be {shorten(content.state['calibrated'])}")
-        return made
+            comparator.slope_, comparator.intercept_ = map(float, content.state["probability"])
+            if not np.isfinite([comparator.slope_, comparator.intercept_]).all():
+                raise ValueError(f"its probability parameters cannot be {shorten(content.state['probability'])}")
+        return comparator
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------
 
-    def _apart(self, pairs: Any) -> NDArray[np.float64]:
-        """How far apart pairs are in every space, as the threshold sees it: (n_spaces, n)."""
+    def _space_distances(self, pairs: Any) -> NDArray[np.float64]:
+        """The distances of the pairs in every space, divided by the metric's diameter: (n_spaces, n)."""
         self._check_parameters()
-        checked = self._pairs(pairs)
-        if not checked.by_value and not checked.is_sparse and len(self.metric.spaces) > 1:
-            return self._apart_by_rows(checked) / (self.metric.diameter or 1.0)
+        valid = self._as_pairs(pairs)
+        if not valid.by_value and not valid.is_sparse and len(self.metric.spaces) > 1:
+            return self._distances_by_row(valid) / (self.metric.diameter or 1.0)
+        if valid.is_sparse and not self.metric.accepts_sparse:
+            as_array(valid.table, "items")  # raises: the metric needs dense items
         parts = []
         metric, dtype = self.metric.for_verification, self.metric.dtype
-        for start, block in checked.sparse_blocks(dtype) if checked.is_sparse else checked.blocks(dtype):
-            checked.check_finite(start, block)
-            left, right = (block[::2], block[1::2]) if checked.is_sparse else (block[:, 0], block[:, 1])
+        for start, block in valid.sparse_blocks(dtype) if valid.is_sparse else valid.blocks(dtype):
+            valid.check_finite(start, block)
+            left, right = (block[::2], block[1::2]) if valid.is_sparse else (block[:, 0], block[:, 1])
             try:
-                parts.append(metric.apart(left, right))
+                parts.append(metric.apart_checked(left, right))
             except OverflowedItemError:
-                _refuse(metric, start, left, right)
+                _raise_for_pair(metric, start, left, right)
                 raise
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
 
-    def _apart_by_rows(self, pairs: Pairs) -> NDArray[np.float64]:
-        """How far apart pairs of rows are in every space: a row is encoded once, however many pairs it is in."""
+    def _distances_by_row(self, pairs: Pairs) -> NDArray[np.float64]:
+        """The distances of pairs of rows in every space. Each row is encoded once, however many pairs have it."""
         rows, ends = np.unique(pairs.indices, return_inverse=True)
         try:
             encoded = self.metric.for_verification.encode(pairs.table[rows])
@@ -273,25 +333,25 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
         except InvalidInputError:
             for start, block in pairs.blocks(self.metric.dtype):
-                pairs.check_finite(start, block)  # says which pair it is
+                pairs.check_finite(start, block)  # this error names the pair
             raise
         left, right = ends.reshape(-1, 2).T
-        apart = np.empty((len(encoded), len(left)))
+        distances = np.empty((len(encoded), len(left)))
         for start in range(0, len(left), _BLOCK):
-            some = slice(start, start + _BLOCK)
+            part = slice(start, start + _BLOCK)
             for space, vectors in enumerate(encoded):
-                gaps = (vectors[left[some]] - vectors[right[some]]).astype(np.float64)
-                apart[space, some] = np.sqrt(np.square(gaps).sum(axis=1))
-        return apart
+                differences = (vectors[left[part]] - vectors[right[part]]).astype(np.float64)
+                distances[space, part] = np.sqrt(np.square(differences).sum(axis=1))
+        return distances
 
-    def _pairs(self, pairs: Any) -> Pairs:
+    def _as_pairs(self, pairs: Any) -> Pairs:
         if isinstance(pairs, Pairs):
             pairs.check_features(self.metric.n_features, type(self).__name__)
             return pairs
         given = as_array(pairs, "pairs")
-        return self._as_pairs(given, np.ones(given.shape[:1], bool))  # nothing is said about them
+        return self._new_pairs(given, np.ones(given.shape[:1], bool))  # the labels are not used
 
-    def _as_pairs(self, pairs: Any, same: Any) -> Pairs:
+    def _new_pairs(self, pairs: Any, same: Any) -> Pairs:
         return Pairs(
             pairs,
             same,
@@ -302,61 +362,46 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _labelled(self, pairs: Any, same: Any) -> tuple[Pairs, NDArray[np.bool_]]:
-        """Pairs and which of them are alike."""
+        """Pairs, and which of them are similar."""
         self._check_parameters()
         if isinstance(pairs, Pairs):
             if same is not None:
-                raise InvalidInputError("Pairs say themselves which of them are alike: same must be None.")
-            return self._pairs(pairs), pairs.same
+                raise InvalidInputError("Pairs have their own labels: same must be None.")
+            return self._as_pairs(pairs), pairs.same
         if same is None:
-            raise InvalidInputError("same must say which pairs are alike: +1 or True, and -1 or False.")
-        labelled = self._as_pairs(pairs, same)
+            raise InvalidInputError(
+                "same must label the pairs: +1 or True for similar pairs, -1 or False for dissimilar ones."
+            )
+        labelled = self._new_pairs(pairs, same)
         return labelled, labelled.same
 
-    def _typical(self, apart: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far apart the spaces find each pair: their weighted median, or mean."""
+    def _combined(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One distance for each pair: the weighted median over the spaces, or the mean."""
         weights = np.array([space.weight for space in self.metric.spaces])
         if self.rule == "mean":
-            return np.asarray(weights @ apart)
-        order = np.argsort(apart, axis=0, kind="stable")
+            return np.asarray(weights @ distances)
+        order = np.argsort(distances, axis=0, kind="stable")
         reached = np.cumsum(weights[order], axis=0) >= _HALF
         middle = np.take_along_axis(order, np.argmax(reached, axis=0)[None], axis=0)
-        return np.asarray(np.take_along_axis(apart, middle, axis=0)[0])
+        return np.asarray(np.take_along_axis(distances, middle, axis=0)[0])
 
-    def _score(self, apart: NDArray[np.float64]) -> NDArray[np.float64]:
-        unit = 0.0 if self.metric.diameter is None else 1.0
-        return np.asarray(unit - self._typical(apart))
+    def _score(self, combined: NDArray[np.float64]) -> NDArray[np.float64]:
+        largest = 0.0 if self.metric.diameter is None else 1.0
+        return np.asarray(largest - combined)
 
-    @property
-    def thresholds(self) -> tuple[float, float]:
-        """Below which distance the answer is yes, and from which on it is no; those between are unknown.
-
-        As calibrated, given or the paper's, and wider apart by the band.
-        """
-        if hasattr(self, "yes_below_"):
-            yes, no = self.yes_below_, self.no_from_
-        elif self.threshold is not None:
-            yes = no = self.threshold
-        elif self.metric.diameter is not None:
-            yes = no = _PAPERS_THRESHOLD
-        else:
-            raise NotFittedError(
-                f"This Comparator has no threshold. Distances of {type(self.metric).__name__} are unbounded, so "
-                "there is no default: set threshold=, or call calibrate."
-            )
-        return yes - self.band, no + self.band
-
-    def _answers(self, apart: NDArray[np.float64]) -> NDArray[np.str_]:
+    def _answers(self, combined: NDArray[np.float64]) -> NDArray[np.str_]:
         yes_below, no_from = self.thresholds
-        typical = self._typical(apart)
-        return np.where(typical < yes_below, "yes", np.where(typical >= no_from, "no", "unknown"))
+        return np.where(combined < yes_below, "yes", np.where(combined >= no_from, "no", "unknown"))
 
-    def _probability(self, apart: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probability(self, combined: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _sigmoid(self.slope_ * combined + self.intercept_)
+
+    def _vote_share(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(x1, x2) of Eq. (sim_com), at the middle of the thresholds."""
         weights = np.array([space.weight for space in self.metric.spaces])
         yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2
-        return np.asarray(weights @ (apart < middle))
+        return np.asarray(weights @ (distances < middle))
 
     def _check_parameters(self) -> None:
         as_metric(self.metric, self)
@@ -366,16 +411,55 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             check_real(self, "threshold", self.threshold, -np.inf, np.inf)
 
 
-def _refuse(metric: Metric, start: int, left: Any, right: Any) -> None:
-    """`OverflowedItemError` for the first pair, counted from ``start``, that the metric cannot measure."""
+def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
+    """Raise `OverflowedItemError` for the first pair, numbered from ``start``, that the metric cannot measure."""
     for row in range(left.shape[0]):
         try:
-            metric.apart(left[row : row + 1], right[row : row + 1])
+            metric.apart_checked(left[row : row + 1], right[row : row + 1])
         except OverflowedItemError as error:
             pair = start + row
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
 
+def _warn_if_few(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> None:
+    """Warn if there are too few pairs to choose a threshold for a target rate."""
+    if rate is None:
+        return
+    if n_pairs * rate < _ERRORS_NEEDED:
+        needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
+        bound = rate_upper_bound(n_errors, n_pairs)
+        warn_caller(
+            f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}: the rate "
+            f"may be as high as {bound:.2g} (95 % confidence)."
+        )
+
+
+def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> tuple[float, float]:
+    """Fit slope and intercept of ``P(similar) = sigmoid(slope D + intercept)`` by maximum likelihood.
+
+    The labels are smoothed as by Platt (Probabilistic outputs for support vector machines, 1999), which keeps the
+    slope finite where a threshold separates all pairs.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    n_similar = int(similar.sum())
+    likely, unlikely = (n_similar + 1) / (n_similar + 2), 1 / (len(similar) - n_similar + 2)
+    targets = np.where(similar, likely, unlikely)
+    largest = float(np.abs(distances).max()) or 1.0
+    scaled = distances / largest
+    centre, spread = float(scaled.mean()), float(scaled.std()) or 1.0
+    inputs = np.tile((scaled - centre) / spread, 2)[:, None]
+    labels, weights = np.repeat([1, 0], len(similar)), np.concatenate([targets, 1 - targets])
+    model = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(inputs, labels, weights)
+    slope, intercept = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
+    return slope / largest, intercept - slope * centre
+
+
+def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``1 / (1 + exp(-values))`` without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(values / 2)))
+
+
 def _just_above(number: float) -> float:
-    """The next number up: below it is what is up to ``number``."""
+    """Return the next larger float, so that ``number`` itself lies below the result."""
     return float(np.nextafter(number, np.inf)) if np.isfinite(number) else number

@@ -1,39 +1,37 @@
-"""What a search answers: typed results, made from arrays when they are looked at."""
+"""The results of a search: arrays, from which typed matches are made on access."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.metrics import Metric
-from oahu.tasks.encoded_items import Found
+from oahu.tasks.indexed_items import IndexedItems, SpaceNeighbours, neighbour_scores
 
-__all__ = ["Evidence", "Key", "Match", "Neighbours", "Result", "Results"]
+__all__ = ["Key", "Match", "SearchResult", "SearchResults", "SpaceVote"]
 
 Key = str | int
 
-_BLOCK = 4096  # pairs scored at a time
-
 
 @dataclass(frozen=True)
-class Evidence:
-    """That an item is among the k nearest in one space.
+class SpaceVote:
+    """One space's vote for a match: the match is among the k nearest items of the query in that space.
 
     Attributes
     ----------
     space : str
-        Such as "E_2", the expert with two hidden layers.
+        Such as "E_2", the expert with two hidden layers, or "joint".
     rank : int
         1 for the nearest.
     distance : float or None
-        In that space; None for a metric that has none.
+        In that space; None for a metric without distances.
     score : float
-        What it contributed: ``exp(-(D - d_min) / (d_max - d_min)) alpha``.
+        The paper's score of the item in that space, ``exp(-(D - d_min) / (d_max - d_min)) alpha``. It depends on
+        k and on the other candidates, so it compares items of one search only.
     """
 
     space: str
@@ -44,34 +42,42 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Match:
-    """An item that was found.
+    """An item that a search found.
 
     Attributes
     ----------
     key : str or int
-    score : float
-        What the results are sorted by; it compares items of one search, not searches.
     distance : float or None
-        The metric's own distance from the query; None for a metric that has none.
+        The metric's distance of query and item, as the search computed it; None for a metric without distances.
     similarity : float
-        The metric's score, higher is more alike: minus the distance where there is one.
-    evidence : tuple of Evidence
-        The spaces that found it, strongest first.
+        The metric's score, higher is more similar: the negative distance where there is one.
+    votes : tuple of SpaceVote
+        The spaces that found the item, highest score first. Not shown by ``repr``.
     """
 
     key: Key
-    score: float
     distance: float | None
     similarity: float
-    evidence: tuple[Evidence, ...]
+    votes: tuple[SpaceVote, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Result(Sequence[Match]):
-    """The answer to a query: matches, best first. ``version`` is that of the metric which gave it."""
+class SearchResult(Sequence[Match]):
+    """The matches of a query, best first.
+
+    Attributes
+    ----------
+    matches : tuple of Match
+    version : int
+        The version of the metric that was searched with.
+    vote_scores : tuple of float
+        The paper's score of each match. It depends on k: use it to explain a ranking by experts, and distances to
+        compare searches. Not shown by ``repr``.
+    """
 
     matches: tuple[Match, ...]
     version: int
+    vote_scores: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def keys(self) -> list[Key]:
@@ -92,48 +98,58 @@ class Result(Sequence[Match]):
         return iter(self.matches)
 
 
-class Results(Sequence[Result]):
-    """The answers to many queries, as arrays; an item of it is a `Result`.
+class SearchResults(Sequence[SearchResult]):
+    """The results for many queries, as arrays; each element is a `SearchResult`.
 
     Attributes
     ----------
-    scores : ndarray of shape (n_queries, k)
-        As in `Match`; 0 where there are fewer than k.
+    distances : ndarray of shape (n_queries, k)
+        The metric's distances of the matches, best match first; for a metric without distances, the negative
+        scores. Infinity where there are fewer than k matches.
     version : int
-        The version of the metric that gave the answers.
+        The version of the metric that was searched with.
     """
 
     def __init__(
         self,
-        metric: Metric,
-        queries: NDArray[Any],
-        catalogue: tuple[Sequence[Key], NDArray[Any]],
-        found: Neighbours,
+        indexed: IndexedItems,
+        keys: Sequence[Key],
+        neighbours: SpaceNeighbours,
         positions: NDArray[np.int64],
-        scores: NDArray[np.float64],
+        distances: NDArray[np.float64],
+        vote_scores: NDArray[np.float64] | None = None,
     ) -> None:
-        self._metric, self._queries, self._found = metric, queries, found
-        self._keys, self._items = catalogue
-        self._positions, self.scores, self.version = positions, scores, metric.version
+        self._space_names, self._weights = indexed.space_names, indexed.weights
+        self._has_distances = indexed.metric.measure == "l2"
+        self._keys, self._neighbours, self._positions = keys, neighbours, positions
+        self._vote_scores = vote_scores
+        self.distances, self.version = distances, indexed.metric.version
 
     @property
     def keys(self) -> list[list[Key]]:
-        """The keys found for each query, best first."""
+        """The keys of the matches of each query, best first."""
         return [[self._keys[at] for at in row if at >= 0] for row in self._positions.tolist()]
 
-    @cached_property
+    @property
     def similarities(self) -> NDArray[np.float64]:
-        """The metric's score of a query and each item found, (n_queries, k); minus infinity where there is none.
+        """The negative distances, (n_queries, k); minus infinity where there are fewer than k matches."""
+        return 0.0 - self.distances
 
-        Computed when it is first asked for.
-        """
-        return self._similar(slice(None))
+    @property
+    def vote_scores(self) -> NDArray[np.float64]:
+        """The paper's scores of the matches, (n_queries, k), see `SearchResult`; 0 where there are fewer than k."""
+        return self._space_scores[0] if self._vote_scores is None else self._vote_scores
+
+    @cached_property
+    def _space_scores(self) -> NDArray[np.float64]:
+        """The paper's scores of the neighbours in every space, (n_spaces, n_queries, k)."""
+        return neighbour_scores(self._neighbours.distances, self._weights)
 
     @overload
-    def __getitem__(self, at: int) -> Result: ...
+    def __getitem__(self, at: int) -> SearchResult: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Result]: ...
-    def __getitem__(self, at: int | slice) -> Result | list[Result]:
+    def __getitem__(self, at: slice) -> list[SearchResult]: ...
+    def __getitem__(self, at: int | slice) -> SearchResult | list[SearchResult]:
         if isinstance(at, slice):
             return [self._result(row) for row in range(*at.indices(len(self)))]
         return self._result(range(len(self))[at])
@@ -142,52 +158,27 @@ class Results(Sequence[Result]):
         return len(self._positions)
 
     def __repr__(self) -> str:
-        return f"<answers to {len(self)} queries by version {self.version} of the metric>"
+        return f"<results of {len(self)} queries by version {self.version} of the metric>"
 
-    def _result(self, query: int) -> Result:
-        one = slice(query, query + 1)
-        similar = self.similarities[one] if "similarities" in vars(self) else self._similar(one)
+    def _result(self, query: int) -> SearchResult:
         matches = []
-        for position, score, similarity in zip(self._positions[query], self.scores[query], similar[0], strict=True):
+        for position, distance in zip(self._positions[query].tolist(), self.distances[query].tolist(), strict=True):
             if position >= 0:
-                distance = 0.0 - float(similarity) if self._found.has_distances else None
-                evidence = self._found.evidence(query, int(position))
-                matches.append(Match(self._keys[position], float(score), distance, float(similarity), evidence))
-        return Result(tuple(matches), self.version)
+                shown = distance if self._has_distances else None
+                matches.append(Match(self._keys[position], shown, 0.0 - distance, self._votes(query, position)))
+        scores = self.vote_scores[query, : len(matches)].tolist()
+        return SearchResult(tuple(matches), self.version, tuple(scores))
 
-    def _similar(self, queries: slice) -> NDArray[np.float64]:
-        """`similarities` of some queries."""
-        asked, positions = self._queries[queries], self._positions[queries]
-        there = positions >= 0
-        similarities = np.full(there.shape, -np.inf)
-        rows, at = np.nonzero(there)[0], positions[there]
-        values = np.empty(len(at))
-        for start in range(0, len(at), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            values[part] = self._metric.score(asked[rows[part]], self._items[at[part]])
-        similarities[there] = values
-        return similarities
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """What was found in every space, and what it scored: (n_spaces, n_queries, k) each."""
-
-    names: tuple[str, ...]
-    found: Found
-    scores: NDArray[np.float64]
-    has_distances: bool
-
-    def evidence(self, query: int, position: int) -> tuple[Evidence, ...]:
-        """The spaces that found an item, strongest first."""
-        spaces, ranks = np.nonzero(self.found.positions[:, query] == position)
-        evidence = [
-            Evidence(
-                self.names[space],
+    def _votes(self, query: int, position: int) -> tuple[SpaceVote, ...]:
+        """The spaces that found an item, highest score first."""
+        spaces, ranks = np.nonzero(self._neighbours.positions[:, query] == position)
+        votes = [
+            SpaceVote(
+                self._space_names[space],
                 int(rank) + 1,
-                float(self.found.distances[space, query, rank]) if self.has_distances else None,
-                float(self.scores[space, query, rank]),
+                float(self._neighbours.distances[space, query, rank]) if self._has_distances else None,
+                float(self._space_scores[space, query, rank]),
             )
             for space, rank in zip(spaces, ranks, strict=True)
         ]
-        return tuple(sorted(evidence, key=lambda one: -one.score))
+        return tuple(sorted(votes, key=lambda vote: -vote.score))

@@ -1,4 +1,4 @@
-"""Analogue retrieval: the items of a catalogue that are most like a query, under a metric that may change."""
+"""Analogue retrieval: the items that are most similar to a query, under a metric that may change."""
 
 from __future__ import annotations
 
@@ -20,89 +20,104 @@ from oahu.io.model_files import Content, storable
 from oahu.messages import shorten
 from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer
-from oahu.tasks.encoded_items import VOTES, Found, Gallery, Vote, as_metric, counted_from, neighbour_scores
-from oahu.tasks.matches import Key, Neighbours, Result, Results
-from oahu.tasks.ranking import first_k, ranked
+from oahu.tasks.indexed_items import (
+    VOTE_MODES,
+    IndexedItems,
+    SpaceNeighbours,
+    VoteMode,
+    as_metric,
+    neighbour_scores,
+    offset_error_rows,
+)
+from oahu.tasks.matches import Key, SearchResult, SearchResults
+from oahu.tasks.ranking import combine_votes, without_excluded
 
 __all__ = ["Retriever"]
 
 Combine = Literal["max", "sum"]
 
 _COMBINE: Final = get_args(Combine)
-_BLOCK = 4096  # queries answered at a time
-_ROOM = 2**20  # neighbours in each space that are found at a time
-_FEW = 1024  # items: not worth making anew
-_KEYS: Final = (str, int, np.integer)
+_BLOCK = 4096  # queries searched at a time
+_MAX_NEIGHBOURS = 2**20  # neighbours per space that are found at a time
+_COMPACT_FROM = 1024  # positions; fewer are never compacted
+_KEY_TYPES: Final = (str, int, np.integer)
 
 
 @dataclass(frozen=True, eq=False)
-class _Catalogue:
-    """Everything a search looks at: one value, so that a search sees one state of the retriever.
+class _RetrieverState:
+    """All that a search reads, in one immutable value: a search sees one state of the retriever.
 
-    Of ``keys``, ``items`` and ``places`` only what is before ``n_added`` belongs to it: later values share and
-    extend them. ``places`` holds where the items are that are there, of which there are ``n_present``.
+    Later states share and extend ``keys``, ``items`` and ``positions``. Only entries below ``n_added`` belong to
+    this state. ``positions`` has the items that have not been removed, ``n_present`` of them.
     """
 
-    gallery: Gallery
+    indexed: IndexedItems
     keys: list[Key]
     items: NDArray[Any]
-    places: dict[Key, int]
+    positions: dict[Key, int]
     n_added: int
     n_present: int
 
-    def place(self, key: Key) -> int | None:
-        """Where an item is, if it is there."""
-        place = self.places.get(key)
-        return None if place is None or place >= self.n_added else place
+    def position(self, key: Key) -> int | None:
+        """Return the position of an item, or None if there is no such item."""
+        position = self.positions.get(key)
+        return None if position is None or position >= self.n_added else position
 
-    def places_of(self, keys: list[Key]) -> NDArray[np.int64]:
-        """Where items are; an error for one that is not there."""
-        places = [self.place(key) for key in keys]
-        if None in places:
-            missing = keys[places.index(None)]
+    def positions_of(self, keys: list[Key]) -> NDArray[np.int64]:
+        """Return the positions of items; raise an error for a key that does not exist."""
+        positions = [self.position(key) for key in keys]
+        if None in positions:
+            missing = keys[positions.index(None)]
             raise InvalidInputError(
                 f"There is no item {shorten(missing)} in the retriever, which has {self.n_present}."
             )
-        return np.array(places, np.int64)
+        return np.array(positions, np.int64)
 
     def present(self) -> tuple[list[Key], NDArray[Any]]:
-        """The keys and features of the items that are there, in the order in which they were added.
+        """Return the keys and features of the items that have not been removed, in the order of addition.
 
-        Only for who is writing: another one would extend ``places`` meanwhile.
+        The caller must hold the write lock, because a writer extends ``positions``.
         """
         if self.n_present == self.n_added:
             return self.keys[: self.n_added], self.items[: self.n_added]
-        there = self.places_there()
-        return list(there), self.items[list(there.values())]
+        positions = self.valid_positions()
+        return list(positions), self.items[list(positions.values())]
 
-    def places_there(self) -> dict[Key, int]:
-        """``places``, without what a call that was interrupted left there. Only for who is writing."""
-        if len(self.places) == self.n_present:
-            return self.places
-        return {key: place for key, place in self.places.items() if place < self.n_added}
+    def valid_positions(self) -> dict[Key, int]:
+        """Return ``positions`` without entries of an interrupted call. The caller must hold the write lock."""
+        if len(self.positions) == self.n_present:
+            return self.positions
+        return {key: position for key, position in self.positions.items() if position < self.n_added}
 
 
 @storable
 class Retriever:
-    """Search by likeness: Section 3.6 of the paper, on any metric, which can be changed while searches go on.
+    """Find the items that are most similar to a query, with any metric. The metric can be replaced at any time.
 
-    ``vote="experts"`` is the paper's: the k nearest items in each of the L + 1 spaces are candidates and score
-    ``exp(-(D - d_min) / (d_max - d_min)) alpha``; the k best distinct ones are the answer. ``vote="joint"`` takes
-    the k nearest of one search among the joint vectors.
+    ``vote="joint"`` searches the metric's joint vectors, ``metric.transform(X)``: matches are ordered by the
+    metric's distance, exactly as a vector database orders the exported vectors.
 
-    Between items that are equally far or score the same, the one that was added first comes first.
+    ``vote="experts"`` is the vote of Section 3.6 of the paper. The k nearest items in each of the L + 1 spaces are
+    candidates and score ``exp(-(D - d_min) / (d_max - d_min)) alpha``; the k best distinct ones are the matches.
+    For an `EnsembleMetric` this order differs from the order by distance, and so from exported vectors: on digits,
+    only about one query in eight has the same ten matches in the same order. The two are the same for metrics with
+    one space.
 
-    Safe with threads: a search sees the items and the metric as they were when it began, whole.
+    Items at the same distance, or with the same score, are ordered by when they were added.
+
+    The retriever is thread-safe: a search uses the items and the metric as they were when it began.
 
     Parameters
     ----------
     metric : Metric
         Any metric: ``learner.metric()``, or a loaded one.
-    vote : {"experts", "joint"}, default="experts"
+    vote : {"joint", "experts"}, default="joint"
+        Search the joint vectors, or let the spaces of the metric vote.
     combine : {"max", "sum"}, default="max"
-        What an item scores that several experts found: "max", the paper's, its best; "sum", all together.
+        With ``vote="experts"``, the score of an item that several experts found: "max" is the highest of its
+        scores, as in the paper; "sum" is their sum.
     approximate : bool, default=False
-        Search by a graph instead of exactly: faster among millions of items, and may miss some. Needs the extra
+        Search a graph instead of all items: faster among millions of items, but it may miss some. Needs the extra
         ``ann``.
 
     Examples
@@ -118,45 +133,45 @@ class Retriever:
     def __init__(
         self,
         metric: Metric,
-        vote: Vote = "experts",
+        vote: VoteMode = "joint",
         combine: Combine = "max",
         approximate: bool = False,
     ) -> None:
-        check_choice(self, "vote", vote, VOTES)
+        check_choice(self, "vote", vote, VOTE_MODES)
         check_choice(self, "combine", combine, _COMBINE)
         check_choice(self, "approximate", approximate, (True, False))
         self._vote, self._combine, self._approximate = vote, combine, bool(approximate)
         checked = as_metric(metric, self)
         nothing = np.empty((0, checked.n_features), checked.dtype)
-        self._state = self._catalogue(checked, [], nothing)
-        self._writing = Lock()
+        self._state = self._new_state(checked, [], nothing)
+        self._write_lock = Lock()
 
-    # -- what is in it -----------------------------------------------------------------------------------
+    # -- contents ----------------------------------------------------------------------------------------
 
     @property
     def metric(self) -> Metric:
         """The metric that searches use now."""
-        return self._state.gallery.metric
+        return self._state.indexed.metric
 
     @property
-    def vote(self) -> Vote:
-        """How an ensemble is asked: "experts" or "joint"."""
+    def vote(self) -> VoteMode:
+        """How a metric with several spaces is searched: "joint" or "experts"."""
         return self._vote
 
     @property
     def combine(self) -> Combine:
-        """What an item scores that several experts found: "max" or "sum"."""
+        """How the scores of an item that several experts found are combined: "max" or "sum"."""
         return self._combine
 
     @property
     def keys(self) -> list[Key]:
         """The keys of all items, in the order in which they were added."""
-        with self._writing:
+        with self._write_lock:
             return self._state.present()[0]
 
     def contents(self) -> tuple[list[Key], NDArray[Any]]:
-        """The keys and the features of all items, in the order in which they were added."""
-        with self._writing:
+        """Return the keys and the features of all items, in the order in which they were added."""
+        with self._write_lock:
             keys, items = self._state.present()
         return keys, items.copy()
 
@@ -164,12 +179,12 @@ class Retriever:
         return self._state.n_present
 
     def __contains__(self, key: object) -> bool:
-        return _is_key(key) and self._state.place(key) is not None
+        return _is_key(key) and self._state.position(key) is not None
 
     def __repr__(self) -> str:
         return f"<retriever of {len(self)} items by version {self.metric.version} of the metric>"
 
-    # -- changing it -------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------------
 
     def add(self, keys: Iterable[Key], X: ArrayLike) -> Self:
         """Add items.
@@ -177,43 +192,43 @@ class Retriever:
         Parameters
         ----------
         keys : sequence of n strings or integers
-            Names for the items, none of them there yet.
+            Keys of the items. They must be new.
         X : array-like of shape (n, n_features)
-            Kept in the type that the retriever's first metric computes in, float32 if nothing else was asked for.
+            Stored in the dtype of the retriever's first metric, float32 by default.
         """
-        with self._writing:
-            names, items = self._checked(keys, X)
-            there = next((key for key in names if self._state.place(key) is not None), None)
-            if there is not None:
-                raise InvalidInputError(f"There is an item {shorten(there)} already: update replaces it.")
-            self._state = self._extended(self._state, names, items)
+        with self._write_lock:
+            names, items = self._validate(keys, X)
+            existing = next((key for key in names if self._state.position(key) is not None), None)
+            if existing is not None:
+                raise InvalidInputError(f"There is an item {shorten(existing)} already: update replaces it.")
+            self._state = _extended(self._state, names, items)
         return self
 
     def update(self, keys: Iterable[Key], X: ArrayLike) -> Self:
-        """Replace the features of items that are there. They count as added last."""
-        with self._writing:
-            names, items = self._checked(keys, X)
+        """Replace the features of existing items. They count as added last."""
+        with self._write_lock:
+            names, items = self._validate(keys, X)
             before = self._state
-            gone, others = before.places_of(names), _without(before, names)
-            after = self._extended(others, names, items)  # before anything is taken out: it may fail
-            self._state = replace(after, gallery=after.gallery.remove(gone))
+            replaced, others = before.positions_of(names), _without(before, names)
+            after = _extended(others, names, items)  # before the removal, because it may fail
+            self._state = replace(after, indexed=after.indexed.remove(replaced))
             self._compact()
         return self
 
     def remove(self, keys: Iterable[Key]) -> Self:
         """Remove items."""
-        with self._writing:
-            before, names = self._state, _names(keys)
-            gone, others = before.places_of(names), _without(before, names)
-            self._state = replace(others, gallery=before.gallery.remove(gone))
+        with self._write_lock:
+            before, names = self._state, _distinct_keys(keys)
+            removed, others = before.positions_of(names), _without(before, names)
+            self._state = replace(others, indexed=before.indexed.remove(removed))
             self._compact()
         return self
 
     def set_metric(self, metric: Metric) -> Self:
-        """Search by another metric from now on.
+        """Replace the metric.
 
-        All items are encoded anew, block by block, while searches go on by the old metric; then the new one takes
-        over at once. Changes to the items wait until it has.
+        All items are encoded with the new metric, block by block, while searches use the old one. Then the new
+        metric replaces the old one in one step. Changes to the items wait until this is done.
         """
         checked = as_metric(metric, self)
         if checked.n_features != self.metric.n_features:
@@ -221,21 +236,21 @@ class Retriever:
                 f"The metric is for items of {checked.n_features} features; those in the retriever have "
                 f"{self.metric.n_features}."
             )
-        with self._writing:
-            self._state = self._catalogue(checked, *self._state.present())
+        with self._write_lock:
+            self._state = self._new_state(checked, *self._state.present())
         return self
 
     # -- searching ---------------------------------------------------------------------------------------
 
-    def search(self, x: ArrayLike, k: int = 10, exclude: Key | Iterable[Key] | None = None) -> Result:
-        """The k items that are most like a query, best first.
+    def search(self, x: ArrayLike, k: int = 10, exclude: Key | Iterable[Key] | None = None) -> SearchResult:
+        """Return the k items that are most similar to a query, best first.
 
         Parameters
         ----------
         x : array-like of shape (n_features,)
         k : int, default=10
         exclude : key, or collection of keys, optional
-            Items that are not to be found, such as the query itself.
+            Items to leave out, such as the query itself.
         """
         query = as_array(x, "query")
         if query.ndim != 1:
@@ -243,21 +258,21 @@ class Retriever:
                 f"search takes one item of shape (n_features,). Got shape {query.shape} instead: search_batch "
                 "takes many."
             )
-        return self._search(self._state, query[None], k, [_excluded(exclude)])[0]
+        return self._search(self._state, query[None], k, [_excluded_keys(exclude)])[0]
 
     def search_batch(
         self, X: ArrayLike, k: int = 10, exclude: Iterable[Key | Iterable[Key] | None] | None = None
-    ) -> Results:
-        """The k items that are most like each of many queries.
+    ) -> SearchResults:
+        """Return the k items that are most similar to each of many queries.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
         k : int, default=10
         exclude : sequence of n keys, None, or collections of keys
-            For each query, what is not to be found.
+            For each query, the items to leave out.
         """
-        queries = as_array(X, "queries").copy()  # what is asked of the results later is about these
+        queries = as_array(X, "queries")
         if queries.ndim != 2:
             raise InvalidInputError(
                 f"search_batch takes items of shape (n, n_features). Got {queries.shape} instead."
@@ -268,19 +283,41 @@ class Retriever:
                 raise InvalidTypeError(
                     f"exclude must be a sequence, with an entry for each query. Got {shorten(exclude)}."
                 )
-            excluded = [_excluded(out) for out in exclude]
+            excluded = [_excluded_keys(keys) for keys in exclude]
             if len(excluded) != len(queries):
                 raise InvalidInputError(
-                    f"exclude must say for each of the {len(queries)} queries what is not to be found. "
+                    f"exclude must have an entry for each of the {len(queries)} queries. "
                     f"Got {len(excluded)} instead."
                 )
         return self._search(self._state, queries, k, excluded)
 
-    def similar_to(self, key: Key, k: int = 10) -> Result:
-        """The k items that are most like one that is there, without itself."""
-        state, names = self._state, _names([key])
-        (place,) = state.places_of(names)
-        return self._search(state, state.items[place : place + 1], k, [names])[0]
+    def similar_to(self, key: Key, k: int = 10) -> SearchResult:
+        """Return the k items that are most similar to an item of the retriever, without that item."""
+        state, names = self._state, _distinct_keys([key])
+        (position,) = state.positions_of(names)
+        return self._search(state, state.items[position : position + 1], k, [names])[0]
+
+    def _search(
+        self, state: _RetrieverState, queries: NDArray[Any], k: int, exclude: list[list[Key]]
+    ) -> SearchResults:
+        check_integer(self, "k", k, least=1)
+        state.indexed.metric.check_dense(queries)
+        parts, outdated = _search_blocks(state, queries, k, exclude, self._combine)
+        if outdated:
+            with self._write_lock:
+                state = self._state
+                parts, _ = _search_blocks(state, queries, k, exclude, self._combine)
+        if len(parts) == 1:
+            return SearchResults(state.indexed, state.keys, *parts[0])
+        neighbours, positions, distances, scores = zip(*parts, strict=True)
+        return SearchResults(
+            state.indexed,
+            state.keys,
+            SpaceNeighbours(*(np.concatenate(arrays, axis=1) for arrays in zip(*neighbours, strict=True))),
+            np.concatenate(positions),
+            np.concatenate(distances),
+            None if scores[0] is None else np.concatenate(scores),
+        )
 
     # -- files -------------------------------------------------------------------------------------------
 
@@ -289,7 +326,7 @@ class Retriever:
         model_files.save(self, path)
 
     def _to_content(self) -> Content:
-        with self._writing:
+        with self._write_lock:
             metric, (keys, items) = self.metric, self._state.present()
         settings = {"vote": self._vote, "combine": self._combine, "approximate": self._approximate}
         names = np.frombuffer(json.dumps(keys).encode(), np.uint8)
@@ -298,133 +335,150 @@ class Retriever:
     @classmethod
     def _from_content(cls, content: Content) -> Retriever:
         settings = {name: content.state[name] for name in ("vote", "combine", "approximate")}
-        made = cls(model_files.part(content, "metric"), **settings)
+        retriever = cls(model_files.part(content, "metric"), **settings)
         keys = json.loads(content.array("keys", (None,), np.uint8).tobytes())
-        items = content.array("items", (len(keys), made.metric.n_features))
-        return made.add(keys, items) if keys else made
+        items = content.array("items", (len(keys), retriever.metric.n_features))
+        return retriever.add(keys, items) if keys else retriever
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = (self._vote, self._combine, self._approximate)
-        with self._writing:
+        with self._write_lock:
             return _restored, (type(self), self.metric, settings, *self._state.present())
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------
 
-    def _catalogue(self, metric: Metric, keys: list[Key], items: NDArray[Any]) -> _Catalogue:
-        gallery = Gallery.empty(metric, self._vote, self._approximate).add(items)
-        places = {key: place for place, key in enumerate(keys)}
-        return _Catalogue(gallery, keys, items, places, len(keys), len(keys))
-
-    def _extended(self, state: _Catalogue, names: list[Key], items: NDArray[Any]) -> _Catalogue:
-        """A state with more items, in memory that it shares with the one before."""
-        gallery = state.gallery.add(items)
-        begin, end = state.n_added, state.n_added + len(names)
-        table = state.items
-        if end > len(table):
-            table = np.empty((end + end // 2, items.shape[1]), state.items.dtype)
-            table[:begin] = state.items[:begin]
-        table[begin:end] = items
-        places = state.places_there()
-        state.keys[begin:] = names
-        places.update(zip(names, range(begin, end), strict=True))
-        return _Catalogue(gallery, state.keys, table, places, end, state.n_present + len(names))
+    def _new_state(self, metric: Metric, keys: list[Key], items: NDArray[Any]) -> _RetrieverState:
+        indexed = IndexedItems.empty(metric, self._vote, self._approximate).add(items)
+        positions = {key: position for position, key in enumerate(keys)}
+        return _RetrieverState(indexed, keys, items, positions, len(keys), len(keys))
 
     def _compact(self) -> None:
-        """Make the state anew if its memory is mostly of items that are gone."""
+        """Index the items again if more than half of the positions belong to removed items."""
         state = self._state
-        if state.n_added > max(_FEW, 2 * state.n_present):
-            self._state = self._catalogue(state.gallery.metric, *state.present())
+        if state.n_added > max(_COMPACT_FROM, 2 * state.n_present):
+            self._state = self._new_state(state.indexed.metric, *state.present())
 
-    def _checked(self, keys: Iterable[Key], X: ArrayLike) -> tuple[list[Key], NDArray[Any]]:
-        names = _names(keys)
+    def _validate(self, keys: Iterable[Key], X: ArrayLike) -> tuple[list[Key], NDArray[Any]]:
+        names = _distinct_keys(keys)
         items = self.metric.check_dense(X)
         if len(names) != len(items):
             raise InvalidInputError(f"Every item needs a key. Got {len(names)} keys for {len(items)} items.")
         return names, items
 
-    def _search(self, state: _Catalogue, queries: NDArray[Any], k: int, exclude: list[list[Key]]) -> Results:
-        check_integer(self, "k", k, least=1)
-        state.gallery.metric.check_dense(queries)
-        found, ahead = _nearest(state, queries, k, exclude)
-        if ahead:
-            with self._writing:
-                state = self._state
-                found, _ = _nearest(state, queries, k, exclude)
-        gallery = state.gallery
-        scores = neighbour_scores(found.distances, gallery.weights)
-        positions, totals = ranked(found.positions, scores, k, self._combine == "sum")
-        neighbours = Neighbours(gallery.names, found, scores, gallery.metric.measure == "l2")
-        return Results(gallery.metric, queries, (state.keys, state.items), neighbours, positions, totals)
+
+_Ranked = tuple[SpaceNeighbours, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]
 
 
-def _nearest(state: _Catalogue, queries: NDArray[Any], k: int, exclude: list[list[Key]]) -> tuple[Found, bool]:
-    """The k nearest items in every space, and whether any were found that the state does not know yet.
+def _search_blocks(
+    state: _RetrieverState, queries: NDArray[Any], k: int, exclude: list[list[Key]], combine: Combine
+) -> tuple[list[_Ranked], bool]:
+    """Rank the matches of validated queries, block by block.
 
-    These are left out. There are some in graphs, which change, while another thread is adding.
+    Returns for each block the arguments of `SearchResults`, and whether an approximate index returned items that
+    another thread has added since ``state``. Such items are left out.
     """
-    places = [[place for key in keys if (place := state.place(key)) is not None] for keys in exclude]
-    excluded = _padded(places, len(queries))
-    n_asked = min(k + excluded.shape[1], max(1, state.n_added))
-    step = max(1, min(_BLOCK, _ROOM // n_asked))
-    parts, ahead = [], False
+    excluded = _padded(
+        [[position for key in keys if (position := state.position(key)) is not None] for keys in exclude],
+        len(queries),
+    )
+    n_wanted = min(k + excluded.shape[1], max(1, state.n_added))
+    step = max(1, min(_BLOCK, _MAX_NEIGHBOURS // n_wanted))
+    parts, outdated = [], False
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
-        with counted_from(start):
-            found = state.gallery.search(queries[rows], n_asked)
-        ahead |= bool((found.positions >= state.n_added).any())
-        parts.append(first_k(found, k, excluded[rows], state.n_added))
-    return Found(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))), ahead
+        with offset_error_rows(start):
+            vectors = state.indexed.encode_queries(queries[rows])
+            found = state.indexed.nearest(vectors, n_wanted)
+        outdated |= bool((found.positions >= state.n_added).any())
+        neighbours = without_excluded(found, k, excluded[rows], state.n_added)
+        parts.append(_ranked(state, vectors, neighbours, k, combine))
+    return parts, outdated
+
+
+def _ranked(
+    state: _RetrieverState, vectors: list[NDArray[Any]], found: SpaceNeighbours, k: int, combine: Combine
+) -> _Ranked:
+    """Rank neighbours: by distance in one space, by the paper's vote in several."""
+    if len(found.positions) == 1:
+        missing = k - found.positions.shape[2]
+        if missing > 0:
+            widths = ((0, 0), (0, 0), (0, missing))
+            found = SpaceNeighbours(
+                np.pad(found.positions, widths, constant_values=-1),
+                np.pad(found.distances, widths, constant_values=np.inf),
+            )
+        return found, found.positions[0], found.distances[0], None
+    scores = neighbour_scores(found.distances, state.indexed.weights)
+    positions, totals = combine_votes(found.positions, scores, k, combine == "sum")
+    return found, positions, state.indexed.combined_distances(vectors, positions, state.items), totals
+
+
+def _extended(state: _RetrieverState, names: list[Key], items: NDArray[Any]) -> _RetrieverState:
+    """Return a state with more items. It shares memory with the state before."""
+    indexed = state.indexed.add(items)
+    begin, end = state.n_added, state.n_added + len(names)
+    table = state.items
+    if end > len(table):
+        table = np.empty((end + end // 2, items.shape[1]), state.items.dtype)
+        table[:begin] = state.items[:begin]
+    table[begin:end] = items
+    positions = state.valid_positions()
+    state.keys[begin:] = names
+    positions.update(zip(names, range(begin, end), strict=True))
+    return _RetrieverState(indexed, state.keys, table, positions, end, state.n_present + len(names))
 
 
 def _restored(
     kind: type[Retriever], metric: Metric, settings: tuple[Any, Any, bool], keys: list[Key], items: NDArray[Any]
 ) -> Retriever:
-    made = kind(metric, *settings)
-    return made.add(keys, items) if keys else made
+    retriever = kind(metric, *settings)
+    return retriever.add(keys, items) if keys else retriever
 
 
-def _without(state: _Catalogue, names: list[Key]) -> _Catalogue:
-    """A state that does not know some items any more; its gallery still has them."""
-    out = set(names)
-    places = {key: place for key, place in state.places_there().items() if key not in out}
-    return replace(state, places=places, n_present=len(places))
+def _without(state: _RetrieverState, names: list[Key]) -> _RetrieverState:
+    """Return a state without some keys; their vectors are still indexed."""
+    removed = set(names)
+    positions = {key: position for key, position in state.valid_positions().items() if key not in removed}
+    return replace(state, positions=positions, n_present=len(positions))
 
 
 def _is_key(key: object) -> TypeGuard[Key]:
-    return isinstance(key, _KEYS) and not isinstance(key, bool)
+    return isinstance(key, _KEY_TYPES) and not isinstance(key, bool)
 
 
-def _names(keys: Any) -> list[Key]:
-    """Keys as a list, checked to be distinct strings or integers."""
-    names = _plain(keys)
+def _distinct_keys(keys: Any) -> list[Key]:
+    """Return keys as a list of distinct strings and integers."""
+    names = _python_keys(keys)
     if len(set(names)) < len(names):
-        twice, _ = Counter(names).most_common(1)[0]
-        raise InvalidInputError(f"Keys must be distinct. Got {shorten(twice)} twice.")
+        duplicate, _ = Counter(names).most_common(1)[0]
+        raise InvalidInputError(f"Keys must be distinct. Got {shorten(duplicate)} twice.")
     return names
 
 
-def _excluded(keys: Any) -> list[Key]:
-    """What is not to be found: nothing, one key, or some."""
-    return [] if keys is None else list(set(_plain([keys] if isinstance(keys, _KEYS) else keys)))
+def _excluded_keys(keys: Any) -> list[Key]:
+    """Return the keys to leave out, given as None, one key, or several."""
+    return [] if keys is None else list(set(_python_keys([keys] if isinstance(keys, _KEY_TYPES) else keys)))
 
 
-def _plain(keys: Any) -> list[Key]:
-    """Keys as a list, checked to be strings or integers."""
+def _python_keys(keys: Any) -> list[Key]:
+    """Return keys as a list of Python strings and integers."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InvalidTypeError(f"Keys must be a sequence of strings or integers. Got {shorten(keys)} instead.")
     names = list(keys)
-    for at, key in enumerate(names):
+    for index, key in enumerate(names):
         if not _is_key(key):
-            raise InvalidTypeError(f"A key must be a string or an integer. Got {shorten(key)} at {at} instead.")
+            raise InvalidTypeError(
+                f"A key must be a string or an integer. Got {shorten(key)} at index {index} instead."
+            )
     return [
         int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, np.str_) else key for key in names
     ]
 
 
 def _padded(rows: list[list[int]], n: int) -> NDArray[np.int64]:
-    """Rows of different lengths as an array, with -2 where there is nothing; no rows are n empty ones."""
+    """Return rows of different lengths as an array, padded with -2; an empty list is n empty rows."""
     width = max(map(len, rows), default=0)
     padded = np.full((n, width), -2, np.int64)
-    for row, places in enumerate(rows):
-        padded[row, : len(places)] = places
+    for row, positions in zip(padded, rows, strict=False):
+        row[: len(positions)] = positions
     return padded

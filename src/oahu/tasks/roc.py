@@ -1,4 +1,4 @@
-"""What every threshold on a score would do: the receiver operating curve, and thresholds chosen from it."""
+"""The receiver operating characteristic (ROC) of scored pairs, and thresholds chosen from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oahu.arrays import as_array, describe_non_finite
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
-__all__ = ["Roc", "Target", "as_scores"]
+__all__ = ["Roc", "Target", "as_scores", "rate_upper_bound"]
 
 Target = Literal["accuracy", "f1", "eer"]
 
@@ -22,17 +22,17 @@ _TARGETS: Final = get_args(Target)
 
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """The receiver operating curve of scores, higher for pairs that are more alike.
+    """The receiver operating characteristic of scores, which are higher for more similar pairs.
 
-    A pair is accepted, taken to be alike, when its score is at least a threshold. The curve's operating points are
-    all the ways to split the given pairs: nobody is accepted (threshold inf), and then, with each distinct score
-    from the highest to the lowest as the threshold, more and more, until all are. `Roc.of` makes one, in
-    O(n log n); everything asked of it afterwards is O(n) or less.
+    A pair is accepted, that is classified as similar, if its score is at least a threshold. The curve has one point
+    for each way in which a threshold can split the given pairs: the first accepts no pair (threshold inf), and each
+    further one lowers the threshold to the next distinct score, until all pairs are accepted. `Roc.of` takes
+    O(n log n); all other methods take O(n) or less.
 
-    A threshold that is handed out lies half-way between the lowest score that its operating point accepts and the
-    next lower one, so that new pairs are not cut at a score that was seen. It accepts exactly the given pairs that
-    its operating point does: it is the accepted score itself where no number of the scores' type lies between the
-    two, and where all are accepted; it is inf where nobody is.
+    A threshold that a method returns lies half-way between the lowest accepted score and the highest rejected one,
+    because new pairs rarely have exactly the same scores. On the given pairs it accepts the same pairs as the point
+    on the curve. It is the lowest accepted score itself if no float lies between the two, or if all pairs are
+    accepted, and inf if no pair is accepted.
 
     Attributes
     ----------
@@ -41,10 +41,10 @@ class Roc:
     tar : ndarray of shape (n_points,)
         True accept rate: the share of the similar pairs that are accepted. Rises from 0 to 1.
     thresholds : ndarray of shape (n_points,)
-        inf, and then the distinct scores, falling. Of the scores' type if that is a float of at most 64 bits, else
-        of float64.
+        inf, then the distinct scores in falling order. It has the dtype of the scores if that is a float of at most
+        64 bits, else float64.
     n_similar, n_dissimilar : int
-        How many pairs there are of each kind.
+        The number of pairs of each kind.
 
     Examples
     --------
@@ -67,24 +67,24 @@ class Roc:
 
     @classmethod
     def of(cls, scores: ArrayLike, same: ArrayLike) -> Self:
-        """The curve of scored pairs.
+        """Return the curve of scored pairs.
 
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Finite numbers, higher for pairs that are more alike. Distances must be negated first.
+            Finite numbers, higher for more similar pairs. Negate distances first.
         same : array-like of shape (n,)
-            Which pairs are alike: True and False, 1 and 0, or +1 and -1. Both must occur.
+            Which pairs are similar: True and False, 1 and 0, or +1 and -1. Both must occur.
         """
         numbers = as_scores(scores, "scores")
-        alike = _as_same(same, len(numbers))
-        with np.errstate(over="ignore", invalid="ignore"):  # sums and differences of huge scores, no results
-            far, tar, thresholds = roc_curve(alike, numbers.astype(np.float64), drop_intermediate=False)
+        similar = _as_same(same, len(numbers))
+        with np.errstate(over="ignore", invalid="ignore"):  # in intermediate values of huge scores
+            far, tar, thresholds = roc_curve(similar, numbers.astype(np.float64), drop_intermediate=False)
         thresholds = thresholds.astype(numbers.dtype)
         for array in (far, tar, thresholds):
             array.setflags(write=False)
-        n_similar = int(np.count_nonzero(alike))
-        return cls(far, tar, thresholds, n_similar, len(alike) - n_similar)
+        n_similar = int(np.count_nonzero(similar))
+        return cls(far, tar, thresholds, n_similar, len(similar) - n_similar)
 
     def __repr__(self) -> str:
         pairs = f"{self.n_similar} similar and {self.n_dissimilar} dissimilar pairs"
@@ -92,56 +92,56 @@ class Roc:
 
     @property
     def frr(self) -> NDArray[np.float64]:
-        """False reject rate, 1 - tar: the share of the similar pairs that are not accepted. Falls from 1 to 0."""
+        """False reject rate, 1 - tar: the share of the similar pairs that are rejected. Falls from 1 to 0."""
         rate: NDArray[np.float64] = (self.n_similar - self._accepted()[1]) / self.n_similar
         return rate
 
     @property
     def auc(self) -> float:
-        """The area under tar over far, by the trapezoidal rule.
+        """The area under the curve, by the trapezoidal rule.
 
         It is the probability that a similar pair scores higher than a dissimilar one, a tie counting half.
         """
-        wrongly, rightly = self._accepted()
-        twice = np.sum(np.diff(wrongly) * (rightly[1:] + rightly[:-1]))
-        return float(twice / (2 * self.n_similar * self.n_dissimilar))
+        false_accepts, true_accepts = self._accepted()
+        twice_the_area = np.sum(np.diff(false_accepts) * (true_accepts[1:] + true_accepts[:-1]))
+        return float(twice_the_area / (2 * self.n_similar * self.n_dissimilar))
 
     @property
     def eer(self) -> float:
-        """The equal error rate: where far = 1 - tar on the curve, joined by straight lines between its points."""
+        """The equal error rate: far where far = 1 - tar, interpolated linearly between the points of the curve."""
         gap = self._gap()
-        after = int(np.searchsorted(gap, 0))  # the first point with far >= frr; at 0 it is below
+        after = int(np.searchsorted(gap, 0))  # the first point with far >= frr; never point 0
         share = -gap[after - 1] / (gap[after] - gap[after - 1])
         return float((1 - share) * self.far[after - 1] + share * self.far[after])
 
     def tar_at_far(self, far: float) -> float:
-        """The highest true accept rate of an operating point whose false accept rate is at most ``far``.
+        """Return the highest true accept rate of a point whose false accept rate is at most ``far``.
 
-        Nothing is interpolated: `threshold_at_far` is a threshold that achieves it on the given pairs.
+        There is no interpolation: `threshold_at_far` achieves this rate on the given pairs.
         """
         return float(self.tar[self._last_within(far)])
 
     def threshold_at_far(self, far: float) -> float:
-        """The most permissive threshold with a false accept rate of at most ``far``; inf if that accepts nobody."""
+        """Return the lowest threshold with a false accept rate of at most ``far``; inf if it accepts no pair."""
         return self._threshold(self._last_within(far))
 
     def threshold_at_frr(self, frr: float) -> float:
-        """The strictest threshold with a false reject rate, 1 - tar, of at most ``frr``; inf for ``frr`` 1."""
+        """Return the highest threshold with a false reject rate of at most ``frr``; inf for ``frr`` 1."""
         return self._threshold(int(np.argmax(self.frr <= _as_rate(frr, "frr"))))
 
     def best_threshold(self, target: Target) -> float:
-        """The threshold that is best on the given pairs; of equally good ones, the strictest.
+        """Return the best threshold for the given pairs; of equally good ones, the highest.
 
         Parameters
         ----------
         target : {"accuracy", "f1", "eer"}
-            Highest accuracy, the share of pairs that are accepted and similar or neither; highest
-            F1 = 2 tp / (2 tp + fp + fn), of the similar pairs; or smallest ``|far - (1 - tar)|``.
+            The highest accuracy, the highest F1 = 2 tp / (2 tp + fp + fn) of the similar pairs, or the smallest
+            ``|far - (1 - tar)|``.
 
         Returns
         -------
         threshold : float
-            inf if accepting nobody is best.
+            inf if accepting no pair is best.
         """
         chosen: Any = target
         if not isinstance(chosen, str) or chosen not in _TARGETS:
@@ -149,47 +149,61 @@ class Roc:
                 f"The 'target' of a threshold must be one of {', '.join(map(repr, _TARGETS))}. "
                 f"Got {shorten(chosen)} instead."
             )
-        wrongly, rightly = self._accepted()
-        goodness: NDArray[Any]
+        false_accepts, true_accepts = self._accepted()
+        objective: NDArray[Any]
         if target == "accuracy":
-            goodness = rightly - wrongly
+            objective = true_accepts - false_accepts
         elif target == "f1":
-            goodness = 2 * rightly / (rightly + wrongly + self.n_similar)
+            objective = 2 * true_accepts / (true_accepts + false_accepts + self.n_similar)
         else:
-            goodness = -np.abs(self._gap())
-        return self._threshold(int(np.argmax(goodness)))
+            objective = -np.abs(self._gap())
+        return self._threshold(int(np.argmax(objective)))
 
     def _accepted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many dissimilar and how many similar pairs each point accepts: counts compare exactly."""
+        """The numbers of false and of true accepts at each point. Unlike rates, they compare exactly."""
         return (
             np.rint(self.far * self.n_dissimilar).astype(np.int64),
             np.rint(self.tar * self.n_similar).astype(np.int64),
         )
 
     def _gap(self) -> NDArray[np.int64]:
-        """far - frr in units of 1 / (n_similar n_dissimilar). Rises strictly: each point accepts one more pair."""
-        wrongly, rightly = self._accepted()
-        return wrongly * self.n_similar - (self.n_similar - rightly) * self.n_dissimilar
+        """far - frr in units of 1 / (n_similar n_dissimilar). It rises strictly: each point accepts more pairs."""
+        false_accepts, true_accepts = self._accepted()
+        return false_accepts * self.n_similar - (self.n_similar - true_accepts) * self.n_dissimilar
 
     def _last_within(self, far: float) -> int:
         return int(np.searchsorted(self.far, _as_rate(far, "far"), side="right")) - 1
 
     def _threshold(self, point: int) -> float:
-        """A threshold that accepts what ``point`` does, half-way to the next lower score if a number lies there."""
+        """A threshold that accepts the same pairs as ``point``, half-way to the next lower score if possible."""
         own = self.thresholds[point]
         if point == 0 or point == len(self.thresholds) - 1:
             return float(own)
-        halves = self.thresholds[point : point + 2] / 2  # their sum cannot overflow
+        halves = self.thresholds[point : point + 2] / 2  # halves first, so that the sum cannot overflow
         middle = halves[0] + halves[1]
         return float(middle if self.thresholds[point + 1] < middle < own else own)
 
 
+def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> float:
+    """Return the exact (Clopper-Pearson) upper confidence bound on an error rate.
+
+    It also holds for the error rate of a threshold that was chosen on the same pairs, so that it makes ``n_errors``
+    errors on them.
+
+    >>> round(rate_upper_bound(0, 5), 3), round(rate_upper_bound(0, 30_000), 6)
+    (0.451, 0.0001)
+    """
+    from scipy.stats import beta
+
+    return 1.0 if n_errors == n_pairs else float(beta.ppf(confidence, n_errors + 1, n_pairs - n_errors))
+
+
 def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
-    """``scores`` as a row of finite floats, at least one; ``what`` names them in errors."""
+    """Return ``scores`` as a 1-d array of at least one finite float; ``what`` names them in errors."""
     array = as_array(scores, what)
     if array.ndim != 1 or not len(array):
         raise InvalidInputError(
-            f"The {what} must be a row of at least one number, of shape (n,). Got shape {array.shape} instead."
+            f"The {what} must have shape (n,), with at least one number. Got shape {array.shape} instead."
         )
     dtype = array.dtype if array.dtype in (np.float16, np.float32) else np.dtype(np.float64)
     with np.errstate(over="ignore"):
@@ -204,30 +218,28 @@ def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
 
 
 def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Which of n pairs are alike, from truth values, 1 and 0, or +1 and -1."""
+    """Return which of n pairs are similar, from booleans, 1 and 0, or +1 and -1."""
     values = as_array(same, "values of same")
     if values.shape != (n,):
         raise InvalidInputError(
-            f"same must say for each of the {n} scores whether the pair is alike: shape ({n},). "
-            f"Got shape {values.shape} instead."
+            f"same must have shape ({n},), a label for each score. Got shape {values.shape} instead."
         )
-    alike: NDArray[np.bool_] = values == 1
-    unlike = values == 0 if (values == 0).any() else values == -1  # one of the two, not both
-    wrong = np.flatnonzero(~alike & ~unlike)
+    similar: NDArray[np.bool_] = values == 1
+    dissimilar = values == 0 if (values == 0).any() else values == -1  # one convention, not both
+    wrong = np.flatnonzero(~similar & ~dissimilar)
     if len(wrong):
         row = int(wrong[0])
         among = " among 1 and 0" if values[row] == -1 else ""
         raise InvalidInputError(
-            "same must be True and False, 1 and 0, or +1 and -1 for pairs that are alike and pairs that are not. "
+            "same must be True and False, 1 and 0, or +1 and -1 for similar and dissimilar pairs. "
             f"Got {shorten(values[row].item())}{among} in row {row} instead."
         )
-    if alike.all() or not alike.any():
-        kind, other = ("similar", "dissimilar") if alike.all() else ("dissimilar", "similar")
+    if similar.all() or not similar.any():
+        kind, other = ("similar", "dissimilar") if similar.all() else ("dissimilar", "similar")
         raise InvalidInputError(
-            f"A receiver operating curve needs similar and dissimilar pairs. All {n} are {kind}: "
-            f"give at least one {other} pair."
+            f"A ROC curve needs similar and dissimilar pairs. All {n} are {kind}: give at least one {other} pair."
         )
-    return alike
+    return similar
 
 
 def _as_rate(value: Any, name: str) -> float:

@@ -269,7 +269,7 @@ def test_the_curve_is_that_of_the_auc(faces: Dataset, measure: Measure, method: 
 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO"])
 def test_examples_are_right_and_wrong_as_said(faces: Dataset, measure: Measure, method: str) -> None:
-    """Both metrics have one space: the probability says what the answer was."""
+    """Both metrics have one space: the vote share is 1 for yes and 0 for no."""
     assert faces.views is not None
     assert faces.keys is not None
     fold = faces.views.folds[0]
@@ -284,7 +284,7 @@ def test_examples_are_right_and_wrong_as_said(faces: Dataset, measure: Measure, 
         for example in shown:
             place = names.index([example["a"], example["b"]])
             assert fold.same[place] == example["same"]
-            assert ((example["probability"] >= 0.5) == example["same"]) == wanted
+            assert ((example["vote_share"] >= 0.5) == example["same"]) == wanted
 
 
 def test_examples_are_the_answers_that_were_given_most_surely(faces: Dataset, measure: Measure) -> None:

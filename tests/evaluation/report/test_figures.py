@@ -223,13 +223,13 @@ def images(keys: bool = True) -> Dataset:
 
 
 def pairs(*names: Any) -> Outcome:
-    entry = {"a": names[0], "b": names[1], "same": True, "probability": 0.875}
+    entry = {"a": names[0], "b": names[1], "same": True, "vote_share": 0.875}
     examples = {"right": [entry], "wrong": [{**entry, "same": False}]}
     return outcome("OAHU", 0, "verification", {}, curves={"examples": examples}, dataset="lfw")
 
 
 @pytest.mark.parametrize(("keys", "names"), [(True, ("face 1", "face 4")), (False, (1, 4)), (True, (1, 4))])
-def test_pairs_are_shown_with_their_probability(drawn: Callable[..., Drawn], keys: bool, names: Any) -> None:
+def test_pairs_are_shown_with_their_vote_share(drawn: Callable[..., Drawn], keys: bool, names: Any) -> None:
     (ax,) = drawn(only("verification", pairs(*names)), images(keys))["examples"].axes
     shown = [image.get_array() for image in ax.images]
     assert len(shown) == 4

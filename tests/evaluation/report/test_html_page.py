@@ -206,7 +206,7 @@ def test_scores_that_are_nan_are_dashes(tmp_path: Path) -> None:
 
 
 def with_examples() -> Record:
-    examples = {"right": [{"a": 0, "b": 1, "same": True, "probability": 0.9}], "wrong": []}
+    examples = {"right": [{"a": 0, "b": 1, "same": True, "vote_share": 0.9}], "wrong": []}
     return record(outcome("verification", "OAHU", 0, scores={"auc": 0.9}, curves={"examples": examples}))
 
 

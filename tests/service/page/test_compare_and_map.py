@@ -27,10 +27,10 @@ def test_a_result_is_compared_with_what_was_searched_for(look: Any, digits: Any)
     expect(look.page.locator("[data-score]")).to_have_text(f"{told['score']:.3f}")
 
 
-def test_the_probability_and_the_thresholds_are_told(look: Any, digits: Any) -> None:
+def test_the_vote_share_and_the_thresholds_are_shown(look: Any, digits: Any) -> None:
     told = digits.client.compare("d-07", "d-08")
     look.at(digits.name, view="compare", first="d-07", second="d-08")
-    expect(look.page.locator("[data-probability]")).to_have_text(f"{100 * told['probability']:.0f} %")
+    expect(look.page.locator("[data-vote-share]")).to_have_text(f"{100 * told['vote_share']:.0f} %")
     expect(look.page.locator("[data-yes]")).to_have_text(f"{told['yes_below']:.3f}")
     expect(look.page.locator("[data-no]")).to_have_text(f"{told['no_from']:.3f}")
 

@@ -75,7 +75,7 @@ class Classification(Protocol):
             items, labels = scaled(dataset.X[gallery]), dataset.y[gallery]
         learned = learn(method, settings, items, labels, words, draws, clock)
         with clock("evaluation"):
-            classifier = Classifier(learned.metric, settings["k"]).fit(items, labels)
+            classifier = Classifier(learned.metric, settings["k"], vote="experts").fit(items, labels)
             predicted = classifier.predict(scaled(dataset.X[queries]))
         truth = dataset.y[queries]
         scores = {"error_rate": error_rate(truth, predicted), "macro_f1": macro_f1(truth, predicted)}

@@ -93,7 +93,7 @@ class Retrieval(Protocol):
         learned = learn(method, settings, items, labels, words, draws, clock)
         with clock("evaluation"):
             gallery = scaled(dataset.X[test])
-            retriever = Retriever(learned.metric).add(range(len(test)), gallery)
+            retriever = Retriever(learned.metric, vote="experts").add(range(len(test)), gallery)
             asked = generator_for(*words, "queries").permutation(len(test))[: settings["queries"]]
             depth = min(DEPTHS[-1], len(test) - 1)
             found = np.array(retriever.search_batch(gallery[asked], depth, exclude=asked.tolist()).keys)

@@ -80,7 +80,7 @@ class Verification(Protocol):
         scores = {"auc": roc.auc, "eer": roc.eer, "accuracy": float(right.mean())}
         diameter = learned.metric.diameter
         middle = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
-        examples = _examples(dataset, tested, right, found.probabilities, np.abs(found.scores - middle))
+        examples = _examples(dataset, tested, right, found.vote_shares, np.abs(found.scores - middle))
         measured = outcome(cell, learned, clock, scores, roc=_curve(roc), examples=examples)
         return replace(measured, facts={**measured.facts, "n_missing": tested.n_missing})
 
@@ -140,7 +140,7 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
     return {"far": far.round(4).tolist(), "tar": np.interp(far, roc.far[order], roc.tar[order]).round(5).tolist()}
 
 
-def _examples(dataset: Dataset, fold: Fold, right: Any, probabilities: Any, margins: Any) -> dict[str, Any]:
+def _examples(dataset: Dataset, fold: Fold, right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
     """The right and the wrong answers that were given most surely, by the items' keys or rows."""
     sure = np.argsort(-margins, kind="stable")
     names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
@@ -149,7 +149,7 @@ def _examples(dataset: Dataset, fold: Fold, right: Any, probabilities: Any, marg
         for same in (True, False):
             chosen = [i for i in sure if right[i] == wanted and fold.same[i] == same][:_SHOWN]
             shown[kind] += [
-                {"a": names[i][0], "b": names[i][1], "same": same, "probability": float(probabilities[i])}
+                {"a": names[i][0], "b": names[i][1], "same": same, "vote_share": float(vote_shares[i])}
                 for i in chosen
             ]
     return shown

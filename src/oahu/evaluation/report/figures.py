@@ -489,9 +489,9 @@ def _rows(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
 
 
 def pair_examples(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Pairs that were judged right and wrong, with the probability given to each; None without their images.
+    """Pairs that were judged right and wrong, with the vote share of each; None without their images.
 
-    An entry has ``a`` and ``b``, keys or row numbers, ``same`` and ``probability``.
+    An entry has ``a`` and ``b``, keys or row numbers, ``same`` and ``vote_share``.
     """
     entries = [(entry, kind == "right") for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = images_of(dataset, [entry[side] for entry, _ in entries for side in "ab"])
@@ -499,7 +499,7 @@ def pair_examples(examples: Mapping[str, Any], dataset: Dataset | None) -> Figur
     if not shown:
         return None
     pairs = [(images[entry["a"]], images[entry["b"]]) for entry, _ in shown]
-    words = [f"{'same' if entry['same'] else 'different'}, P = {entry['probability']:.2f}" for entry, _ in shown]
+    words = [f"{'same' if entry['same'] else 'different'}, P = {entry['vote_share']:.2f}" for entry, _ in shown]
     return plots.pair_sheet(pairs, words, [right for _, right in shown])
 
 

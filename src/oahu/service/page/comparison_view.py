@@ -74,6 +74,7 @@ class ComparisonView:
             **data,
             "answer": result.answer,
             "probability": result.probability,
+            "vote_share": result.vote_share,
             "score": result.score,
             "distance": (0.0 if has_distance else 1.0) - result.score,
             "yes_below": _finite(result.yes_below),

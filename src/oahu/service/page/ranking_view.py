@@ -162,13 +162,13 @@ class RankingView:
 
 
 def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None) -> dict[str, Any]:
-    value = match.score if match.distance is None else match.distance
+    value = match.similarity if match.distance is None else match.distance
     return {
         **shown,
         "rank": rank,
         "feedback": feedback,
         "value": _short(value),
-        "exact": _exact(match.score, match.distance),
+        "exact": _exact(match),
     }
 
 
@@ -197,8 +197,10 @@ def _short(number: float) -> str:
     return f"{number:.3f}" if size < 10 else f"{number:.1f}" if size < 1e4 else f"{number:.3g}"
 
 
-def _exact(score: float, distance: float | None) -> str:
-    return f"score {score:.6g}" + ("" if distance is None else f", distance {distance:.6g}")
+def _exact(match: Match) -> str:
+    if match.distance is None:
+        return f"similarity {match.similarity:.6g}"
+    return f"distance {match.distance:.6g}"
 
 
 def _hint(n_similar: int, n_dissimilar: int, n_learned: int) -> str:

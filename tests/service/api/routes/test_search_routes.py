@@ -64,10 +64,12 @@ def test_a_search_ranks_like_the_downloaded_model(server: Any, tmp_path: Path) -
     query = [0.3, -0.2, 0.9, 0.1]
     found = post(server, path, "search", vector=query, k=12)
     (tmp_path / "m.oahu").write_bytes(server.http.get(f"{path}/model").content)
-    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric()).add([f"i{at}" for at in range(12)], rows())
+    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric(), vote="experts")
+    retriever.add([f"i{at}" for at in range(12)], rows())
     expected = retriever.search(np.array(query, np.float32), 12)
     assert keys(found) == [match.key for match in expected.matches]
-    assert [one["score"] for one in found["matches"]] == pytest.approx([match.score for match in expected.matches])
+    distances = [match.distance for match in expected.matches]
+    assert [one["distance"] for one in found["matches"]] == pytest.approx(distances)
 
 
 def test_a_search_returns_at_most_k_results(server: Any) -> None:
@@ -101,8 +103,8 @@ def test_without_use_feedback_the_metric_alone_ranks(server: Any) -> None:
     last = keys(post(server, path, "search", key="i0", k=11))[-1]
     server.add_feedback(path, {"first": "i0", "second": last, "same": True})
     found = post(server, path, "search", key="i0", k=11, use_feedback=False)["matches"]
-    scores = [one["score"] for one in found]
-    assert scores == sorted(scores, reverse=True)
+    by_metric = keys(post(server, path, "search", vector=rows()[0].tolist(), k=12, use_feedback=False))
+    assert [one["key"] for one in found] == [key for key in by_metric if key != "i0"]
     assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 

@@ -55,7 +55,6 @@ def _search(collection: Collection, body: SearchByKey | SearchByVector) -> Searc
     matches = [
         SearchMatch(
             key=key,
-            score=match.score,
             distance=match.distance,
             similarity=match.similarity,
             feedback=_FEEDBACK[feedback],
@@ -96,6 +95,7 @@ async def compare(
         return CompareResponse(
             answer=found.answer,  # type: ignore[arg-type]
             probability=found.probability,
+            vote_share=found.vote_share,
             score=found.score,
             yes_below=_finite(found.yes_below),
             no_from=_finite(found.no_from),

@@ -102,7 +102,6 @@ class SearchMatch(BaseModel):
     """One search result."""
 
     key: str
-    score: float = Field(description="The score by which the results are sorted.")
     distance: float | None = Field(description="Distance to the query; null if the metric has no distance.")
     similarity: float
     feedback: Literal["similar", "dissimilar"] | None = Field(
@@ -132,7 +131,10 @@ class CompareResponse(MetricResponse):
     """Whether two items are similar."""
 
     answer: Literal["yes", "no", "unknown"]
-    probability: float = Field(description="Total weight of the spaces in which the items are similar.")
+    probability: float | None = Field(
+        description="Calibrated probability that the items are similar; null before calibration."
+    )
+    vote_share: float = Field(description="Total weight of the spaces in which the items are similar.")
     score: float
     yes_below: float = Field(description="The answer is yes for distances below this threshold.")
     no_from: float = Field(description="The answer is no for distances from this threshold on.")

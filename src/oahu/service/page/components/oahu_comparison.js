@@ -37,7 +37,8 @@ export default {
       <p v-if="d.error" class="banner" role="alert">{{ d.error }}</p>
       <div v-else-if="d.answer" class="answer" :class="d.answer" aria-live="polite">
         <h2 data-answer>{{ answerText }}</h2>
-        <p>Spaces in which they are alike have <b data-probability>{{ (100 * d.probability).toFixed(0) }} %</b> of the weight.</p>
+        <p v-if="d.probability !== null">Probability that they are alike: <b data-probability>{{ (100 * d.probability).toFixed(0) }} %</b>.</p>
+        <p>Spaces in which they are alike have <b data-vote-share>{{ (100 * d.vote_share).toFixed(0) }} %</b> of the weight.</p>
         <div class="gauge" role="img" :aria-label="'Distance ' + d.distance.toFixed(3)">
           <span class="zone yes" :style="{ width: position(d.yes_below) }"></span>
           <span class="zone no" :style="{ left: position(d.no_from) }"></span>

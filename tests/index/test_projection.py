@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu.index import shadow
+from oahu.index import projection
 from oahu.index.exact import ExactIndex, Measure
 from oahu.index.exact_search import Search
-from oahu.index.scan import pass_over, pass_together
-from oahu.index.shadow import Shadow
+from oahu.index.projection import Projection
+from oahu.index.scan_kernels import scan_groups, scan_one
 
 Array = NDArray[Any]
 MEASURES: list[Measure] = ["l2", "ip"]
@@ -34,10 +34,10 @@ def decaying(n: int, d: int, seed: int = 0) -> Array:
 @contextmanager
 def small_shadows(n_kept: int) -> Iterator[None]:
     """Shadows of so many directions for any dozen of items."""
-    constants = {"_LONG": n_kept, "_SAMPLE": 12, "_KEPT": n_kept, "_WORTH": 1.0}
+    constants = {"_MIN_DIMENSIONS": n_kept, "_SAMPLE": 12, "_N_DIRECTIONS": n_kept, "_MAX_CANDIDATES": 1.0}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():
-            patch.setattr(shadow, name, value)
+            patch.setattr(projection, name, value)
         yield
 
 
@@ -60,8 +60,8 @@ def searches(draw: st.DrawFn, shadows: bool = True) -> tuple[Search, Array]:
     items = (vectors * size).astype(np.float32)
     with small_shadows(n_kept if shadows else 10**9):
         index = ExactIndex.empty(d, draw(st.sampled_from(MEASURES))).add(items[:n])
-    assert (index._items.shadow is not None) == shadows
-    return index.searching(items[n:], 3), items[:n]
+    assert (index._items.projection is not None) == shadows
+    return index.prepare(items[n:], 3), items[:n]
 
 
 def true_keys(search: Search, items: Array) -> Array:
@@ -74,8 +74,8 @@ def true_keys(search: Search, items: Array) -> Array:
 
 def assert_not_farther(search: Search, items: Array) -> None:
     """Shadows are as near as items are, or nearer, but for the stated rounding."""
-    _, off = search._off
-    asked, there = (each.astype(np.float64) for each in (search.passing, search.items.as_passed(items)))
+    _, off = search._relative_errors
+    asked, there = (each.astype(np.float64) for each in (search.scanned_queries, search.items.as_scanned(items)))
     lengths, sizes = np.linalg.norm(asked, axis=1)[:, None], np.linalg.norm(there, axis=1)
     if search.euclidean:
         seen = np.linalg.norm(asked[:, None] - there, axis=2)
@@ -93,8 +93,8 @@ def test_shadows_are_not_farther_apart_than_items_but_for_rounding(given: tuple[
 @both_measures
 def test_real_shadows_are_not_farther_apart_than_items(measure: Measure) -> None:
     items = decaying(2100, 160)
-    search = ExactIndex.empty(160, measure).add(items).searching(items[::300], 5)
-    assert search.items.shadow is not None
+    search = ExactIndex.empty(160, measure).add(items).prepare(items[::300], 5)
+    assert search.items.projection is not None
     assert_not_farther(search, items)
 
 
@@ -106,7 +106,7 @@ def test_an_item_is_no_nearer_than_its_key_allows(shadows: bool, data: st.DataOb
     true = true_keys(search, items)
     for keys, positions in passes(search, len(items)):
         for rank in range(len(items)):
-            nearest = search.nearest_with(keys[:, rank])
+            nearest = search.lower_bound(keys[:, rank])
             assert (nearest <= np.take_along_axis(true, positions[:, [rank]], axis=1)[:, 0]).all()
 
 
@@ -127,8 +127,8 @@ def test_an_item_that_products_leave_out_is_no_nearer_than_they_allow(
     given: tuple[Search, Array], n_best: int
 ) -> None:
     search, items = given
-    search.n_best = n_best
-    positions, floor = search._by_products()
+    search.n_candidates = n_best
+    positions, floor = search._multiply_all()
     true = true_keys(search, items)
     np.put_along_axis(true, positions, np.inf, axis=1)
     assert (true >= floor[:, None]).all()
@@ -138,11 +138,11 @@ def passes(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
     """The keys of all items and their positions, as each pass over them gives these."""
     shape = (len(search.queries), n)
     keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-    pass_together(search.items.blocks, search.hidden, search.passing, search.euclidean, keys, positions)
+    scan_groups(search.items.blocks, search.hidden, search.scanned_queries, search.euclidean, keys, positions)
     yield keys, positions
     keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-    for query, best, at in zip(search.passing, keys, positions, strict=True):
-        pass_over(search.items.blocks, search.hidden, 0, len(search.hidden), query, search.euclidean, best, at)
+    for query, best, at in zip(search.scanned_queries, keys, positions, strict=True):
+        scan_one(search.items.blocks, search.hidden, 0, len(search.hidden), query, search.euclidean, best, at)
     yield keys, positions
     yield (
         np.array([search._keys(query)[:n] for query in range(shape[0])]),
@@ -155,9 +155,9 @@ def test_shadows_lose_nothing_of_items_in_the_directions_that_are_kept(measure: 
     items = isotropic(60, 8)
     items[:, 3:] = 0
     with small_shadows(4):
-        made = Shadow.worth_having(items, measure == "l2")
+        made = Projection.fit(items, measure == "l2")
     assert made is not None
-    shadows = made.cast(items).astype(np.float64)
+    shadows = made.apply(items).astype(np.float64)
     seen, true = (each @ each.T for each in (shadows, (items - made.centre).astype(np.float64)))
     np.testing.assert_allclose(seen, true, atol=1e-5)
 
@@ -165,27 +165,27 @@ def test_shadows_lose_nothing_of_items_in_the_directions_that_are_kept(measure: 
 @pytest.mark.parametrize("euclidean", [True, False])
 def test_the_last_coordinate_is_the_length_of_what_is_left(euclidean: bool) -> None:
     items = decaying(2100, 150)
-    made = Shadow.worth_having(items, euclidean)
+    made = Projection.fit(items, euclidean)
     assert made is not None
     centred = items - made.centre
     left = centred - centred @ made.basis @ made.basis.T
-    np.testing.assert_allclose(made.cast(items)[:, -1], np.linalg.norm(left, axis=1), rtol=1e-4)
+    np.testing.assert_allclose(made.apply(items)[:, -1], np.linalg.norm(left, axis=1), rtol=1e-4)
 
 
 def test_many_vectors_have_the_shadows_that_each_has() -> None:
     items = decaying(5000, 150)
-    made = Shadow.worth_having(items, True)
+    made = Projection.fit(items, True)
     assert made is not None
-    shadows = made.cast(items)
+    shadows = made.apply(items)
     some = [0, 4095, 4096, 4999]  # either side of where blocks meet
-    np.testing.assert_allclose(shadows[some], np.concatenate([made.cast(items[[i]]) for i in some]), atol=1e-5)
+    np.testing.assert_allclose(shadows[some], np.concatenate([made.apply(items[[i]]) for i in some]), atol=1e-5)
 
 
 @pytest.mark.parametrize("euclidean", [True, False])
 def test_the_directions_are_orthonormal(euclidean: bool) -> None:
-    made = Shadow.worth_having(decaying(2048, 129), euclidean)
+    made = Projection.fit(decaying(2048, 129), euclidean)
     assert made is not None
-    np.testing.assert_allclose(made.basis.T @ made.basis, np.eye(made.n_passed - 1), atol=1e-13)
+    np.testing.assert_allclose(made.basis.T @ made.basis, np.eye(made.dimensions - 1), atol=1e-13)
 
 
 @pytest.mark.parametrize("euclidean", [True, False])
@@ -195,19 +195,19 @@ def test_the_directions_are_orthonormal(euclidean: bool) -> None:
     ids=["few", "short", "isotropic", "identical"],
 )
 def test_shadows_that_would_rule_little_out_are_not_worth_having(items: Array, euclidean: bool) -> None:
-    assert Shadow.worth_having(items, euclidean) is None
+    assert Projection.fit(items, euclidean) is None
 
 
 @pytest.mark.parametrize("size", [1e-18, 1.0, 1e16])
 def test_the_directions_tell_nearly_as_much_as_the_best_would(size: float) -> None:
     items = decaying(4096, 300) * np.float32(size)
-    made = Shadow.worth_having(items, True)
+    made = Projection.fit(items, True)
     assert made is not None
     centred = (items - made.centre) / size
-    best = np.square(np.linalg.svd(centred, compute_uv=False)[: made.n_passed - 1]).sum()
+    best = np.square(np.linalg.svd(centred, compute_uv=False)[: made.dimensions - 1]).sum()
     assert np.square(centred @ made.basis).sum() > 0.99 * best
 
 
 def test_shadows_are_relative_to_the_centre() -> None:
     """Far from zero, all would be one direction."""
-    assert Shadow.worth_having(decaying(2048, 129) + np.float32(100), True) is not None
+    assert Projection.fit(decaying(2048, 129) + np.float32(100), True) is not None

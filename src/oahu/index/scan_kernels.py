@@ -1,10 +1,10 @@
-"""The compiled passes of exact search: over all items in float32, over the few that are left in float64.
+"""The compiled kernels of exact search: scans of all items in float32, and distances of candidates in float64.
 
-Items stand in blocks of shape (n_blocks, dimensions, width): an item is a column. So a pass over them is a sum of
-long rows, which needs no horizontal additions. It computes keys that order items as their distances do: the squared
-Euclidean distance, or minus the inner product. The former is a sum of squared differences and not a product and two
-lengths, which would cancel: where a metric has drawn a class together, float32 could not tell its items apart. An
-item's key begins with 0, or with infinity if it is hidden.
+Items are stored in blocks of shape (n_blocks, dimensions, width), one item per column. A scan then adds long rows,
+which vectorises without horizontal additions. It computes keys that order items as their distances do: the squared
+Euclidean distance, or the negative inner product. The squared distance is a sum of squared differences. Expanding
+it into a product and two squared lengths would cancel: float32 could not tell items apart that a metric has drawn
+close together. The key of an item starts at 0, or at infinity if the item is hidden.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ __all__ = [
     "GROUP",
     "STRIP",
     "TILE",
-    "collect",
-    "keep",
+    "collect_below",
     "keep_smallest",
+    "keep_smallest_products",
     "measure",
-    "pass_over",
-    "pass_together",
-    "put",
-    "settle",
-    "squares_of",
+    "measure_and_sort",
+    "measure_each",
+    "scan_groups",
+    "scan_one",
+    "squared_lengths",
+    "write_columns",
 ]
 
-#: Blocks are a multiple of this wide: so many keys are looked at together.
+#: The width of a block is a multiple of this: this many keys are compared together.
 STRIP = 64
 
-#: Columns of a pass for a group of queries: their features stay near. Wider blocks are a multiple of it wide.
+#: Columns that a group of queries scans at a time, so that they stay in the cache. Wider blocks are a multiple.
 TILE = 512
 
-#: So many queries share what is read of the items.
+#: Queries that share each read of the items.
 GROUP = 4
 
-_TOGETHER = 16  # rows of a cache line's columns
-_STRETCH = 1024  # columns of a pass for one query: their keys and a row of four features stay in the first cache
+_ROWS_PER_WRITE = 16  # numbers of a cache line
+_COLUMNS = 1024  # columns that one query scans at a time: their keys and four features stay in the L1 cache
 
 
 @kernel
-def squares_of(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The squares of the columns' lengths."""
+def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the squared length of each column."""
     squares = np.zeros(columns.shape[1], np.float32)
     for j in range(columns.shape[0]):
         row = columns[j]
@@ -56,13 +57,13 @@ def squares_of(columns: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 @kernel
-def put(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
-    """Write rows as the columns from ``begin`` on; some at a time, so that what is written lies together."""
+def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
+    """Write rows as the columns from ``begin`` on, several at a time, so that whole cache lines are written."""
     n_features, width = blocks.shape[1], blocks.shape[2]
     start = 0
     while start < len(vectors):
         block, column = (begin + start) // width, (begin + start) % width
-        count = min(_TOGETHER, len(vectors) - start, width - column)
+        count = min(_ROWS_PER_WRITE, len(vectors) - start, width - column)
         for j in range(n_features):
             row = blocks[block, j, column : column + count]
             for i in range(count):
@@ -72,7 +73,7 @@ def put(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -
 
 @kernel
 def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
-    """Put an item into a row of the smallest keys so far, sorted; returns the largest of them."""
+    """Insert an item into the sorted row of the smallest keys so far. Returns the largest of them."""
     at = len(keys) - 1
     while at > 0 and keys[at - 1] > key:
         keys[at] = keys[at - 1]
@@ -84,8 +85,10 @@ def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
 
 
 @kernel
-def keep(row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]) -> None:
-    """Keep the smallest of a row of keys; most strips hold none, and one look tells."""
+def keep_smallest(
+    row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
+) -> None:
+    """Merge a row of keys into the smallest so far. Most strips have none of these, which one comparison shows."""
     worst = keys[len(keys) - 1]
     for start in range(0, len(row), STRIP):
         strip = row[start : start + STRIP]
@@ -99,8 +102,8 @@ def keep(row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positi
 
 
 @kernel
-def _far_from_one(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Add to each column's key its squared distance from a query."""
+def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None:
+    """Add the squared distance of each column to a query to its key."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -121,8 +124,8 @@ def _far_from_one(block: Any, start: Any, query: Any, row: Any) -> None:
 
 
 @kernel
-def _unlike_one(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Subtract from each column's key its product with a query."""
+def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
+    """Subtract the inner product of each column with a query from its key."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -142,8 +145,8 @@ def _unlike_one(block: Any, start: Any, query: Any, row: Any) -> None:
 
 
 @kernel
-def _far_from_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
-    """Add to each column's keys its squared distances from a group of queries, who share what is read."""
+def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
+    """Add the squared distances of each column to a group of queries to its keys."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
     whole = n_features - n_features % 4
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]
@@ -179,8 +182,8 @@ def _far_from_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
 
 
 @kernel
-def _unlike_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
-    """Subtract from each column's keys its products with a group of queries, who share what is read."""
+def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
+    """Subtract the inner products of each column with a group of queries from its keys."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
     whole = n_features - n_features % 4
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]
@@ -213,17 +216,17 @@ def _unlike_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
 
 @kernel
 def _group_keys(block: Any, hidden: Any, start: Any, queries: Any, euclidean: Any, rows: Any) -> None:
-    """The keys of a tile's columns for a group of queries."""
+    """Compute the keys of a tile's columns for a group of queries."""
     for i in range(GROUP):
         rows[i, :] = hidden[start : start + rows.shape[1]]
     if euclidean:
-        _far_from_group(block, start, queries, rows)
+        _add_squared_distances_of_group(block, start, queries, rows)
     else:
-        _unlike_group(block, start, queries, rows)
+        _subtract_products_of_group(block, start, queries, rows)
 
 
 @kernel
-def pass_over(
+def scan_one(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
     begin: int,
@@ -233,22 +236,22 @@ def pass_over(
     keys: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Keep the smallest keys of the blocks ``begin`` to ``end`` for one query, reading every item once."""
+    """Merge the keys of the blocks ``begin`` to ``end`` for one query into the smallest so far."""
     width = blocks.shape[2]
-    sums = np.empty(min(width, _STRETCH), np.float32)
+    sums = np.empty(min(width, _COLUMNS), np.float32)
     for block in range(begin, end):
-        for start in range(0, width, _STRETCH):
-            row = sums[: min(_STRETCH, width - start)]
+        for start in range(0, width, _COLUMNS):
+            row = sums[: min(_COLUMNS, width - start)]
             row[:] = hidden[block, start : start + len(row)]
             if euclidean:
-                _far_from_one(blocks[block], start, query, row)
+                _add_squared_distances(blocks[block], start, query, row)
             else:
-                _unlike_one(blocks[block], start, query, row)
-            keep(row, block * width + start, keys, positions)
+                _subtract_products(blocks[block], start, query, row)
+            keep_smallest(row, block * width + start, keys, positions)
 
 
 @kernel
-def pass_together(
+def scan_groups(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
     queries: NDArray[np.float32],
@@ -256,7 +259,7 @@ def pass_together(
     keys: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Keep the smallest keys of all items for each query; the number of queries is a multiple of `GROUP`."""
+    """Find the smallest keys of all items for each query. The number of queries is a multiple of `GROUP`."""
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
     for block in range(len(hidden)):
@@ -264,11 +267,11 @@ def pass_together(
             for group in range(0, len(queries), GROUP):
                 _group_keys(blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows)
                 for i in range(GROUP):
-                    keep(rows[i], block * width + start, keys[group + i], positions[group + i])
+                    keep_smallest(rows[i], block * width + start, keys[group + i], positions[group + i])
 
 
 @kernel
-def collect(
+def collect_below(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
     queries: NDArray[np.float32],
@@ -277,9 +280,9 @@ def collect(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Find all items with keys up to ``highest``, in order; more than ``found`` has room for are only counted.
+    """Find all items with keys up to ``highest``, in order. Those beyond the capacity of ``found`` are counted.
 
-    The number of queries is a multiple of `GROUP`. An item that is hidden is not found.
+    The number of queries is a multiple of `GROUP`. Hidden items are not found.
     """
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
@@ -297,19 +300,19 @@ def collect(
 
 
 @kernel
-def keep_smallest(
+def keep_smallest_products(
     products: NDArray[np.float32],
     bias: NDArray[np.float32],
     first: int,
     keys: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Keep the smallest keys of a block for each query, from their products with it, which become the keys."""
+    """Find the smallest keys of a block for each query. The keys overwrite ``products``."""
     for query in range(len(products)):
         row = products[query]
         for i in range(len(row)):
             row[i] = bias[i] - row[i]
-        keep(row, first, keys[query], positions[query])
+        keep_smallest(row, first, keys[query], positions[query])
 
 
 @kernel
@@ -318,40 +321,53 @@ def measure(
     query: NDArray[np.float32],
     euclidean: bool,
     positions: NDArray[np.int64],
-    apart: NDArray[np.float64],
+    distances: NDArray[np.float64],
 ) -> None:
-    """Squared Euclidean distances, or minus the inner products, in float64; infinity where the position is -1."""
+    """Compute squared Euclidean distances, or negative inner products, in float64; infinity at position -1."""
     n_features, width = blocks.shape[1], blocks.shape[2]
     for i in range(len(positions)):
-        far = np.inf
+        distance = np.inf
         if positions[i] >= 0:
             item = blocks[positions[i] // width, :, positions[i] % width]
-            far = 0.0
+            distance = 0.0
             if euclidean:
                 for j in range(n_features):
-                    gap = np.float64(query[j]) - np.float64(item[j])
-                    far += gap * gap
+                    difference = np.float64(query[j]) - np.float64(item[j])
+                    distance += difference * difference
             else:
                 for j in range(n_features):
-                    far -= np.float64(query[j]) * np.float64(item[j])
-        apart[i] = far
+                    distance -= np.float64(query[j]) * np.float64(item[j])
+        distances[i] = distance
 
 
 @kernel
-def settle(
+def measure_each(
     blocks: NDArray[np.float32],
     queries: NDArray[np.float32],
     euclidean: bool,
     positions: NDArray[np.int64],
-    apart: NDArray[np.float64],
+    distances: NDArray[np.float64],
 ) -> None:
-    """Measure each query's candidates and sort them, nearest first, ties by position."""
+    """`measure` each query's own items."""
     for query in range(len(queries)):
-        places, far = positions[query], apart[query]
-        measure(blocks, queries[query], euclidean, places, far)
+        measure(blocks, queries[query], euclidean, positions[query], distances[query])
+
+
+@kernel
+def measure_and_sort(
+    blocks: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    euclidean: bool,
+    positions: NDArray[np.int64],
+    distances: NDArray[np.float64],
+) -> None:
+    """`measure` each query's candidates and sort them, nearest first, ties by position."""
+    for query in range(len(queries)):
+        places, values = positions[query], distances[query]
+        measure(blocks, queries[query], euclidean, places, values)
         for i in range(1, len(places)):
-            place, here, at = places[i], far[i], i
-            while at > 0 and (far[at - 1] > here or (far[at - 1] == here and places[at - 1] > place)):
-                far[at], places[at] = far[at - 1], places[at - 1]
+            place, value, at = places[i], values[i], i
+            while at > 0 and (values[at - 1] > value or (values[at - 1] == value and places[at - 1] > place)):
+                values[at], places[at] = values[at - 1], places[at - 1]
                 at -= 1
-            far[at], places[at] = here, place
+            values[at], places[at] = value, place

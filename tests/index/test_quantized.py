@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu.index.coarse import Coarse
+from oahu.index.quantized import QuantizedItems
 
 Array = NDArray[Any]
 U = 2.0**-24
@@ -37,8 +37,8 @@ def problems(draw: st.DrawFn) -> tuple[Array, Array]:
     return items[:-1], query
 
 
-def rounded(items: Array, width: int = 64, parts: int = 1) -> Coarse:
-    made = Coarse(-(-len(items) // width), items.shape[1], width)
+def rounded(items: Array, width: int = 64, parts: int = 1) -> QuantizedItems:
+    made = QuantizedItems(-(-len(items) // width), items.shape[1], width)
     edges = np.linspace(0, len(items), parts + 1).astype(int)
     for begin, end in pairwise(edges):
         if end > begin:
@@ -46,15 +46,15 @@ def rounded(items: Array, width: int = 64, parts: int = 1) -> Coarse:
     return made
 
 
-def hidden_of(made: Coarse, n: int) -> Array:
+def hidden_of(made: QuantizedItems, n: int) -> Array:
     hidden = np.full(made.steps.shape, np.inf, np.float32)
     hidden.ravel()[:n] = 0
     return hidden
 
 
-def keys_of(items: Array, query: Array, euclidean: bool) -> tuple[Coarse, Array]:
+def keys_of(items: Array, query: Array, euclidean: bool) -> tuple[QuantizedItems, Array]:
     made = rounded(items)
-    parts = [keys for _, keys in made.asked(query, euclidean).keys(hidden_of(made, len(items)), 0, len(made.steps))]
+    parts = [keys for _, keys in made.query(query, euclidean).keys(hidden_of(made, len(items)), 0, len(made.steps))]
     return made, np.concatenate(parts)[: len(items)].astype(np.float64)
 
 
@@ -79,7 +79,7 @@ def test_no_key_is_less_than_rounding_makes_it(problem: tuple[Array, Array], euc
     made, keys = keys_of(items, query, euclidean)
     true = truth(items, query, euclidean)
     length, lengths = np.linalg.norm(query.astype(np.float64)), np.linalg.norm(items.astype(np.float64), axis=1)
-    off = made.off.ravel()[: len(items)]
+    off = made.errors.ravel()[: len(items)]
     summed = 4 * (len(query) + 10) * U * length * (lengths + off) + 1e-40
     if euclidean:
         least = np.maximum(np.sqrt(np.maximum(true - summed, 0)) - 2 * off, 0) ** 2
@@ -97,7 +97,7 @@ def test_how_far_an_item_was_rounded_is_told(problem: tuple[Array, Array]) -> No
     columns = made.blocks.transpose(0, 2, 1).reshape(-1, items.shape[1])[:n].astype(np.longdouble)
     there = columns * steps[:, None]
     gap = np.sqrt(np.square(items.astype(np.longdouble) - there).sum(axis=1))
-    off = made.off.ravel()[:n]
+    off = made.errors.ravel()[:n]
     length = np.sqrt(np.square(there).sum(axis=1))
     assert (gap <= off).all()
     assert (off <= gap * (1 + 1e-8) + 1e-13 * length).all()
@@ -111,7 +111,7 @@ def test_items_written_in_parts_are_those_written_at_once() -> None:
     whole = rounded(items, 128)
     for parts in (2, 7, 333):
         made = rounded(items, 128, parts)
-        for name in ("blocks", "steps", "lengths", "off"):
+        for name in ("blocks", "steps", "lengths", "errors"):
             np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
 
 
@@ -121,7 +121,7 @@ def test_rounding_leaves_few_beside_the_nearest(euclidean: bool) -> None:
     items, query = everything[:-1], everything[-1]
     made = rounded(items, 512)
     tenth = float(np.sort(truth(items, query, euclidean))[9])
-    left = made.asked(query, euclidean).collect(hidden_of(made, 5000), tenth)
+    left = made.query(query, euclidean).collect(hidden_of(made, 5000), tenth)
     assert 10 <= len(left) < 60
     assert (np.diff(left) > 0).all()
 
@@ -131,9 +131,9 @@ def test_hidden_items_are_neither_kept_nor_collected() -> None:
     made = rounded(items)
     hidden = hidden_of(made, 100)
     hidden.ravel()[:90] = np.inf
-    asked = made.asked(items[0], True)
+    asked = made.query(items[0], True)
     assert asked.collect(hidden, np.inf).tolist() == list(range(90, 100))
     keys, positions = np.full(20, np.inf, np.float32), np.full(20, -1, np.int64)
-    asked.keep(hidden, 0, len(hidden), keys, positions)
+    asked.keep_smallest(hidden, 0, len(hidden), keys, positions)
     assert sorted(positions[:10].tolist()) == list(range(90, 100))
     assert (positions[10:] == -1).all()

@@ -21,15 +21,15 @@ from oahu import (
     OverflowedItemError,
 )
 from oahu.metrics import Metric
-from oahu.tasks.encoded_items import (
-    Found,
-    Gallery,
-    Vote,
+from oahu.tasks.indexed_items import (
+    IndexedItems,
+    SpaceNeighbours,
+    VoteMode,
     as_metric,
-    counted_from,
-    in_order,
-    likeness,
+    merge_rounding_ties,
     neighbour_scores,
+    offset_error_rows,
+    similarity_of,
 )
 
 Floats = NDArray[np.floating]
@@ -49,11 +49,11 @@ every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS.k
 both_votes = pytest.mark.parametrize("vote", ["experts", "joint"])
 
 
-def gallery_of(metric: Metric, vote: Vote = "experts") -> Gallery:
-    return Gallery.empty(metric, vote).add(ITEMS)
+def gallery_of(metric: Metric, vote: VoteMode = "experts") -> IndexedItems:
+    return IndexedItems.empty(metric, vote).add(ITEMS)
 
 
-def same(one: Found, other: Found) -> None:
+def same(one: SpaceNeighbours, other: SpaceNeighbours) -> None:
     np.testing.assert_array_equal(one.positions, other.positions)
     np.testing.assert_allclose(one.distances, other.distances, atol=1e-6)
 
@@ -63,7 +63,7 @@ def same(one: Found, other: Found) -> None:
 
 @every_metric
 @both_votes
-def test_a_search_finds_what_is_nearest_in_each_space(metric: Metric, vote: Vote) -> None:
+def test_a_search_finds_what_is_nearest_in_each_space(metric: Metric, vote: VoteMode) -> None:
     found = gallery_of(metric, vote).search(QUERIES, 4)
     joint = vote == "joint"
     spaces = zip(metric.encode_queries(QUERIES, joint), metric.encode(ITEMS, joint), strict=True)
@@ -81,21 +81,21 @@ def test_a_search_finds_what_is_nearest_in_each_space(metric: Metric, vote: Vote
 
 @every_metric
 def test_the_spaces_of_the_metric_are_those_of_the_gallery(metric: Metric) -> None:
-    gallery = Gallery.empty(metric)
-    found = list(zip(gallery.names, gallery.weights.tolist(), strict=True))
+    gallery = IndexedItems.empty(metric, "experts")
+    found = list(zip(gallery.space_names, gallery.weights.tolist(), strict=True))
     assert found == [(space.name, space.weight) for space in metric.spaces]
 
 
 @every_metric
 def test_a_joint_gallery_has_one_space_that_counts_in_full(metric: Metric) -> None:
-    gallery = Gallery.empty(metric, "joint")
-    assert (gallery.names, gallery.weights.tolist(), len(gallery.indexes)) == (("joint",), [1.0], 1)
+    gallery = IndexedItems.empty(metric, "joint")
+    assert (gallery.space_names, gallery.weights.tolist(), len(gallery.indexes)) == (("joint",), [1.0], 1)
 
 
 @every_metric
 @both_votes
-def test_items_may_be_added_in_pieces(metric: Metric, vote: Vote) -> None:
-    pieces = Gallery.empty(metric, vote).add(ITEMS[:1]).add(ITEMS[1:20]).add(ITEMS[20:])
+def test_items_may_be_added_in_pieces(metric: Metric, vote: VoteMode) -> None:
+    pieces = IndexedItems.empty(metric, vote).add(ITEMS[:1]).add(ITEMS[1:20]).add(ITEMS[20:])
     same(pieces.search(QUERIES, 5), gallery_of(metric, vote).search(QUERIES, 5))
 
 
@@ -122,7 +122,7 @@ def test_adding_nothing_changes_nothing() -> None:
 
 
 def test_what_fails_in_a_later_block_leaves_no_trace_of_the_earlier_ones() -> None:
-    gallery = Gallery.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(np.array([[5.0]]))
+    gallery = IndexedItems.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(np.array([[5.0]]))
     with pytest.raises(OverflowedItemError):
         gallery.add(np.append(np.ones(4500), 1e30)[:, None])
     found = gallery.add(np.array([[8.0]])).search([[0.0]], 3)
@@ -130,7 +130,7 @@ def test_what_fails_in_a_later_block_leaves_no_trace_of_the_earlier_ones() -> No
 
 
 def test_where_there_are_fewer_items_the_rest_is_missing() -> None:
-    found = Gallery.empty(EuclideanMetric(1)).add(np.array([[1.0], [5.0]])).search([[4.0]], 3)
+    found = IndexedItems.empty(EuclideanMetric(1)).add(np.array([[1.0], [5.0]])).search([[4.0]], 3)
     assert found.positions.tolist() == [[[1, 0, -1]]]
     assert found.distances.tolist() == [[[1.0, 3.0, math.inf]]]
 
@@ -138,7 +138,7 @@ def test_where_there_are_fewer_items_the_rest_is_missing() -> None:
 def test_many_items_are_encoded_like_few() -> None:
     """More than a block of them."""
     items = np.arange(5000.0)[:, None]
-    gallery = Gallery.empty(EuclideanMetric(1)).add(items)
+    gallery = IndexedItems.empty(EuclideanMetric(1)).add(items)
     assert gallery.search([[4096.2], [4999.0]], 1).positions.ravel().tolist() == [4096, 4999]
 
 
@@ -146,12 +146,12 @@ def test_an_item_that_overflows_is_named_by_its_row_among_all() -> None:
     items = np.ones((5000, 1))
     items[4500] = 1e30
     with pytest.raises(OverflowedItemError, match=r"^Item 4500 is too large") as caught:
-        Gallery.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(items)
+        IndexedItems.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(items)
     assert caught.value.row == 4500
 
 
 def test_errors_about_blocks_count_from_their_beginning() -> None:
-    with pytest.raises(OverflowedItemError, match=r"^Item 12 is bad\.$") as caught, counted_from(10):
+    with pytest.raises(OverflowedItemError, match=r"^Item 12 is bad\.$") as caught, offset_error_rows(10):
         raise OverflowedItemError("Item 2 is bad.", 2)
     assert caught.value.row == 12
 
@@ -187,18 +187,18 @@ def test_the_nearest_scores_alpha_and_the_kth_an_eth_of_it() -> None:
     assert (first, last) == (0.25, pytest.approx(0.25 / math.e))
 
 
-# -- likeness --------------------------------------------------------------------------------------------
+# -- similarity_of --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("apart", "expected"), [(0.0, 1.0), (1.0, 0.5), (2.0, 0.0)])
 @pytest.mark.parametrize("name", ["ensemble", "cosine"])
 def test_likeness_under_a_bounded_metric_is_from_0_to_1(name: str, apart: float, expected: float) -> None:
-    assert likeness(METRICS[name], apart) == expected
+    assert similarity_of(METRICS[name], apart) == expected
 
 
 @pytest.mark.parametrize("name", ["Mahalanobis", "Euclidean", "bilinear", "bilinear normalized"])
 def test_likeness_under_another_metric_is_minus_how_far_apart(name: str) -> None:
-    assert likeness(METRICS[name], 3.5) == -3.5
+    assert similarity_of(METRICS[name], 3.5) == -3.5
 
 
 # -- what is a metric ------------------------------------------------------------------------------------
@@ -211,14 +211,15 @@ def test_a_metric_is_a_metric(metric: Metric) -> None:
 
 @pytest.mark.parametrize("learner", [OAHU(), OAHU().initialize(3)], ids=["new", "with features"])
 def test_a_learner_is_no_metric_but_has_one(learner: OAHU) -> None:
-    with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Take its metric\(\)\.$"):
+    with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Pass its metric\(\)\.$"):
         as_metric(learner, object())
 
 
 @pytest.mark.parametrize("other", [None, "euclidean", np.eye(3), EuclideanMetric], ids=repr)
 def test_anything_else_is_no_metric(other: Any) -> None:
     with pytest.raises(
-        InvalidTypeError, match=r"must be a metric, such as learner\.metric\(\)\. Got \w+ instead\.$"
+        InvalidTypeError,
+        match=r"such as learner\.metric\(\)\. Got \w+ instead\.$",
     ):
         as_metric(other, object())
 
@@ -231,11 +232,11 @@ def test_anything_else_is_no_metric(other: Any) -> None:
 )
 @pytest.mark.parametrize("name", ["ensemble", "cosine", "Euclidean", "bilinear"])
 @both_votes
-def test_items_are_where_they_belong_however_they_come(name: str, vote: Vote, parts: list[int]) -> None:
+def test_items_are_where_they_belong_however_they_come(name: str, vote: VoteMode, parts: list[int]) -> None:
     """Blocks are written by several threads, and unit vectors straight into their places."""
     metric, rng = METRICS[name], np.random.default_rng(1)
     items = rng.normal(size=(sum(parts), 3)).astype(np.float32)
-    gallery = Gallery.empty(metric, vote)
+    gallery = IndexedItems.empty(metric, vote)
     for some in np.split(items, np.cumsum(parts)[:-1]):
         gallery = gallery.add(some)
     asked = items[rng.integers(len(items), size=20)] + rng.normal(size=(20, 3)) / 100
@@ -258,7 +259,7 @@ def test_of_several_items_that_are_refused_the_first_is_named() -> None:
     items = np.ones((13_000, 3), np.float32)
     items[[5_000, 9_000, 12_500]] = 1e35
     with pytest.raises(OverflowedItemError, match="Item 5000") as refused:
-        Gallery.empty(metric).add(items)
+        IndexedItems.empty(metric).add(items)
     assert refused.value.row == 5_000
 
 
@@ -266,7 +267,12 @@ def test_of_several_items_that_are_refused_the_first_is_named() -> None:
 def test_duplicates_are_equally_far_however_they_came(name: str) -> None:
     """Products of one row and of many have other last bits."""
     same_item, others = RNG.normal(size=(1, 3)), RNG.normal(size=(50, 3))
-    gallery = Gallery.empty(METRICS[name]).add(np.concatenate([others, same_item])).add(same_item).add(same_item)
+    gallery = (
+        IndexedItems.empty(METRICS[name], "experts")
+        .add(np.concatenate([others, same_item]))
+        .add(same_item)
+        .add(same_item)
+    )
     for asked in (same_item, np.repeat(same_item, 30, axis=0)):
         found = gallery.search(asked, 3)
         assert (found.positions == [50, 51, 52]).all()
@@ -274,7 +280,7 @@ def test_duplicates_are_equally_far_however_they_came(name: str) -> None:
 
 
 def test_neighbours_that_rounding_tells_apart_keep_their_order() -> None:
-    found = Found(np.array([[[9, 4, 7, -1]]]), np.array([[[0.1, 0.2, 0.2 + 1e-7, np.inf]]]))
-    sorted_out = in_order(found, np.full((1, 1, 1), 1e-6))
+    found = SpaceNeighbours(np.array([[[9, 4, 7, -1]]]), np.array([[[0.1, 0.2, 0.2 + 1e-7, np.inf]]]))
+    sorted_out = merge_rounding_ties(found, np.full((1, 1, 1), 1e-6))
     assert sorted_out.positions.tolist() == [[[9, 4, 7, -1]]]
     assert sorted_out.distances.tolist() == [[[0.1, 0.2, 0.2, np.inf]]]

@@ -1,0 +1,86 @@
+"""Joining of similar and dissimilar pairs into triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+__all__ = ["PairJoiner", "order_triplet"]
+
+
+class PairJoiner:
+    """Joins each pair with an earlier pair of the other label that shares an item.
+
+    Of the earlier pairs that were not joined yet, the latest is taken. The shared item becomes the anchor of a
+    triplet. Each pair is joined at most once, so the two pairs of a triplet give the triplet back. The result
+    depends only on the pairs and their order.
+
+    Attributes
+    ----------
+    n_pairs : int
+        The number of pairs added.
+    n_joined : int
+        The number of triplets formed.
+
+    Examples
+    --------
+    >>> joiner = PairJoiner()
+    >>> joiner.join("tea", "green tea", True), joiner.join("coffee", "tea", False)
+    (None, 0)
+    """
+
+    def __init__(self) -> None:
+        self.n_pairs = self.n_joined = 0
+        # {(item, label): {the other item: numbers of its pairs}}; the other item that was added last comes last.
+        self._waiting: dict[tuple[Hashable, bool], dict[Hashable, list[int]]] = {}
+        self._joined: set[int] = set()
+
+    def join(self, first: Hashable, second: Hashable, same: bool) -> int | None:
+        """Add a pair; return the number of the earlier pair it is joined with, or None if it has to wait."""
+        number = self.n_pairs
+        self.n_pairs += 1
+        ends = ((first, second), (second, first))
+        found = max(self._latest((item, not same), other) for item, other in ends)
+        if found >= 0:
+            self._joined.add(found)
+            self.n_joined += 1
+            return found
+        for item, other in set(ends):
+            others = self._waiting.setdefault((item, same), {})
+            numbers = others.pop(other, [])
+            numbers.append(number)
+            others[other] = numbers  # moves it to the end
+        return None
+
+    def _latest(self, key: tuple[Hashable, bool], excluded: Hashable) -> int:
+        """Return the latest waiting pair whose other item is not ``excluded``, or -1.
+
+        A pair of the same two items with the other label would be a contradiction.
+        """
+        others = self._waiting.get(key)
+        skipped = None
+        found = -1
+        while others and found < 0:
+            other, numbers = others.popitem()
+            while numbers and numbers[-1] in self._joined:
+                numbers.pop()
+            if numbers and other == excluded:
+                skipped = numbers
+            elif numbers:
+                others[other] = numbers
+                found = numbers[-1]
+        if others is not None and skipped is not None:
+            others[excluded] = skipped
+        return found
+
+
+def order_triplet(similar: Sequence[Hashable], dissimilar: Sequence[Hashable]) -> tuple[int, int, int]:
+    """Return which items of (*similar, *dissimilar) are the anchor, the positive and the negative.
+
+    >>> order_triplet(("tea", "green tea"), ("coffee", "tea"))
+    (0, 1, 2)
+    """
+    for anchor, positive in ((0, 1), (1, 0)):
+        for shared, negative in ((0, 1), (1, 0)):
+            if similar[anchor] == dissimilar[shared]:
+                return anchor, positive, 2 + negative
+    raise AssertionError("joined pairs share an item")

@@ -1,0 +1,108 @@
+"""Low-dimensional projections of long vectors whose distances are lower bounds.
+
+Most of the variance of long vectors lies in few directions. A projected vector has the coordinates in these
+directions and, as one more coordinate, the length of the residual. By the triangle inequality (for inner products:
+by the Cauchy-Schwarz inequality) projected vectors are never farther apart than the vectors themselves. So a search
+can skip every item whose projection is farther away than the k-th nearest item: it reads a fraction of the numbers
+and misses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Projection"]
+
+_MIN_DIMENSIONS = 128  # shorter vectors are not projected
+_N_DIRECTIONS = 95
+_ITERATIONS = 2  # of the subspace iteration: nearly as good as the leading eigenvectors
+_SAMPLE = 2048  # items that the directions are fitted to; fewer items are not projected
+_PROBES = 64  # items of the sample that are used as queries to estimate the benefit
+_NEAREST = 10
+_MAX_CANDIDATES = 0.02  # largest share of the items that may remain as candidates
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """An orthonormal projection.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (dimensions,)
+        Subtracted before the projection; 0 for inner products.
+    basis : ndarray of shape (dimensions, n_directions)
+        Orthonormal columns.
+    """
+
+    centre: NDArray[np.float64]
+    basis: NDArray[np.float64]
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a projected vector."""
+        return int(self.basis.shape[1]) + 1
+
+    @staticmethod
+    def suits(dimensions: int, count: int) -> bool:
+        """Return whether the vectors are long enough, and numerous enough, to be projected."""
+        return dimensions > _MIN_DIMENSIONS and count >= _SAMPLE
+
+    @classmethod
+    def fit(cls, vectors: NDArray[np.float32], euclidean: bool) -> Projection | None:
+        """Fit a projection to a sample of the items. Returns None if it would not speed up searches."""
+        if not cls.suits(vectors.shape[1], len(vectors)):
+            return None
+        rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(int)
+        sample = vectors[rows]
+        centre = sample.mean(axis=0, dtype=np.float64) if euclidean else np.zeros(vectors.shape[1])
+        projection = cls(centre, _leading_directions(sample - centre.astype(np.float32)))
+        return projection if projection._share_of_candidates(sample, euclidean) <= _MAX_CANDIDATES else None
+
+    def apply(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Project vectors: (n, dimensions) to (n, n_directions + 1).
+
+        All but the final rounding is in float64, so that distances exceed the true ones by no more than that
+        rounding.
+        """
+        projected = np.empty((len(vectors), self.dimensions), np.float32)
+        for start in range(0, len(vectors), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            centred = vectors[rows] - self.centre
+            coordinates = centred @ self.basis
+            residual = np.einsum("ij,ij->i", centred, centred) - np.einsum("ij,ij->i", coordinates, coordinates)
+            projected[rows, :-1] = coordinates
+            projected[rows, -1] = np.sqrt(np.maximum(residual, 0))
+        return projected
+
+    def _share_of_candidates(self, sample: NDArray[np.float32], euclidean: bool) -> float:
+        """The median share of the sample that remains as candidates for the nearest neighbours of an item."""
+        probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
+        items = sample - self.centre.astype(np.float32)
+        exact, bounds = (_keys(vectors[probes], vectors, euclidean) for vectors in (items, self.apply(sample)))
+        limit = np.partition(exact, _NEAREST, axis=1)[:, _NEAREST, None]
+        return float(np.median((bounds <= limit).mean(axis=1)))
+
+
+def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Approximate the leading principal directions by subspace iteration.
+
+    Any orthonormal directions give correct bounds. These take a tenth of the time of an eigendecomposition.
+    """
+    largest = float(np.abs(vectors).max()) or 1.0  # squares of very large values would overflow
+    rows = vectors / np.float32(largest)
+    basis = np.random.default_rng(0).standard_normal((rows.shape[1], _N_DIRECTIONS), np.float32)
+    for _ in range(_ITERATIONS):
+        basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
+    return np.asarray(np.linalg.qr(basis.astype(np.float64))[0])
+
+
+def _keys(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
+    """The squared distances, or the negative inner products, of all pairs of rows."""
+    products = a @ b.T
+    if not euclidean:
+        return -products
+    return np.asarray(np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * products)

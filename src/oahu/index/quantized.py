@@ -1,0 +1,193 @@
+"""Vectors quantized to eight bits a number, with a bound on the quantization error of each vector.
+
+A search that reads all items once is limited by memory bandwidth. Quantized items are a quarter of the size. By the
+triangle inequality (for inner products: by the Cauchy-Schwarz inequality) the distance of a query to a quantized
+item, less the quantization error, is a lower bound of the distance to the item. So a search can skip every item
+whose lower bound is larger than the distance of the k-th nearest item. Every item has its own step, its largest
+number divided by 127, so that few candidates remain whatever the scale of the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.index.scan_kernels import keep_smallest
+from oahu.jit import kernel
+
+__all__ = ["QuantizedItems", "QuantizedQuery"]
+
+Rows = NDArray[np.float32]
+
+_MIN_DIMENSIONS = 128  # shorter vectors are not quantized
+_MIN_ITEMS = 2048  # fewer items are not quantized
+_STEPS = 127
+_SMALLEST = 1e-30  # a vector of smaller numbers is quantized to 0
+_ROWS_PER_WRITE = 64  # bytes of a cache line
+_BLOCKS = 64  # blocks whose keys are computed at a time
+_U = 2.0**-24  # the unit roundoff of float32
+_UNDERFLOW = 1.5e-45  # the largest error of a float32 operation that underflows
+
+
+class QuantizedItems:
+    """Quantized items, stored as columns of blocks.
+
+    Attributes
+    ----------
+    blocks : ndarray of shape (n_blocks, dimensions, width), int8
+        The numbers in multiples of the item's step.
+    steps, lengths, errors : ndarray of shape (n_blocks, width), float64
+        For every item: its step, the length of the quantized vector, and the largest possible distance of the
+        quantized vector to the item.
+    """
+
+    def __init__(self, n_blocks: int, dimensions: int, width: int) -> None:
+        self.blocks = np.zeros((n_blocks, dimensions, width), np.int8)
+        self.steps, self.lengths, self.errors = np.zeros((3, n_blocks, width))
+
+    @staticmethod
+    def suits(dimensions: int, count: int) -> bool:
+        """Return whether the vectors are long enough, and numerous enough, to be quantized."""
+        return dimensions > _MIN_DIMENSIONS and count >= _MIN_ITEMS
+
+    def write(self, vectors: Rows, begin: int) -> None:
+        """Quantize vectors and store them at the positions from ``begin`` on."""
+        rows = np.ascontiguousarray(vectors)
+        largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+        _quantize(rows, largest, self.blocks, self.steps, self.lengths, self.errors, begin)
+
+    def query(self, vector: Rows, euclidean: bool) -> QuantizedQuery:
+        """Return a query for these items."""
+        return QuantizedQuery(self, vector, euclidean)
+
+
+class QuantizedQuery:
+    """A query that scans quantized items.
+
+    The key of an item is a lower bound of its squared distance (or of its negative inner product), up to the final
+    rounding to float32. It is infinite for a hidden item.
+    """
+
+    def __init__(self, items: QuantizedItems, vector: Rows, euclidean: bool) -> None:
+        self._items, self._vector, self._euclidean = items, vector, euclidean
+        self._square = float(np.square(vector, dtype=np.float64).sum())
+
+    def keys(self, hidden: Rows, begin: int, end: int) -> Iterator[tuple[int, Rows]]:
+        """Yield the keys of the blocks ``begin`` to ``end`` in parts, each with the position of its first item."""
+        items, n_terms = self._items, len(self._vector) + 8
+        for first in range(begin, end, _BLOCKS):
+            part = slice(first, min(first + _BLOCKS, end))
+            keys = np.empty((part.stop - first, hidden.shape[1]), np.float32)
+            _lower_bounds(
+                items.blocks[part],
+                items.steps[part],
+                items.lengths[part],
+                items.errors[part],
+                hidden[part],
+                self._vector,
+                self._euclidean,
+                self._square,
+                n_terms * _U * self._square**0.5,
+                n_terms * _UNDERFLOW,
+                keys,
+            )
+            yield first * hidden.shape[1], keys.ravel()
+
+    def keep_smallest(self, hidden: Rows, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
+        """Merge the keys of the blocks ``begin`` to ``end`` into the smallest ``keys`` so far."""
+        for first, row in self.keys(hidden, begin, end):
+            keep_smallest(row, first, keys, positions)
+
+    def collect(self, hidden: Rows, highest: float) -> NDArray[np.int64]:
+        """Return the positions of all items with keys up to ``highest``, in ascending order."""
+        parts = [
+            first + np.flatnonzero((row <= highest) & (row < np.inf))
+            for first, row in self.keys(hidden, 0, len(hidden))
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+@kernel
+def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any, errors: Any, begin: int) -> None:
+    """Quantize rows and store them as columns, several rows at a time, so that whole cache lines are written."""
+    n_features, width = blocks.shape[1], blocks.shape[2]
+    quantized = np.empty((_ROWS_PER_WRITE, n_features), np.int8)
+    start = 0
+    while start < len(vectors):
+        block, column = (begin + start) // width, (begin + start) % width
+        count = min(_ROWS_PER_WRITE, len(vectors) - start, width - column)
+        for i in range(count):
+            row, target, most = vectors[start + i], quantized[i], largest[start + i]
+            step = np.float64(most) / _STEPS if most > _SMALLEST else 0.0
+            per_step = np.float32(_STEPS) / most if most > _SMALLEST else np.float32(0)
+            square, square_of_error = 0.0, 0.0
+            for j in range(n_features):
+                n_steps = np.rint(row[j] * per_step)
+                target[j] = np.int8(n_steps)
+                difference = np.float64(row[j]) - np.float64(n_steps) * step
+                square += np.float64(n_steps) * np.float64(n_steps)
+                square_of_error += difference * difference
+            at, length = column + i, step * np.sqrt(square)
+            steps[block, at], lengths[block, at] = step, length
+            errors[block, at] = np.sqrt(square_of_error) * (1 + 1e-9) + 1e-14 * length  # includes float64 rounding
+        for j in range(n_features):
+            places = blocks[block, j, column : column + count]
+            for i in range(count):
+                places[i] = quantized[i, j]
+        start += count
+
+
+@kernel
+def _multiply(block: Any, query: Any, row: Any) -> None:
+    """Compute the inner products of a block's columns, in steps, with a query."""
+    n_features = len(query)
+    whole = n_features - n_features % 8
+    row[:] = 0
+    for j in range(0, whole, 8):
+        p, q, r, s = query[j], query[j + 1], query[j + 2], query[j + 3]
+        t, u, v, w = query[j + 4], query[j + 5], query[j + 6], query[j + 7]
+        a, b, c, d = block[j], block[j + 1], block[j + 2], block[j + 3]
+        e, f, g, h = block[j + 4], block[j + 5], block[j + 6], block[j + 7]
+        for i in range(len(row)):
+            left = (p * np.float32(a[i]) + q * np.float32(b[i])) + (r * np.float32(c[i]) + s * np.float32(d[i]))
+            right = (t * np.float32(e[i]) + u * np.float32(f[i])) + (v * np.float32(g[i]) + w * np.float32(h[i]))
+            row[i] += left + right
+    for j in range(whole, n_features):
+        p, a = query[j], block[j]
+        for i in range(len(row)):
+            row[i] += p * np.float32(a[i])
+
+
+@kernel
+def _lower_bounds(
+    blocks: Any,
+    steps: Any,
+    lengths: Any,
+    errors: Any,
+    hidden: Any,
+    query: Any,
+    euclidean: bool,
+    square: float,
+    rounding: float,
+    underflow: float,
+    keys: Any,
+) -> None:
+    """Compute the keys of all items: products in float32, everything else in float64.
+
+    The error of a float32 sum of n products is at most (n + 1) u, u = 2^-24, times the sum of their absolute
+    values, which is at most the product of the two lengths. ``rounding`` is that error for an item of length 1.
+    """
+    for block in range(len(blocks)):
+        row = keys[block]
+        _multiply(blocks[block], query, row)
+        for i in range(len(row)):
+            step, length, error = steps[block, i], lengths[block, i], errors[block, i]
+            product = step * (np.float64(row[i]) + underflow) + rounding * length  # an upper bound
+            if euclidean:
+                distance = np.sqrt(max(square + length * length - 2 * product, 0.0)) - error
+                row[i] = hidden[block, i] + np.float32(max(distance, 0.0) * max(distance, 0.0))
+            else:
+                row[i] = hidden[block, i] - np.float32(product + np.sqrt(square) * error)
