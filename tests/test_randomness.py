@@ -180,5 +180,5 @@ def test_a_generator_from_a_state_leaves_the_original_alone() -> None:
 )
 def test_a_place_where_no_generator_can_stand_is_an_error(name: str, value: Any) -> None:
     state = generator_state(private_generator(0)) | {name: value}
-    with pytest.raises(ValueError, match=f"'{name}' cannot be"):
+    with pytest.raises(ValueError, match=f"'{name}' of a generator must be an int"):
         generator_from_state(state)

@@ -1,4 +1,4 @@
-"""Arrays of real numbers, or an error that says why not."""
+"""Validation of arrays of real numbers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from oahu.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["as_array", "as_table", "check_items", "describe_non_finite"]
 
-_ROWS = 4096  # items checked at a time
+_BLOCK_ROWS = 4096  # checked at a time, to bound memory
 
 
 def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
-    """``data`` as an array of real numbers, without a copy if it is one; ``what`` names it in errors."""
+    """Return ``data`` as an array of real numbers, without a copy if possible. ``what`` names it in errors."""
     if hasattr(data, "tocsr"):
-        raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse one instead: use toarray().")
+        raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse matrix instead: use toarray().")
     if np.ma.is_masked(data):
         raise InvalidInputError(f"The {what} must be numbers. Got masked values instead.")
     try:
@@ -25,7 +25,7 @@ def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
     except ValueError as error:
         raise InvalidInputError(f"The {what} are ragged: they do not form one array ({error}).") from error
     if array.dtype.kind == "O":
-        array = _from_objects(array, what)
+        array = _convert_objects(array, what)
     if array.dtype.kind not in "fiub":
         kind = {"U": "strings", "S": "bytes", "c": "Complex data not supported: complex numbers"}
         raise InvalidInputError(
@@ -35,7 +35,7 @@ def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
-    """``data`` as a table of real numbers, (n_items, n_features): an array, or CSR if sparse ones are accepted."""
+    """Return ``data`` as a table of shape (n_items, n_features): an array, or a CSR matrix if accepted."""
     if accept_sparse and hasattr(data, "tocsr"):
         table = data.tocsr()
         as_array(table.data, f"features of {what}")
@@ -43,20 +43,19 @@ def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
         table = as_array(data, f"features of {what}")
     if table.ndim != 2 or 0 in table.shape:
         raise InvalidInputError(
-            f"The {what} must be a table of shape (n_items, n_features), neither 0. "
-            f"Got shape {table.shape} instead."
+            f"The {what} must have shape (n_items, n_features) and not be empty. Got shape {table.shape} instead."
         )
     return table
 
 
 def check_items(items: Any, dtype: np.dtype[Any]) -> None:
-    """Refuse items, one a row, that are NaN or infinite, or become so in ``dtype``."""
+    """Raise if an item, one per row, has a value that is not finite, or is not finite in ``dtype``."""
     if hasattr(items, "tocsr"):
-        _check_stored(items, dtype)
+        _check_sparse_items(items, dtype)
         return
-    for start in range(0, len(items), _ROWS):
+    for start in range(0, len(items), _BLOCK_ROWS):
         with np.errstate(over="ignore", invalid="ignore"):
-            wrong = np.argwhere(~np.isfinite(items[start : start + _ROWS].astype(dtype, copy=False)))
+            wrong = np.argwhere(~np.isfinite(items[start : start + _BLOCK_ROWS].astype(dtype, copy=False)))
         if len(wrong):
             row, feature = int(wrong[0, 0]) + start, int(wrong[0, 1])
             raise InvalidInputError(
@@ -65,7 +64,7 @@ def check_items(items: Any, dtype: np.dtype[Any]) -> None:
             )
 
 
-def _check_stored(items: Any, dtype: np.dtype[Any]) -> None:
+def _check_sparse_items(items: Any, dtype: np.dtype[Any]) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = np.flatnonzero(~np.isfinite(items.data.astype(dtype, copy=False)))
     if len(wrong):
@@ -77,14 +76,14 @@ def _check_stored(items: Any, dtype: np.dtype[Any]) -> None:
 
 
 def describe_non_finite(value: Any, dtype: np.dtype[Any]) -> str:
-    """What is wrong with a value that is not finite in ``dtype``."""
+    """Describe a value that is not finite in ``dtype``."""
     if np.isnan(value):
         return "NaN"
     return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"
 
 
-def _from_objects(array: NDArray[Any], what: str) -> NDArray[Any]:
-    """Python's numbers in an array of objects, as an array of numbers."""
+def _convert_objects(array: NDArray[Any], what: str) -> NDArray[Any]:
+    """Return an array of Python numbers as a numeric array."""
     try:
         inferred = np.array(array.tolist())
         return inferred if inferred.dtype.kind in "fiub" else array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Everything oahu raises on purpose: one root, few leaves."""
+"""The exceptions of oahu. All are subclasses of OAHUError."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ __all__ = [
 
 
 class OAHUError(Exception):
-    """The root of every error that oahu raises on purpose."""
+    """Base class of all exceptions of oahu."""
 
 
 class InvalidInputError(OAHUError, ValueError):
-    """The input is not what was asked for; nothing was learned from it."""
+    """The input is invalid. Nothing was learned from it."""
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """The input is of a kind that cannot be what was asked for, such as a sparse matrix or a dictionary."""
+    """The input has a type that is not supported, such as a dictionary."""
 
 
 class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
-    """A learner was asked for its metric before it had seen the number of features."""
+    """A learner was used before it had learned a constraint."""
 
 
 class NoDistanceError(OAHUError, AttributeError):
-    """A bilinear similarity was asked for distances or vectors: it has scores only."""
+    """A bilinear similarity has scores, but no distances and no vectors."""
 
 
 class ModelFileError(OAHUError):
-    """A model file cannot be read: truncated, damaged, foreign, or from a newer oahu."""
+    """A model file cannot be read: it is truncated, damaged, of another format, or from a newer version of oahu."""
 
 
 class DatasetError(OAHUError):
-    """A data set is not here and cannot be had, or a file of it is damaged."""
+    """A data set cannot be downloaded, or one of its files is damaged."""
 
 
 class _RowError(OAHUError):
@@ -56,7 +56,7 @@ class _RowError(OAHUError):
     Attributes
     ----------
     row : int
-        Which constraint or item of the call it was, counted from 0.
+        The position of the constraint or item in the call, counted from 0.
     """
 
     def __init__(self, message: str, row: int) -> None:
@@ -68,26 +68,26 @@ class _RowError(OAHUError):
 
 
 class RejectedConstraintError(_RowError, ArithmeticError):
-    """Learning a constraint would have overflowed the model; the model is as it was before the call."""
+    """A constraint would have made the model overflow. The model is unchanged by the call."""
 
 
 class OverflowedItemError(_RowError, InvalidInputError):
-    """An item is finite, and its embedding is not."""
+    """The embedding of an item is not finite, although the item is."""
 
     def about(self, item: str) -> str:
-        """The message, with ``item`` in place of the row as what it is about."""
+        """Return the message with ``item`` instead of the row number as its subject."""
         return f"{item[:1].upper()}{item[1:]}{str(self).removeprefix(f'Item {self.row}')}"
 
 
 class StreamError(InvalidInputError):
-    """A line of a file cannot be read.
+    """A line of a file is invalid.
 
     Attributes
     ----------
     line : int
-        Which line it is, counted from 1.
+        The line number, counted from 1.
     source : str
-        The file, as it was named.
+        The name of the file.
     """
 
     def __init__(self, problem: str, source: str, line: int) -> None:
@@ -99,14 +99,14 @@ class StreamError(InvalidInputError):
 
 
 class ContradictionError(InvalidInputError):
-    """A constraint says the opposite of what follows from those before; the graph is as it was.
+    """A constraint contradicts earlier ones. The graph is unchanged.
 
     Attributes
     ----------
     constraint : Pair or Triplet
-        What was refused.
+        The rejected constraint.
     chain : tuple of GivenPair
-        What proves the opposite, link by link.
+        The proof: given pairs that imply the opposite.
     """
 
     def __init__(self, message: str, constraint: Any, chain: tuple[Any, ...]) -> None:
@@ -118,14 +118,14 @@ class ContradictionError(InvalidInputError):
 
 
 class ServiceRequestError(OAHUError):
-    """A service did not do what a `Client` asked for, or cannot be reached.
+    """A request of a `Client` failed, or the service cannot be reached.
 
     Attributes
     ----------
     status : int
-        Of HTTP; 0 if there was no answer.
+        The HTTP status; 0 if there was no response.
     problem : dict
-        What it said (RFC 9457): ``type``, ``title``, ``detail``, and for a contradiction its ``chain``.
+        The problem details (RFC 9457): ``type``, ``title``, ``detail``, and ``chain`` for a contradiction.
     """
 
     def __init__(self, message: str, status: int, problem: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Checking the parameters that something was given: one message form everywhere."""
+"""Validation of parameters, with one form of error message."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_ca
 
 
 def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
-    """Raise unless ``value`` is a number between ``low`` and ``high``; ``closed`` names ends that belong."""
+    """Raise unless ``value`` is a number in an interval. ``closed`` is "left", "right", "both" or "neither"."""
     left = "[" if closed in ("left", "both") else "("
     right = "]" if closed in ("right", "both") else ")"
     number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
     above = number and (value >= low if left == "[" else value > low)
     below = number and (value <= high if right == "]" else value < high)
     if not (above and below) or not _fits_float(value):
-        _complain(owner, name, f"in {left}{low:g}, {high:g}{right}", value)
+        _raise_invalid(owner, name, f"in {left}{low:g}, {high:g}{right}", value)
 
 
 def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        _complain(owner, name, f"an int of at least {least}", value)
+        _raise_invalid(owner, name, f"an int of at least {least}", value)
 
 
 def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     plain = bool(value) if isinstance(value, np.bool_) else value
     if not any(plain is choice or (isinstance(plain, str) and plain == choice) for choice in choices):
-        _complain(owner, name, "one of " + ", ".join(map(repr, choices)), value)
+        _raise_invalid(owner, name, "one of " + ", ".join(map(repr, choices)), value)
 
 
 def check_seed(owner: object, name: str, value: Any) -> None:
-    """Raise unless ``value`` can seed a generator."""
+    """Raise unless ``value`` is a valid seed."""
     if not is_valid_seed(value):
-        _complain(owner, name, SEED_DESCRIPTION, value)
+        _raise_invalid(owner, name, SEED_DESCRIPTION, value)
 
 
 def warn_caller(message: str) -> None:
-    """Warn about the line outside oahu that led here."""
+    """Issue a warning that points to the calling line outside oahu."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("oahu."):
         level, frame = level + 1, frame.f_back
@@ -61,7 +61,7 @@ def _fits_float(value: Any) -> bool:
         return False
 
 
-def _complain(owner: object, name: str, expected: str, value: Any) -> None:
+def _raise_invalid(owner: object, name: str, expected: str, value: Any) -> None:
     raise InvalidInputError(
         f"The {name!r} parameter of {type(owner).__name__} must be {expected}. Got {shorten(value)} instead."
     )

@@ -1,4 +1,4 @@
-"""Where randomness comes from: every draw in oahu is a numpy Generator's."""
+"""Random generators: all random numbers in oahu come from a NumPy Generator."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = [
     "state_restorer",
 ]
 
-#: In words, what `is_valid_seed` accepts.
+#: What `is_valid_seed` accepts, for error messages.
 SEED_DESCRIPTION: Final = "None, an int of at least 0, a numpy Generator or a RandomState"
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
-    """A Generator from what scikit-learn's users pass as ``random_state``.
+    """Return a Generator for a ``random_state`` as in scikit-learn.
 
-    An int gives the same draws every time, None fresh ones. A Generator is used as it is and moves on; a legacy
-    RandomState moves on by the seed that is drawn from it.
+    An int gives the same numbers every time, None different ones. A Generator is returned itself. A legacy
+    RandomState provides a seed, which advances it.
 
     >>> as_generator(7).integers(100) == as_generator(7).integers(100)
     np.True_
@@ -48,16 +48,16 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def is_valid_seed(value: Any) -> bool:
-    """Whether a generator can come of ``value``."""
+    """Return whether ``value`` is accepted as ``random_state``."""
     if isinstance(value, int | np.integer):
         return not isinstance(value, bool) and bool(value >= 0)
     return value is None or isinstance(value, np.random.Generator | np.random.RandomState)
 
 
 def private_generator(random_state: RandomState) -> np.random.Generator:
-    """A generator that nobody else draws from, always a PCG64: what a learner keeps.
+    """Return a PCG64 generator that no other code uses, for a learner.
 
-    A Generator or RandomState that is passed moves on by the seed that is drawn from it.
+    A Generator or RandomState provides a seed, which advances it.
     """
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
@@ -65,10 +65,12 @@ def private_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def state_restorer(random_state: Any) -> Callable[[], None]:
-    """What puts a Generator or RandomState back to where it stands now; does nothing for other seeds."""
+    """Return a function that restores the current state of a Generator or RandomState. For other seeds, it does
+    nothing.
+    """
     if isinstance(random_state, np.random.Generator):
-        bits, place = random_state.bit_generator, random_state.bit_generator.state
-        return lambda: setattr(bits, "state", place)
+        bits, state = random_state.bit_generator, random_state.bit_generator.state
+        return lambda: setattr(bits, "state", state)
     if isinstance(random_state, np.random.RandomState):
         legacy = random_state.get_state(legacy=False)
         return lambda: random_state.set_state(legacy)
@@ -76,23 +78,23 @@ def state_restorer(random_state: Any) -> Callable[[], None]:
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Where a generator of `private_generator` stands, as plain JSON."""
+    """Return the state of a `private_generator`, as JSON values."""
     state = generator.bit_generator.state
     return {**state["state"], "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
 
 def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
-    """A generator that goes on from there; ValueError if there is no such place.
+    """Return a generator with this state; ValueError if the state is invalid.
 
     >>> rng = private_generator(0)
     >>> twin = generator_from_state(generator_state(rng))
     >>> bool(rng.random() == twin.random())
     True
     """
-    for name, limit in _PLACES.items():
+    for name, limit in _STATE_LIMITS.items():
         value = state[name]
         if not isinstance(value, int) or not 0 <= value < limit:
-            raise ValueError(f"a generator's {name!r} cannot be {shorten(value)}")
+            raise ValueError(f"{name!r} of a generator must be an int in [0, {limit}), not {shorten(value)}")
     bits = np.random.PCG64(0)
     bits.state = {
         "bit_generator": "PCG64",
@@ -103,4 +105,4 @@ def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-_PLACES: Final = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}
+_STATE_LIMITS: Final = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}

@@ -404,7 +404,8 @@ def test_the_examples_contain_clothes_if_downloaded(store: Service, monkeypatch:
     images, labels = np.arange(2 * 784).reshape(2, 784) / 784, np.array([0, 9])
     filled_with: dict[str, Any] = {}
     monkeypatch.setattr(
-        "oahu.service.demo_data.fill", lambda _, name, *content: filled_with.update({name: content})
+        "oahu.service.demo_data.create_image_collection",
+        lambda _, name, *content: filled_with.update({name: content}),
     )
     monkeypatch.setattr("oahu.evaluation.datasets.load", lambda _: type("Data", (), {"X": images, "y": labels}))
     oahu.cli.serve_command._add_examples(lambda _: None, store)
@@ -421,7 +422,7 @@ def test_a_new_key_is_the_only_output_and_has_its_role(tmp_path: Path) -> None:
     result = call("keys", "add", "--role", "feedback", "--name", "the shop", "--data", str(tmp_path))
     assert result.exit_code == 0
     (token,) = result.stdout.splitlines()
-    key = KeyFile(tmp_path).check(token)
+    key = KeyFile(tmp_path).authenticate(token)
     assert key is not None
     assert (key.name, key.role) == ("the shop", "feedback")
     assert token not in result.stderr
@@ -443,7 +444,7 @@ def test_a_key_is_revoked(tmp_path: Path) -> None:
     token = KeyFile(tmp_path).add("one", "read")
     result = call("keys", "remove", token.split("_")[1], "--data", str(tmp_path))
     assert result.exit_code == 0
-    assert KeyFile(tmp_path).check(token) is None
+    assert KeyFile(tmp_path).authenticate(token) is None
 
 
 def test_revoking_an_unknown_key_is_an_error(tmp_path: Path) -> None:

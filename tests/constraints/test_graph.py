@@ -845,7 +845,7 @@ def test_no_more_than_asked_for_are_the_seeds() -> None:
 
 def test_fewer_than_asked_for_is_an_error_that_counts() -> None:
     with pytest.raises(
-        InvalidInputError, match=r"5 more triplets were asked for, and 1 .* from 1 seed.*exact=False"
+        InvalidInputError, match=r"'n_more' parameter is 5, but 1 seeds imply only 1 triplets.*exact=False"
     ):
         closure(np.array([[0, 1, 2]]), 5)
 
@@ -903,8 +903,8 @@ def test_numpys_truth_values_are_truth_values() -> None:
         (lambda: closure(np.zeros((2, 3, 4)), 1), r"\(n, 3\).*\(2, 3, 4\)"),
         (lambda: closure([[0, 1, 2], [0, 1]], 1), "rows of 3 items"),
         (lambda: closure((np.zeros((2, 3)), [1, 1]), 1), r"\(n, 2\).*\(2, 3\)"),
-        (lambda: closure((np.zeros((2, 2)), [1, 1, 1]), 1), "one y for each of 2 pairs"),
-        (lambda: closure((np.zeros((2, 2)), [1, 0]), 1), r"\+1 for alike and -1 for unlike"),
+        (lambda: closure((np.zeros((2, 2)), [1, 1, 1]), 1), "labels of 2 pairs must have shape \\(2,\\)"),
+        (lambda: closure((np.zeros((2, 2)), [1, 0]), 1), r"\+1 for similar and -1 for dissimilar"),
         (lambda: closure([Pair(0, 1, True), Triplet(0, 1, 2)], 1), "all Pair or all Triplet"),
     ],
 )

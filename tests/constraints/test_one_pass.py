@@ -24,7 +24,7 @@ def items_of(labels: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
 def made(stream: OnePass, labels: list[Any], start: int = 0, end: int | None = None) -> tuple[list[Any], list[Any]]:
     """The pairs and triplets that items start ... end of the labels make, by which items they are."""
     items = items_of(labels)[start:end]
-    found = stream.take(items, labels[start:end], start)
+    found = stream.add(items, labels[start:end], start)
     pairs, triplets = ([] if t is None else t.values()[:, :, 0].astype(int).tolist() for t in found)
     return pairs, triplets
 
@@ -114,13 +114,13 @@ def test_copy_goes_its_own_way(rule: str) -> None:
 
 
 def test_triplets_say_which_item_completed_them() -> None:
-    triplets = fresh("author").take(np.zeros((5, 1)), [0, 0, 1, 0, 1], start=100)[1]
+    triplets = fresh("author").add(np.zeros((5, 1)), [0, 0, 1, 0, 1], start=100)[1]
     assert [triplets.origin(k) for k in range(2)] == [("item", 103), ("item", 104)]
 
 
 def test_items_are_copied() -> None:
     """What the stream remembers is not the caller's array."""
     stream, items = fresh("author"), np.ones((2, 1))
-    stream.take(items, [0, 1], 0)
+    stream.add(items, [0, 1], 0)
     items[:] = 7.0
     assert stream.slots.tolist() == [[1.0], [1.0]]

@@ -170,15 +170,15 @@ def test_a_generator_moves_on(make: Any) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([4, 4, 4], "another class: the labels have 1 class"),
-        ([], "another class: the labels have 0 class"),
-        ([0, 1, 2], "anchor's class: each of the 3 classes has one instance"),
+        ([4, 4, 4], "another class. The labels have 1 class"),
+        ([], "another class. The labels have 0 class"),
+        ([0, 1, 2], "anchor's class. Each of the 3 classes has one item"),
         ([[0, 0, 1]], r"shape \(n_items,\). Got \(1, 3\)"),
         (np.zeros((4, 1)), r"shape \(n_items,\). Got \(4, 1\)"),
         (3, r"shape \(n_items,\). Got \(\)"),
         ([0.0, 1.0, np.nan, 1.0], "Label 2 is NaN"),
-        ([0, None, 1, 0], "one kind that can be sorted"),
-        ([[0, 1], [2]], "one kind that can be sorted"),
+        ([0, None, 1, 0], "one type that can be sorted"),
+        ([[0, 1], [2]], "one type that can be sorted"),
     ],
     ids=["one class", "none", "only singletons", "one row", "one column", "a number", "NaN", "None", "ragged"],
 )
@@ -259,8 +259,8 @@ def test_the_same_seed_draws_the_same_pairs() -> None:
 @pytest.mark.parametrize(
     ("labels", "similar", "message"),
     [
-        ([1, 1, 1], 0.5, r"items of two classes: the labels have 1 class\(es\)"),
-        ([1, 2, 3], 0.5, "two items of one class: each of the 3 classes has one instance"),
+        ([1, 1, 1], 0.5, r"items of two classes. The labels have 1 class\(es\)"),
+        ([1, 2, 3], 0.5, "two items of one class. Each of the 3 classes has one item"),
         ([], 0.5, r"0 class\(es\)"),
         ([0, 0, 1], 1.5, r"in \[0, 1\]. Got 1.5"),
         ([0, 0, 1], "half", r"in \[0, 1\]. Got 'half'"),
@@ -321,8 +321,8 @@ def test_what_is_left_after_excluding_is_as_likely_as_before() -> None:
 @pytest.mark.parametrize(
     ("exclude", "message"),
     [
-        ([(0, 1)], "exclude leaves next to nothing to draw"),
-        ([(0, 3)], r"Pair 0 of exclude is \(0, 3\): indices go from 0 to 2"),
+        ([(0, 1)], "The 'exclude' parameter leaves too few"),
+        ([(0, 3)], r"Pair 0 of 'exclude' must have indices from 0 to 2. Got \(0, 3\)"),
         ([(0, 1, 2)], r"of shape \(m, 2\)"),
         ([(0.5, 1.0)], "pairs of indices"),
         ([3], "pairs of indices"),

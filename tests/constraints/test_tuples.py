@@ -171,7 +171,7 @@ def test_indices_are_rejected_by_the_first_that_is_out_of_range(size: int, indic
     wrong = [(r, k, row[k]) for r, row in enumerate(rows) for k in range(size) if not 0 <= row[k] <= 9]
     if wrong:
         r, k, index = wrong[0]
-        place = f"The {NAMES[size][k]} of {NOUNS[size]} {r} is row {index} of preprocessor, which has rows 0 to 9"
+        place = f"The {NAMES[size][k]} of {NOUNS[size]} {r} is row {index}, but the preprocessor has rows 0 to 9"
         with pytest.raises(InvalidInputError, match=place):
             tuples_of(rows, size=size, preprocessor=table_of(10))
     else:
@@ -244,7 +244,7 @@ def test_some_of_the_pairs_keep_what_is_said_of_them() -> None:
 
 
 def test_none_of_them_is_rejected() -> None:
-    with pytest.raises(InvalidInputError, match="no triplets"):
+    with pytest.raises(InvalidInputError, match="At least one triplet is needed"):
         Triplets([[0, 1, 2]], preprocessor=table_of(5))[:0]
 
 

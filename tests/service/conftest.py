@@ -1,8 +1,9 @@
-"""What the tests of the service share: small stores and collections that are closed again."""
+"""Fixtures of the service tests: small stores, services and collections that are closed after the test."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from oahu.constraints import Pair, Triplet
 from oahu.service.collection import Collection
 from oahu.service.feature_store import FeatureStore
-from oahu.service.learner_loop import LearnerLoop, new_learner
-from oahu.service.records import Click, CollectionConfig, NewItem, PublishedMetric
+from oahu.service.feedback_log import FeedbackLog
+from oahu.service.learner_factory import new_learner
+from oahu.service.learner_loop import LearnerLoop
+from oahu.service.records import Click, CollectionConfig, ModelReplacement, NewItem, PublishedMetric, Undo
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 from oahu.service.store import SQLiteStore
 
-PATIENCE = 120.0
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 DIMENSION = 5
 N_ITEMS = 24
 SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4}
@@ -29,7 +32,7 @@ SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4}
 
 @pytest.fixture
 def open_store(tmp_path: Path) -> Iterator[Callable[..., SQLiteStore]]:
-    """Opens a store in a folder of the test's, by name; those that are left open are closed."""
+    """Open a store in the folder of the test, by name; stores left open are closed."""
     opened: list[SQLiteStore] = []
 
     def make(name: str = "data", **options: Any) -> SQLiteStore:
@@ -48,13 +51,13 @@ def store(open_store: Callable[..., SQLiteStore]) -> SQLiteStore:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Answers wait as long as it takes for feedback to be learned; nothing is refreshed by itself."""
-    return Settings(data=tmp_path / "data", fresh_wait=60, refresh_every=3600)
+    """Queries wait until all feedback is learned, and indexes are only refreshed by the test."""
+    return Settings(data=tmp_path / "data", fresh_wait=TIMEOUT, refresh_every=3600)
 
 
 @pytest.fixture
 def open_service(settings: Settings) -> Iterator[Callable[..., Service]]:
-    """Opens a service in the test's folder; those that are left open are closed."""
+    """Open a service in the folder of the test; services left open are closed."""
     opened: list[Service] = []
 
     def make(**changes: Any) -> Service:
@@ -74,7 +77,7 @@ def service(open_service: Callable[..., Service]) -> Service:
 
 @pytest.fixture
 def items() -> Callable[..., list[NewItem]]:
-    """Makes n items of two clouds: keys i0, i1, ..., every other one labelled even, the others odd."""
+    """Return n items of two clusters with keys i0, i1, ... and alternating labels even and odd."""
 
     def make(n: int, dimension: int = 4, seed: int = 0, labels: bool = True) -> list[NewItem]:
         rng = np.random.default_rng(seed)
@@ -88,8 +91,8 @@ def items() -> Callable[..., list[NewItem]]:
 
 
 @pytest.fixture
-def filled(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..., Collection]:
-    """Makes a collection with n items."""
+def make_collection(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..., Collection]:
+    """Create a collection with n items."""
 
     def make(n: int = 20, name: str = "things", **config: Any) -> Collection:
         collection = service.create(CollectionConfig(name, **{"dimension": 4, "learner": "Euclidean", **config}))
@@ -99,105 +102,125 @@ def filled(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..
     return make
 
 
-# -- a log and its loop ----------------------------------------------------------------------------------------
+# -- a log and its learner -------------------------------------------------------------------------------------
 
 
-class Lab:
-    """A log in a store, with a loop that learns it and can be stopped, killed and started again."""
+class _NumbersAsKeys:
+    """Items whose keys are their numbers."""
+
+    def number_of(self, transaction: Any, key: Any, where: str, at: int) -> int:
+        return int(key)
+
+    def key_of(self, number: int) -> str:
+        return str(number)
+
+
+class LearnerHarness:
+    """A feedback log in a store, with a learner loop that can be stopped, killed and started again."""
 
     def __init__(
         self, open_store: Callable[..., SQLiteStore], config: CollectionConfig, rows: Any, **options: Any
     ) -> None:
-        self._open, self.config, self.options = open_store, config, options
+        self._open_store, self.config, self.options = open_store, config, options
         self.rows = np.concatenate([np.zeros((1, rows.shape[1])), rows]).astype(np.float32)  # numbers begin at 1
         self.store = open_store()
-        self.id = self.store.commit(lambda t: t.create(config)).result(PATIENCE).id
+        self.id = self.store.commit(lambda t: t.create(config)).result(TIMEOUT).id
         self.log: list[Any] = []
         self.models: dict[int, bytes] = {}
         self.published: list[PublishedMetric] = []
-        self._start()
+        self._load()
 
-    def _start(self) -> None:
-        self.vectors = FeatureStore(self.config.dimension, np.dtype(np.float32))
+    def _load(self) -> None:
+        self.feedback_log = FeedbackLog(self.store, self.id, self.config, _NumbersAsKeys())
+        self.feedback_log.load()
+        features = FeatureStore(self.config.dimension, np.dtype(np.float32))
         numbers = list(range(1, len(self.rows)))
-        self.vectors.add(numbers, [f"i{n}" for n in numbers], self.rows[1:].tobytes())
-        self.loop = LearnerLoop(
-            self.store, self.id, self.config, self.vectors, self.published.append, **self.options
-        )
+        features.add(numbers, [f"i{n}" for n in numbers], self.rows[1:].tobytes())
+        self.loop = LearnerLoop(self.store, self.id, self.config, features, self.published.append, **self.options)
 
-    def say(self, *changes: Any, model: bytes | None = None) -> None:
-        """Append to the log, without waking anyone."""
-        at = len(self.log) + 1
+    def append(self, *changes: Any, model: bytes | None = None) -> None:
+        """Append to the log in one transaction, without notifying the learner."""
 
         def command(transaction: Any) -> None:
-            transaction.append(self.id, at, changes)
-            if model is not None:
-                transaction.keep_model(self.id, at, model)
+            for kind, group in groupby(changes, lambda change: isinstance(change, Undo | ModelReplacement)):
+                if not kind:
+                    self.feedback_log.append(transaction, list(group))
+                    continue
+                for change in group:
+                    if isinstance(change, Undo):
+                        self.feedback_log._append_undo(transaction, change)
+                    else:
+                        self.models[self.feedback_log.replace_model(transaction, model or b"")] = model or b""
 
-        self.store.commit(command).result(PATIENCE)
+        self.store.commit(command).result(TIMEOUT)
         self.log += changes
-        if model is not None:
-            self.models[at] = model
 
     @staticmethod
-    def pieces(n: int, seed: int = 0) -> list[Any]:
-        """Triplets, pairs and clicks that are true of three classes: an item's number modulo 3."""
+    def records(n: int, seed: int = 0) -> list[Any]:
+        """Return triplets, pairs and clicks that agree with three classes: the item number modulo 3."""
         rng = np.random.default_rng(seed)
         made: list[Any] = []
         while len(made) < n:
             query, *others = (1 + rng.permutation(N_ITEMS)[:6]).tolist()
-            likes = tuple(other for other in others if other % 3 == query % 3)
-            unlikes = tuple(other for other in others if other % 3 != query % 3)
+            positive = tuple(other for other in others if other % 3 == query % 3)
+            negative = tuple(other for other in others if other % 3 != query % 3)
             kind = rng.integers(4)
-            if kind == 0 and likes and unlikes:
-                made.append(Triplet(query, likes[0], unlikes[0]))
+            if kind == 0 and positive and negative:
+                made.append(Triplet(query, positive[0], negative[0]))
             elif kind == 1:
                 made.append(Pair(query, others[0], others[0] % 3 == query % 3))
             elif kind == 2:
-                made.append(Click(query, likes, unlikes))
+                made.append(Click(query, positive, negative))
             elif kind == 3:
-                made.append(Click(query, likes, ()) if likes else Click(query, (), unlikes[:2]))
+                made.append(Click(query, positive, ()) if positive else Click(query, (), negative[:2]))
         return made
 
     def learn(self) -> PublishedMetric:
-        """Learn all of it."""
+        """Learn the whole log."""
         if self.loop._thread.ident is None:
             self.loop.start()
-        self.loop.wake(len(self.log))
-        published = self.loop.wait_for(len(self.log), PATIENCE)
+        self.loop.notify(len(self.log))
+        published = self.loop.wait_for(len(self.log), TIMEOUT)
         assert published.version == len(self.log)
         return published
 
     def model(self) -> bytes:
+        """Learn the whole log and return the model file."""
         self.learn()
-        return self.loop.file()
+        return self.loop.model_file()
 
     def restart(self, kill: bool = False) -> None:
-        """As a service that is shut down and started; if killed, nothing is kept but the log."""
+        """Restart as a service would; ``kill`` loses everything that is not in the store."""
         self.loop.stop() if kill else self.loop.close()
         self.store.close()
-        self.store = self._open()
-        self._start()
+        self.store = self._open_store()
+        self._load()
 
     def close(self) -> None:
         self.loop.stop()
 
 
 @pytest.fixture
-def lab(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., Lab]]:
-    """Makes a log of its own, of random items of three classes by default."""
-    made: list[Lab] = []
+def make_harness(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., LearnerHarness]]:
+    """Create an empty log and its learner; the items are random by default."""
+    made: list[LearnerHarness] = []
 
-    def make(learner: str = "OASIS", rows: Any = None, options: Any = None, **config: Any) -> Lab:
+    def make(learner: str = "OASIS", rows: Any = None, options: Any = None, **config: Any) -> LearnerHarness:
         rows = np.random.default_rng(1).normal(size=(N_ITEMS, DIMENSION)) if rows is None else rows
         parameters = {**(SMALL if learner in ("OAHU", "AnchoredOAHU") else {}), **config.pop("parameters", {})}
-        told = CollectionConfig(config.pop("name", "things"), rows.shape[1], learner, parameters, **config)
-        made.append(Lab(open_store, told, rows, **(options or {})))
-        return made[-1]
+        name = config.pop("name", "things")
+        harness = LearnerHarness(
+            open_store,
+            CollectionConfig(name, rows.shape[1], learner, parameters, **config),
+            rows,
+            **(options or {}),
+        )
+        made.append(harness)
+        return harness
 
     yield make
-    for one in made:
-        one.close()
+    for harness in made:
+        harness.close()
 
 
 # -- metrics ---------------------------------------------------------------------------------------------------
@@ -205,7 +228,7 @@ def lab(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., Lab]]:
 
 @pytest.fixture(scope="session")
 def trained() -> Callable[..., PublishedMetric]:
-    """Makes a metric that has learned n random triplets, as it is handed out."""
+    """Return a published metric that has learned n random triplets."""
 
     def make(learner: str, n: int = 0, version: int | None = None, dimension: int = DIMENSION) -> PublishedMetric:
         parameters = SMALL if learner in ("OAHU", "AnchoredOAHU") else {}

@@ -1,4 +1,4 @@
-"""A catalogue is a frozen value: what was changed is a new one, and it finds what brute force finds."""
+"""An index is immutable: a change returns a new one. It finds the same items as brute force."""
 
 from __future__ import annotations
 
@@ -12,74 +12,72 @@ from hypothesis import strategies as st
 from oahu import EuclideanMetric
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.feature_store import FeatureStore
-from oahu.service.records import CatalogueChange, PublishedMetric
+from oahu.service.records import AddedItem, CatalogueChange, PublishedMetric
 from oahu.tasks import indexed_items
 
 D = 3
 RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(60, D)).astype(np.float32)  # by number; number 0 is nobody's
+ROWS = RNG.normal(size=(60, D)).astype(np.float32)  # by number; there is no item 0
 PLAIN = PublishedMetric(EuclideanMetric(D), 0, 0, None, 0.0)
 
 
 @pytest.fixture(scope="module")
-def vectors() -> FeatureStore:
+def features() -> FeatureStore:
     made = FeatureStore(D, np.dtype(np.float32))
     made.add(list(range(1, 60)), [f"k{n}" for n in range(1, 60)], ROWS[1:].tobytes())
     return made
 
 
 def nearest(query: Any, numbers: list[int], n: int) -> list[int]:
-    """By brute force, in the order of distance."""
+    """Return the nearest items by brute force."""
     return sorted(numbers, key=lambda number: float(np.square(ROWS[number] - query).sum()))[:n]
 
 
-def found(catalogue: CatalogueIndex, n: int, gallery: Any = None, without: int | None = None) -> set[int]:
-    asked = catalogue.gallery if gallery is None else gallery
-    return set(catalogue.candidates(ROWS[5][None], n, asked, without).tolist())
+def found(index: CatalogueIndex, n: int, gallery: Any = None, without: int | None = None) -> set[int]:
+    searched = index.gallery if gallery is None else gallery
+    return set(index.candidates(ROWS[5][None], n, searched, without).tolist())
 
 
-def test_an_empty_catalogue_has_no_candidates(vectors: FeatureStore) -> None:
-    assert found(CatalogueIndex.of(PLAIN, "experts", vectors.table, [], []), 5) == set()
+def test_an_empty_index_has_no_candidates(features: FeatureStore) -> None:
+    assert found(CatalogueIndex.build(PLAIN, "experts", features.table, [], []), 5) == set()
 
 
-def test_candidates_are_the_nearest(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 40)), [None] * 39)
+def test_candidates_are_the_nearest(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 40)), [None] * 39)
     for n in (1, 3, 10, 39, 500):
-        assert found(catalogue, n) == set(nearest(ROWS[5], list(range(1, 40)), n))
+        assert found(index, n) == set(nearest(ROWS[5], list(range(1, 40)), n))
 
 
-def test_one_can_be_left_out_and_another_takes_its_place(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 40)), [None] * 39)
+def test_an_excluded_item_is_replaced_by_the_next(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 40)), [None] * 39)
     others = [n for n in range(1, 40) if n != 5]
-    assert found(catalogue, 7, without=5) == set(nearest(ROWS[5], others, 7))
+    assert found(index, 7, without=5) == set(nearest(ROWS[5], others, 7))
 
 
-def test_one_that_is_not_there_can_be_left_out(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [1, 2, 3], [None] * 3)
-    assert found(catalogue, 3, without=50) == {1, 2, 3}
+def test_a_missing_item_can_be_excluded(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [1, 2, 3], [None] * 3)
+    assert found(index, 3, without=50) == {1, 2, 3}
 
 
-def test_candidates_come_from_every_space(vectors: FeatureStore, trained: Any) -> None:
+def test_candidates_come_from_every_space(features: FeatureStore, trained: Any) -> None:
     published = trained("OAHU", 40, dimension=D)
-    catalogue = CatalogueIndex.of(published, "experts", vectors.table, list(range(1, 60)), [None] * 59)
+    index = CatalogueIndex.build(published, "experts", features.table, list(range(1, 60)), [None] * 59)
     expected: set[int] = set()
     for space in published.metric.spaces:
         here = space.encode(ROWS)
         apart = np.square(here[1:] - here[5]).sum(axis=1)
         expected |= set((1 + np.argsort(apart, kind="stable")[:6]).tolist())
-    assert found(catalogue, 6) == expected
+    assert found(index, 6) == expected
     assert len(expected) > 6
 
 
-def test_items_are_embedded_in_small_blocks_with_rests_between(
-    vectors: FeatureStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59)
+def test_items_are_encoded_in_blocks_with_pauses(features: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 60)), [None] * 59)
     monkeypatch.setattr(indexed_items, "_SMALL_BLOCK", 7)
-    rests: list[float] = []
-    parts = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 60)), [None] * 59, rests.append)
+    pauses: list[float] = []
+    parts = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 60)), [None] * 59, pauses.append)
     assert found(parts, 11) == found(whole, 11)
-    assert len(rests) == 9
+    assert len(pauses) == 9
 
 
 # -- changes ---------------------------------------------------------------------------------------------------
@@ -97,92 +95,95 @@ CHANGES = st.lists(
 
 @given(CHANGES, st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_after_any_changes_what_is_there_is_what_was_left(changes: list[Any], seed: int) -> None:
+def test_any_sequence_of_changes(changes: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    vectors = FeatureStore(D, np.dtype(np.float32))
-    vectors.add(list(range(1, 60)), [""] * 59, ROWS[1:].tobytes())
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [], [])
-    there: dict[int, str | None] = {}
+    features = FeatureStore(D, np.dtype(np.float32))
+    features.add(list(range(1, 60)), [""] * 59, ROWS[1:].tobytes())
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [], [])
+    expected_labels: dict[int, str | None] = {}
     unused = list(range(59, 0, -1))
-    for what, n in changes:
-        some = rng.permutation(list(there)).tolist()[:n]
-        new = [unused.pop() for _ in range(min(n, len(unused)))] if what in ("add", "replace") else []
+    for kind, n in changes:
+        some = rng.permutation(list(expected_labels)).tolist()[:n]
+        new = [unused.pop() for _ in range(min(n, len(unused)))] if kind in ("add", "replace") else []
         labels = {number: rng.choice(["x", "y", None]) for number in [*new, *some]}
         change = CatalogueChange(
-            [(number, "", labels[number], b"") for number in new],
-            [(number, labels[number]) for number in some] if what == "label" else [],
-            some if what in ("remove", "replace") else [],
+            [AddedItem(number, "", labels[number], b"") for number in new],
+            [(number, labels[number]) for number in some] if kind == "label" else [],
+            some if kind in ("remove", "replace") else [],
         )
         for number in change.removed:
-            del there[number]
-        there.update({number: labels[number] for number in new})
-        there.update(dict(change.labelled))
-        catalogue = catalogue.changed(change, vectors.table)
-    assert dict(zip(*catalogue.present(), strict=True)) == there
-    assert catalogue.n_items == len(there)
-    assert found(catalogue, 5) == set(nearest(ROWS[5], list(there), 5))
+            del expected_labels[number]
+        expected_labels.update({number: labels[number] for number in new})
+        expected_labels.update(dict(change.relabelled))
+        index = index.changed(change, features.table)
+    assert dict(zip(*index.items(), strict=True)) == expected_labels
+    assert index.n_items == len(expected_labels)
+    assert found(index, 5) == set(nearest(ROWS[5], list(expected_labels), 5))
     for label in ("x", "y"):
-        expected = [number for number, one in there.items() if one == label]
-        assert found(catalogue, 4, catalogue.with_label(label)) == set(nearest(ROWS[5], expected, 4))
-        assert set(catalogue.there(range(60), label).tolist()) == set(expected)
-    labelled = [number for number, one in there.items() if one is not None]
-    assert found(catalogue, 4, catalogue.with_label(None)) == set(nearest(ROWS[5], labelled, 4))
+        expected = [number for number, one in expected_labels.items() if one == label]
+        assert found(index, 4, index.with_label(label)) == set(nearest(ROWS[5], expected, 4))
+        assert set(index.existing(range(60), label).tolist()) == set(expected)
+    labelled = [number for number, one in expected_labels.items() if one is not None]
+    assert found(index, 4, index.with_label(None)) == set(nearest(ROWS[5], labelled, 4))
 
 
-def test_a_catalogue_does_not_change(vectors: FeatureStore) -> None:
-    before = CatalogueIndex.of(PLAIN, "experts", vectors.table, [1, 2, 3], ["x", "y", None])
+def test_an_index_is_immutable(features: FeatureStore) -> None:
+    before = CatalogueIndex.build(PLAIN, "experts", features.table, [1, 2, 3], ["x", "y", None])
     before.with_label("x")
-    after = before.changed(CatalogueChange([(4, "k4", "x", b"")], [(2, "x")], [1]), vectors.table)
-    assert before.present() == ([1, 2, 3], ["x", "y", None])
-    assert after.present() == ([2, 3, 4], ["x", None, "x"])
+    after = before.changed(CatalogueChange([AddedItem(4, "k4", "x", b"")], [(2, "x")], [1]), features.table)
+    assert before.items() == ([1, 2, 3], ["x", "y", None])
+    assert after.items() == ([2, 3, 4], ["x", None, "x"])
     assert found(before, 3, before.with_label("x")) == {1}
     assert found(after, 3, after.with_label("x")) == {2, 4}
 
 
-def test_an_item_that_came_and_went_in_one_change_is_not_there(vectors: FeatureStore) -> None:
-    change = CatalogueChange([(1, "k1", None, b""), (2, "k1", "x", b"")], [], [1])
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [], []).changed(change, vectors.table)
-    assert catalogue.present() == ([2], ["x"])
+def test_an_item_that_is_added_and_removed_in_one_change(features: FeatureStore) -> None:
+    change = CatalogueChange([AddedItem(1, "k1", None, b""), AddedItem(2, "k1", "x", b"")], [], [1])
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [], []).changed(change, features.table)
+    assert index.items() == ([2], ["x"])
 
 
-def test_what_came_and_went_while_the_table_was_made_anew_is_not_there(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [1], [None])
-    come, gone = CatalogueChange([(500, "k500", "x", b""), (2, "k2", "x", b"")]), CatalogueChange(removed=[500])
-    changed = catalogue.changed(come, vectors.table).changed(gone, vectors.table)
-    assert changed.present() == ([1, 2], [None, "x"])
+def test_an_added_item_that_is_already_purged_is_skipped(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [1], [None])
+    added, removed = (
+        CatalogueChange([AddedItem(500, "k500", "x", b""), AddedItem(2, "k2", "x", b"")]),
+        CatalogueChange(removed=[500]),
+    )
+    changed = index.changed(added, features.table).changed(removed, features.table)
+    assert changed.items() == ([1, 2], [None, "x"])
     assert found(changed, 5) == {1, 2}
 
 
-def test_what_is_not_there_can_be_removed_and_labelled_without_harm(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [1], [None])
-    changed = catalogue.changed(CatalogueChange(labelled=[(30, "x")], removed=[20, 500]), vectors.table)
-    assert changed.present() == ([1], [None])
+def test_removing_or_relabelling_a_missing_item_changes_nothing(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [1], [None])
+    changed = index.changed(CatalogueChange(relabelled=[(30, "x")], removed=[20, 500]), features.table)
+    assert changed.items() == ([1], [None])
 
 
-def test_only_some_of_the_items_can_be_asked_for(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, list(range(1, 30)), [None] * 29)
+def test_a_search_can_be_restricted_to_some_items(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 30)), [None] * 29)
     some = np.array([3, 8, 20, 21])
-    assert found(catalogue, 3, catalogue.only(some)) == set(nearest(ROWS[5], some.tolist(), 3))
+    assert found(index, 3, index.only(some)) == set(nearest(ROWS[5], some.tolist(), 3))
 
 
-def test_labels_are_told_apart_by_all_of_them(vectors: FeatureStore) -> None:
+def test_labels_are_compared_exactly(features: FeatureStore) -> None:
     labels: list[str | None] = ["None", "", "x", "X", None]
-    catalogue = CatalogueIndex.of(PLAIN, "experts", vectors.table, [1, 2, 3, 4, 5], labels)
-    assert [found(catalogue, 5, catalogue.with_label(label)) for label in ("None", "", "x", "X")] == [
+    index = CatalogueIndex.build(PLAIN, "experts", features.table, [1, 2, 3, 4, 5], labels)
+    assert [found(index, 5, index.with_label(label)) for label in ("None", "", "x", "X")] == [
         {1},
         {2},
         {3},
         {4},
     ]
-    assert found(catalogue, 5, catalogue.with_label(None)) == {1, 2, 3, 4}
+    assert found(index, 5, index.with_label(None)) == {1, 2, 3, 4}
 
 
-def test_as_many_labels_as_there_are_can_be_asked_for(vectors: FeatureStore) -> None:
-    catalogue = CatalogueIndex.of(
-        PLAIN, "experts", vectors.table, list(range(1, 60)), [str(n) for n in range(1, 60)]
+def test_the_filter_cache_is_limited(features: FeatureStore) -> None:
+    index = CatalogueIndex.build(
+        PLAIN, "experts", features.table, list(range(1, 60)), [str(n) for n in range(1, 60)]
     )
     for _ in range(2):
         for n in range(1, 200):
             expected = {n} if n < 60 else set()
-            assert found(catalogue, 5, catalogue.with_label(str(n))) == expected
-    assert len(catalogue._filtered) <= 65
+            assert found(index, 5, index.with_label(str(n))) == expected
+    assert len(index._filtered) <= 65

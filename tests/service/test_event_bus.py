@@ -1,4 +1,4 @@
-"""EventBus reach whoever listens, from any thread, and nobody who does not listen holds anyone up."""
+"""Events reach all subscribers, from any thread, and a slow subscriber does not block the others."""
 
 from __future__ import annotations
 
@@ -9,126 +9,126 @@ from typing import Any
 
 from oahu.service.event_bus import EventBus
 
-PATIENCE = 30.0
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    async def patiently() -> Any:
-        return await asyncio.wait_for(work, PATIENCE)
+    async def with_timeout() -> Any:
+        return await asyncio.wait_for(work, TIMEOUT)
 
-    return asyncio.run(patiently())
+    return asyncio.run(with_timeout())
 
 
-async def heard(events: EventBus) -> list[tuple[str, dict[str, Any]]]:
-    """All events until the end."""
+async def received(events: EventBus) -> list[tuple[str, dict[str, Any]]]:
+    """Return all events until the bus is closed."""
     return [event async for event in events.subscribe()]
 
 
-async def listening(events: EventBus, n: int) -> None:
-    """Wait until n are listening."""
-    while len(events._listeners) < n:
+async def wait_for_subscribers(events: EventBus, n: int) -> None:
+    """Wait until there are n subscribers."""
+    while len(events._subscribers) < n:
         await asyncio.sleep(0)
 
 
-def test_all_that_listen_hear_everything_in_order() -> None:
+def test_all_subscribers_receive_all_events_in_order() -> None:
     async def work() -> None:
         events = EventBus()
-        listeners = [asyncio.ensure_future(heard(events)) for _ in range(3)]
-        await listening(events, 3)
+        subscribers = [asyncio.ensure_future(received(events)) for _ in range(3)]
+        await wait_for_subscribers(events, 3)
         for i in range(5):
             events.publish("metric", version=i)
         events.close()
-        for found in await asyncio.gather(*listeners):
+        for found in await asyncio.gather(*subscribers):
             assert found == [("metric", {"version": i}) for i in range(5)]
 
     run(work())
 
 
-def test_another_thread_can_tell() -> None:
+def test_another_thread_can_publish() -> None:
     async def work() -> None:
         events = EventBus()
-        listener = asyncio.ensure_future(heard(events))
-        await listening(events, 1)
-        teller = Thread(target=lambda: [events.publish("items", added=i) for i in range(100)] and events.close())
-        teller.start()
-        assert [what["added"] for _, what in await listener] == list(range(100))
-        teller.join()
+        subscriber = asyncio.ensure_future(received(events))
+        await wait_for_subscribers(events, 1)
+        publisher = Thread(target=lambda: [events.publish("items", added=i) for i in range(100)] and events.close())
+        publisher.start()
+        assert [data["added"] for _, data in await subscriber] == list(range(100))
+        publisher.join()
 
     run(work())
 
 
-def test_what_was_told_before_is_not_heard() -> None:
+def test_earlier_events_are_not_received() -> None:
     async def work() -> None:
         events = EventBus()
         events.publish("metric", version=1)
-        listener = asyncio.ensure_future(heard(events))
-        await listening(events, 1)
+        subscriber = asyncio.ensure_future(received(events))
+        await wait_for_subscribers(events, 1)
         events.close()
-        assert await listener == []
+        assert await subscriber == []
 
     run(work())
 
 
-def test_a_listener_that_leaves_is_forgotten() -> None:
+def test_a_closed_subscription_is_removed() -> None:
     async def work() -> None:
         events = EventBus()
-        listener = events.subscribe()
-        first = asyncio.ensure_future(anext(listener))
-        await listening(events, 1)
+        subscriber = events.subscribe()
+        first = asyncio.ensure_future(anext(subscriber))
+        await wait_for_subscribers(events, 1)
         events.publish("metric", version=1)
         await first
-        await listener.aclose()  # type: ignore[attr-defined]
-        assert not events._listeners
+        await subscriber.aclose()  # type: ignore[attr-defined]
+        assert not events._subscribers
 
     run(work())
 
 
-def test_a_listener_that_is_cancelled_is_forgotten() -> None:
+def test_a_cancelled_subscription_is_removed() -> None:
     async def work() -> None:
         events = EventBus()
-        listener = asyncio.ensure_future(heard(events))
-        await listening(events, 1)
-        listener.cancel()
-        await asyncio.wait([listener])
-        assert not events._listeners
+        subscriber = asyncio.ensure_future(received(events))
+        await wait_for_subscribers(events, 1)
+        subscriber.cancel()
+        await asyncio.wait([subscriber])
+        assert not events._subscribers
 
     run(work())
 
 
-def test_one_that_is_slow_loses_the_oldest_only() -> None:
+def test_a_slow_subscriber_loses_the_oldest_events() -> None:
     async def work() -> None:
         events = EventBus()
-        listener = events.subscribe()
-        first = asyncio.ensure_future(anext(listener))
-        await listening(events, 1)
+        subscriber = events.subscribe()
+        first = asyncio.ensure_future(anext(subscriber))
+        await wait_for_subscribers(events, 1)
         for i in range(1000):
             events.publish("metric", version=i)
         events.close()
-        found = [await first, *[event async for event in listener]]
-        versions = [what["version"] for _, what in found]
+        found = [await first, *[event async for event in subscriber]]
+        versions = [data["version"] for _, data in found]
         assert versions == list(range(1000 - len(versions), 1000))
         assert 100 < len(versions) < 1000
 
     run(work())
 
 
-def test_telling_after_the_loop_of_a_listener_is_closed_is_no_error() -> None:
+def test_publishing_to_a_closed_event_loop_is_no_error() -> None:
     events = EventBus()
-    listener = events.subscribe()
+    subscriber = events.subscribe()
 
     async def begin() -> None:
-        waiting = asyncio.ensure_future(anext(listener))
-        await listening(events, 1)
-        events._listeners[99] = events._listeners[1]  # as if it could not say goodbye
+        waiting = asyncio.ensure_future(anext(subscriber))
+        await wait_for_subscribers(events, 1)
+        events._subscribers[99] = events._subscribers[1]  # a subscription that could not be removed
         waiting.cancel()
         await asyncio.wait([waiting])
 
     run(begin())
     events.publish("metric", version=1)
-    assert 99 in events._listeners
+    assert 99 in events._subscribers
 
 
-def test_who_comes_after_the_end_does_not_wait() -> None:
+def test_a_subscription_to_a_closed_bus_ends_at_once() -> None:
     events = EventBus()
     events.close()
-    assert run(heard(events)) == []
+    assert run(received(events)) == []

@@ -1,4 +1,4 @@
-"""Features by number: whatever was added is there, while more is added."""
+"""Features by number: every added row can be read, also while others are added."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCHES = st.lists(st.integers(1, 5000), min_size=1, max_size=60, unique=True).f
 
 
 @given(BATCHES)
-def test_all_that_was_added_is_there(case: tuple[list[int], list[int]]) -> None:
+def test_all_added_rows_can_be_read(case: tuple[list[int], list[int]]) -> None:
     numbers, sizes = case
     vectors, left = FeatureStore(3, FLOAT), list(numbers)
     for size in sizes:
@@ -43,11 +43,11 @@ def test_all_that_was_added_is_there(case: tuple[list[int], list[int]]) -> None:
         if some:
             vectors.add(some, [f"k{n}" for n in some], np.stack([row(n) for n in some]).tobytes())
     np.testing.assert_array_equal(vectors.take(numbers), np.stack([row(n) for n in numbers]))
-    assert [vectors.name(n) for n in numbers] == [f"k{n}" for n in numbers]
+    assert [vectors.key(n) for n in numbers] == [f"k{n}" for n in numbers]
     assert len(vectors) == len(numbers)
 
 
-def test_numbers_of_any_shape_give_features_behind_it() -> None:
+def test_numbers_may_have_any_shape() -> None:
     vectors = table([1, 2, 3, 4])
     found = vectors.take([[1, 2, 3], [4, 1, 1]])
     assert found.shape == (2, 3, 3)
@@ -59,12 +59,12 @@ def test_no_numbers_give_no_features() -> None:
 
 
 @pytest.mark.parametrize("number", [2, 100, 5000])
-def test_an_item_that_is_not_there_has_no_features(number: int) -> None:
+def test_a_missing_number_is_an_error(number: int) -> None:
     with pytest.raises(IndexError):
         table([1, 4]).take([1, number])
 
 
-def test_what_was_taken_does_not_change_when_more_is_added() -> None:
+def test_a_result_is_independent_of_the_store() -> None:
     vectors = table([1])
     taken = vectors.take([1])
     vectors.add([2], ["k2"], row(2).tobytes())
@@ -72,68 +72,68 @@ def test_what_was_taken_does_not_change_when_more_is_added() -> None:
     np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(2)])
 
 
-def test_a_number_that_is_given_again_has_the_new_features() -> None:
+def test_adding_a_number_again_replaces_its_features() -> None:
     vectors = table([1, 2])
     vectors.add([2], ["other"], row(7).tobytes())
     np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(7)])
-    assert vectors.name(2) == "other"
+    assert vectors.key(2) == "other"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bits_are_kept(dtype: Any) -> None:
+def test_features_are_stored_exactly(dtype: Any) -> None:
     vectors = FeatureStore(2, np.dtype(dtype))
     values = np.array([[0.1, -0.0], [np.finfo(dtype).tiny / 8, np.finfo(dtype).max]], dtype)
     vectors.add([1, 2], ["a", "b"], values.tobytes())
     assert vectors.take([1, 2]).tobytes() == values.tobytes()
 
 
-# -- dropping ------------------------------------------------------------------------------------------------
+# -- drop ------------------------------------------------------------------------------------------------------
 
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "again", "drop"]), st.integers(1, 20)), max_size=40)
 
 
 @given(STEPS, st.randoms(use_true_random=False))
-def test_what_is_needed_stays_and_what_is_not_takes_little_room(steps: list[tuple[str, int]], rng: Any) -> None:
-    few = 8
+def test_unused_rows_take_little_memory(steps: list[tuple[str, int]], rng: Any) -> None:
+    min_rows = 8
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", few)
-        vectors, needed = FeatureStore(3, FLOAT), dict[int, int]()  # by number: whose features it has
+        patch.setattr(module, "_MIN_ROWS", min_rows)
+        vectors, used = FeatureStore(3, FLOAT), dict[int, int]()  # seed of the features, by number
         for at, (step, n) in enumerate(steps):
-            some = rng.sample(list(needed), min(n, len(needed)))
+            some = rng.sample(list(used), min(n, len(used)))
             if step == "drop":
                 vectors.drop(some)
-                needed = {number: of for number, of in needed.items() if number not in some}
-                assert len(vectors) <= max(few, 2 * len(needed))
+                used = {number: of for number, of in used.items() if number not in some}
+                assert len(vectors) <= max(min_rows, 2 * len(used))
             else:
                 new = {1000 * at + i: at + i for i in range(n)} if step == "add" else dict.fromkeys(some, 500 + at)
                 if new:
                     features = np.stack([row(of) for of in new.values()])
                     vectors.add(list(new), [f"k{number}" for number in new], features.tobytes())
-                needed |= new
-        if needed:
-            np.testing.assert_array_equal(vectors.take(list(needed)), np.stack([row(of) for of in needed.values()]))
-        assert [vectors.name(number) for number in needed] == [f"k{number}" for number in needed]
+                used |= new
+        if used:
+            np.testing.assert_array_equal(vectors.take(list(used)), np.stack([row(of) for of in used.values()]))
+        assert [vectors.key(number) for number in used] == [f"k{number}" for number in used]
 
 
-def test_who_holds_a_table_finds_in_it_what_was_dropped_since() -> None:
+def test_an_old_table_still_holds_dropped_rows() -> None:
     numbers = list(range(1, 3001))
     vectors = table(numbers)
     held = vectors.table
     vectors.drop(numbers[10:])
     assert len(vectors) == 10
     np.testing.assert_array_equal(held.take([11, 3000]), [row(11), row(3000)])
-    assert held.name(3000) == "k3000"
-    with pytest.raises(IndexError, match="no features of 11"):
+    assert held.key(3000) == "k3000"
+    with pytest.raises(IndexError, match="no features of item number 11"):
         vectors.take([1, 11])
 
 
-def test_what_is_not_there_can_be_dropped() -> None:
+def test_dropping_missing_numbers_changes_nothing() -> None:
     vectors = table([1, 2])
     vectors.drop([7, 5000])
     np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(2)])
 
 
-def test_reading_goes_on_while_one_adds() -> None:
+def test_reads_are_consistent_while_rows_are_added() -> None:
     vectors, stop, wrong = table([1]), Event(), []
 
     def read() -> None:

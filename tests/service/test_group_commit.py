@@ -1,4 +1,4 @@
-"""One thread writes, and what waits together goes to disk together: all of a command or nothing, in order."""
+"""Group commit: commands run in order, each completely or not at all, and waiting commands share a commit."""
 
 from __future__ import annotations
 
@@ -15,102 +15,102 @@ from hypothesis import strategies as st
 from oahu.service.errors import OverloadedError, ServiceError, StoreFullError, StoreUnavailableError
 from oahu.service.store.group_commit import GroupCommit
 
-PATIENCE = 30.0
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
 class BrokenError(Exception):
-    """Of the database, and not of a command."""
+    """A failure of the database, not of a command."""
 
 
-class Ledger:
-    """A database that is a list: what is on disk, and what is only being written."""
+class ListDatabase:
+    """A database in two lists: what is on disk, and what is being written."""
 
     def __init__(self) -> None:
         self.disk: list[Any] = []
         self.written: list[Any] = []
         self.broken: set[str] = set()
-        self.committed: list[Callable[[], None]] = []
-        self.undone: list[Callable[[], None]] = []
-        self.marks = (0, 0, 0)
+        self.after_commit: list[Callable[[], None]] = []
+        self.after_rollback: list[Callable[[], None]] = []
+        self.saved = (0, 0, 0)
 
     def begin(self) -> None:
-        self.written, self.committed, self.undone = [], [], []
-        self._try("begin")
+        self.written, self.after_commit, self.after_rollback = [], [], []
+        self._fail_if_broken("begin")
 
-    def savepoint(self) -> Ledger:
-        self.marks = len(self.written), len(self.committed), len(self.undone)
+    def savepoint(self) -> ListDatabase:
+        self.saved = len(self.written), len(self.after_commit), len(self.after_rollback)
         return self
 
     def release(self) -> None:
-        self._try("release")
+        self._fail_if_broken("release")
 
     def back_to_savepoint(self) -> None:
-        written, committed, undone = self.marks
-        calls = self.undone[undone:]
-        del self.written[written:], self.committed[committed:], self.undone[undone:]
+        written, after_commit, after_rollback = self.saved
+        calls = self.after_rollback[after_rollback:]
+        del self.written[written:], self.after_commit[after_commit:], self.after_rollback[after_rollback:]
         for call in calls:
             call()
 
     def commit(self) -> list[Callable[[], None]]:
-        self._try("commit")
+        self._fail_if_broken("commit")
         self.disk += self.written
-        return self.committed
+        return self.after_commit
 
     def rollback(self) -> list[Callable[[], None]]:
         self.written = []
-        return self.undone
+        return self.after_rollback
 
     def problem(self, error: Exception) -> ServiceError | None:
         return StoreFullError("The disk is full.") if isinstance(error, BrokenError) else None
 
-    def _try(self, what: str) -> None:
-        if what in self.broken:
-            raise BrokenError(what)
+    def _fail_if_broken(self, operation: str) -> None:
+        if operation in self.broken:
+            raise BrokenError(operation)
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
+def database() -> ListDatabase:
+    return ListDatabase()
 
 
 @pytest.fixture
-def group(ledger: Ledger) -> Iterator[GroupCommit]:
-    made = GroupCommit(ledger, most_waiting=100)
+def group(database: ListDatabase) -> Iterator[GroupCommit]:
+    made = GroupCommit(database, max_waiting=100)
     yield made
     made.close()
 
 
 @contextmanager
-def busy(group: GroupCommit) -> Iterator[None]:
-    """What is submitted inside waits together, behind a command that runs until the end of it."""
-    begun, enough = Event(), Event()
+def one_group(group: GroupCommit) -> Iterator[None]:
+    """Let all commands of the block wait together, behind a command that runs until its end."""
+    begun, finish = Event(), Event()
 
-    def hold(_: Ledger) -> None:
+    def hold(_: ListDatabase) -> None:
         begun.set()
-        enough.wait(PATIENCE)
+        finish.wait(TIMEOUT)
 
     held = group.submit(hold, 0)
-    assert begun.wait(PATIENCE)
+    assert begun.wait(TIMEOUT)
     try:
         yield
     finally:
-        enough.set()
-    held.result(PATIENCE)
+        finish.set()
+    held.result(TIMEOUT)
 
 
-def writing(what: Any) -> Callable[[Ledger], Any]:
-    def command(ledger: Ledger) -> Any:
-        ledger.written.append(what)
-        return what
+def writing(value: Any) -> Callable[[ListDatabase], Any]:
+    def command(database: ListDatabase) -> Any:
+        database.written.append(value)
+        return value
 
     return command
 
 
-def failing(what: Any, error: Exception) -> Callable[[Ledger], Any]:
-    """A command that fails when it has already written something."""
+def failing(value: Any, error: Exception) -> Callable[[ListDatabase], Any]:
+    """Return a command that fails after it has written something."""
 
-    def command(ledger: Ledger) -> None:
-        ledger.written.append(what)
+    def command(database: ListDatabase) -> None:
+        database.written.append(value)
         raise error
 
     return command
@@ -119,29 +119,29 @@ def failing(what: Any, error: Exception) -> Callable[[Ledger], Any]:
 # -- order and groups ------------------------------------------------------------------------------------------
 
 
-def test_commands_are_stored_in_the_order_in_which_they_came(group: GroupCommit, ledger: Ledger) -> None:
-    wait([group.submit(writing(i), 1) for i in range(90)], PATIENCE)
-    assert ledger.disk == list(range(90))
+def test_commands_are_stored_in_the_order_in_which_they_came(group: GroupCommit, database: ListDatabase) -> None:
+    wait([group.submit(writing(i), 1) for i in range(90)], TIMEOUT)
+    assert database.disk == list(range(90))
 
 
-def test_whoever_waits_gets_what_its_command_returned(group: GroupCommit) -> None:
-    with busy(group):
+def test_a_future_gets_the_result_of_its_command(group: GroupCommit) -> None:
+    with one_group(group):
         futures = [group.submit(writing(i), 1) for i in range(5)]
-    assert [future.result(PATIENCE) for future in futures] == [0, 1, 2, 3, 4]
+    assert [future.result(TIMEOUT) for future in futures] == [0, 1, 2, 3, 4]
 
 
-def test_what_waits_together_is_committed_together(group: GroupCommit) -> None:
-    with busy(group):
+def test_waiting_commands_are_committed_together(group: GroupCommit) -> None:
+    with one_group(group):
         futures = [group.submit(writing(i), 1) for i in range(50)]
-    wait(futures, PATIENCE)
-    assert group.n_commits == 2  # the one that kept the others waiting, and theirs
+    wait(futures, TIMEOUT)
+    assert group.n_commits == 2  # the blocking command, and the group
 
 
-def test_a_group_does_not_grow_without_bound(ledger: Ledger) -> None:
-    group = GroupCommit(ledger, most_waiting=100_000)
-    with busy(group):
+def test_the_size_of_a_group_is_limited(database: ListDatabase) -> None:
+    group = GroupCommit(database, max_waiting=100_000)
+    with one_group(group):
         futures = [group.submit(writing(i), 6_000) for i in range(3)]
-    wait(futures, PATIENCE)
+    wait(futures, TIMEOUT)
     group.close()
     assert group.n_commits == 4
 
@@ -151,215 +151,215 @@ COMMANDS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, ValueErr
 
 @given(st.lists(COMMANDS, max_size=6))
 @settings(max_examples=50)
-def test_what_is_on_disk_is_what_was_said_to_be(groups: list[list[tuple[int, Exception | None]]]) -> None:
-    ledger = Ledger()
-    group = GroupCommit(ledger, 1000)
-    said: list[int] = []
+def test_the_disk_holds_exactly_the_successful_commands(groups: list[list[tuple[int, Exception | None]]]) -> None:
+    database = ListDatabase()
+    group = GroupCommit(database, 1000)
+    succeeded: list[int] = []
     for commands in groups:
-        with busy(group):
-            futures = [group.submit(failing(what, e) if e else writing(what), 1) for what, e in commands]
-        wait(futures, PATIENCE)
-        said += [future.result() for future in futures if future.exception() is None]
+        with one_group(group):
+            futures = [group.submit(failing(value, e) if e else writing(value), 1) for value, e in commands]
+        wait(futures, TIMEOUT)
+        succeeded += [future.result() for future in futures if future.exception() is None]
     group.close()
-    assert ledger.disk == said
+    assert database.disk == succeeded
 
 
-# -- what fails ------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------
 
 
-def test_a_command_that_fails_leaves_no_trace_and_the_others_go_on(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
+def test_a_failed_command_is_rolled_back_alone(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
         futures = [
             group.submit(writing("a"), 1),
             group.submit(failing("b", ValueError()), 1),
             group.submit(writing("c"), 1),
         ]
-    assert isinstance(futures[1].exception(PATIENCE), ValueError)
-    assert [futures[0].result(PATIENCE), futures[2].result(PATIENCE)] == ["a", "c"]
-    assert ledger.disk == ["a", "c"]
+    assert isinstance(futures[1].exception(TIMEOUT), ValueError)
+    assert [futures[0].result(TIMEOUT), futures[2].result(TIMEOUT)] == ["a", "c"]
+    assert database.disk == ["a", "c"]
 
 
-def test_a_command_that_fails_is_told_before_the_next_runs(group: GroupCommit) -> None:
-    happened: list[str] = []
+def test_rollback_calls_run_before_the_next_command(group: GroupCommit) -> None:
+    calls: list[str] = []
 
-    def fails(ledger: Ledger) -> None:
-        ledger.undone.append(lambda: happened.append("undone"))
+    def fails(database: ListDatabase) -> None:
+        database.after_rollback.append(lambda: calls.append("rolled back"))
         raise ValueError
 
-    with busy(group):
+    with one_group(group):
         group.submit(fails, 1)
-        last = group.submit(lambda _: happened.append("next"), 1)
-    last.result(PATIENCE)
-    assert happened == ["undone", "next"]
+        last = group.submit(lambda _: calls.append("next"), 1)
+    last.result(TIMEOUT)
+    assert calls == ["rolled back", "next"]
 
 
-def test_what_a_failed_command_wanted_to_be_called_is_not(group: GroupCommit) -> None:
-    happened: list[str] = []
+def test_a_failed_command_runs_no_commit_calls(group: GroupCommit) -> None:
+    calls: list[str] = []
 
-    def fails(ledger: Ledger) -> None:
-        ledger.committed.append(lambda: happened.append("stored"))
+    def fails(database: ListDatabase) -> None:
+        database.after_commit.append(lambda: calls.append("stored"))
         raise ValueError
 
-    wait([group.submit(fails, 1)], PATIENCE)
-    assert not happened
+    wait([group.submit(fails, 1)], TIMEOUT)
+    assert not calls
 
 
-def test_calls_after_a_commit_come_when_it_is_on_disk_and_before_any_answer(
-    group: GroupCommit, ledger: Ledger
+def test_commit_calls_run_after_the_commit_and_before_any_result(
+    group: GroupCommit, database: ListDatabase
 ) -> None:
     seen: list[tuple[list[Any], bool]] = []
     futures: list[Future[Any]] = []
 
-    def command(ledger: Ledger) -> None:
-        ledger.written.append("a")
-        ledger.committed.append(lambda: seen.append((list(ledger.disk), futures[0].done())))
+    def command(database: ListDatabase) -> None:
+        database.written.append("a")
+        database.after_commit.append(lambda: seen.append((list(database.disk), futures[0].done())))
 
-    with busy(group):
+    with one_group(group):
         futures.append(group.submit(command, 1))
-    futures[0].result(PATIENCE)
+    futures[0].result(TIMEOUT)
     assert seen == [(["a"], False)]
 
 
-def test_a_group_that_cannot_be_committed_fails_whole(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
+def test_a_failed_commit_fails_the_whole_group(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
         futures = [group.submit(writing(i), 1) for i in range(3)]
-        futures.append(group.submit(lambda ledger: ledger.broken.add("commit"), 0))
-    assert all(isinstance(future.exception(PATIENCE), StoreFullError) for future in futures)
-    assert ledger.disk == []
+        futures.append(group.submit(lambda database: database.broken.add("commit"), 0))
+    assert all(isinstance(future.exception(TIMEOUT), StoreFullError) for future in futures)
+    assert database.disk == []
 
 
-def test_a_group_that_cannot_begin_fails_whole(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
+def test_a_failed_begin_fails_the_whole_group(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
         futures = [group.submit(writing(i), 1) for i in range(3)]
-        ledger.broken.add("begin")
-    assert all(isinstance(future.exception(PATIENCE), StoreFullError) for future in futures)
-    assert ledger.disk == []
+        database.broken.add("begin")
+    assert all(isinstance(future.exception(TIMEOUT), StoreFullError) for future in futures)
+    assert database.disk == []
 
 
-def test_a_database_that_breaks_under_a_command_fails_the_group(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
+def test_a_database_failure_during_a_command_fails_the_group(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
         futures = [group.submit(writing("a"), 1), group.submit(failing("b", BrokenError()), 1)]
-    assert all(isinstance(future.exception(PATIENCE), StoreFullError) for future in futures)
-    assert ledger.disk == []
+    assert all(isinstance(future.exception(TIMEOUT), StoreFullError) for future in futures)
+    assert database.disk == []
 
 
-def test_a_command_that_failed_in_a_group_that_failed_is_told_its_own_error(
-    group: GroupCommit, ledger: Ledger
-) -> None:
-    with busy(group):
+def test_a_failed_command_of_a_failed_group_gets_its_own_error(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
         own = group.submit(failing("a", KeyError("mine")), 1)
         group.submit(failing("b", BrokenError()), 1)
-    assert isinstance(own.exception(PATIENCE), KeyError)
+    assert isinstance(own.exception(TIMEOUT), KeyError)
 
 
-def test_a_group_that_fails_calls_what_was_left_for_that(group: GroupCommit) -> None:
-    undone: list[str] = []
+def test_a_failed_group_runs_its_rollback_calls(group: GroupCommit) -> None:
+    calls: list[str] = []
 
-    def command(ledger: Ledger) -> None:
-        ledger.undone.append(lambda: undone.append("a"))
+    def command(database: ListDatabase) -> None:
+        database.after_rollback.append(lambda: calls.append("a"))
 
-    with busy(group):
+    with one_group(group):
         group.submit(command, 1)
         last = group.submit(failing("b", BrokenError()), 1)
-    last.exception(PATIENCE)
-    assert undone == ["a"]
+    last.exception(TIMEOUT)
+    assert calls == ["a"]
 
 
-def test_what_comes_after_a_group_that_failed_is_stored(group: GroupCommit, ledger: Ledger) -> None:
-    group.submit(failing("a", BrokenError()), 1).exception(PATIENCE)
-    assert group.submit(writing("b"), 1).result(PATIENCE) == "b"
-    assert ledger.disk == ["b"]
+def test_commands_after_a_failed_group_are_stored(group: GroupCommit, database: ListDatabase) -> None:
+    group.submit(failing("a", BrokenError()), 1).exception(TIMEOUT)
+    assert group.submit(writing("b"), 1).result(TIMEOUT) == "b"
+    assert database.disk == ["b"]
 
 
-def test_a_call_that_fails_changes_nothing_for_others(group: GroupCommit) -> None:
+def test_a_failed_commit_call_affects_no_other(group: GroupCommit) -> None:
     called: list[str] = []
 
-    def command(ledger: Ledger) -> str:
-        ledger.committed.append(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
-        ledger.committed.append(lambda: called.append("next"))
+    def command(database: ListDatabase) -> str:
+        database.after_commit.append(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+        database.after_commit.append(lambda: called.append("next"))
         return "stored"
 
-    assert group.submit(command, 1).result(PATIENCE) == "stored"
+    assert group.submit(command, 1).result(TIMEOUT) == "stored"
     assert called == ["next"]
 
 
-# -- leaving ---------------------------------------------------------------------------------------------------
+# -- cancellation ----------------------------------------------------------------------------------------------
 
 
-def test_a_command_that_is_cancelled_while_it_waits_is_left_out(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
-        gone, last = group.submit(writing("gone"), 1), group.submit(writing("there"), 1)
-        assert gone.cancel()
-    last.result(PATIENCE)
-    assert ledger.disk == ["there"]
+def test_a_command_that_is_cancelled_while_it_waits_is_skipped(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
+        cancelled, last = group.submit(writing("cancelled"), 1), group.submit(writing("stored"), 1)
+        assert cancelled.cancel()
+    last.result(TIMEOUT)
+    assert database.disk == ["stored"]
 
 
-def test_when_all_that_wait_are_cancelled_nothing_is_committed(group: GroupCommit) -> None:
-    with busy(group):
-        assert group.submit(writing("gone"), 1).cancel()
+def test_a_group_of_cancelled_commands_is_not_committed(group: GroupCommit) -> None:
+    with one_group(group):
+        assert group.submit(writing("cancelled"), 1).cancel()
     group.close()
     assert group.n_commits == 1
 
 
-def test_a_command_that_runs_cannot_be_cancelled(group: GroupCommit, ledger: Ledger) -> None:
-    begun, enough = Event(), Event()
+def test_a_running_command_cannot_be_cancelled(group: GroupCommit, database: ListDatabase) -> None:
+    begun, finish = Event(), Event()
 
-    def command(ledger: Ledger) -> None:
-        ledger.written.append("a")
+    def command(database: ListDatabase) -> None:
+        database.written.append("a")
         begun.set()
-        enough.wait(PATIENCE)
+        finish.wait(TIMEOUT)
 
     future = group.submit(command, 1)
-    begun.wait(PATIENCE)
+    begun.wait(TIMEOUT)
     assert not future.cancel()
-    enough.set()
-    future.result(PATIENCE)
-    assert ledger.disk == ["a"]
+    finish.set()
+    future.result(TIMEOUT)
+    assert database.disk == ["a"]
 
 
-# -- bounds ----------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_too_much_is_refused_before_it_is_accepted(group: GroupCommit, ledger: Ledger) -> None:
-    with busy(group):
-        taken = group.submit(writing("a"), 60)
-        with pytest.raises(OverloadedError, match="60 items and pieces of feedback wait"):
+def test_a_full_write_queue_rejects_commands(group: GroupCommit, database: ListDatabase) -> None:
+    with one_group(group):
+        first = group.submit(writing("a"), 60)
+        with pytest.raises(
+            OverloadedError, match=r"Write queue full: 60 items and feedback records wait \(limit 100\)"
+        ):
             group.submit(writing("b"), 41)
-        also = group.submit(writing("c"), 40)
-    wait([taken, also], PATIENCE)
-    assert ledger.disk == ["a", "c"]
+        second = group.submit(writing("c"), 40)
+    wait([first, second], TIMEOUT)
+    assert database.disk == ["a", "c"]
 
 
-def test_being_overloaded_says_when_to_try_again(group: GroupCommit) -> None:
-    with busy(group):
+def test_a_full_write_queue_suggests_when_to_retry(group: GroupCommit) -> None:
+    with one_group(group):
         group.submit(writing("a"), 100)
         with pytest.raises(OverloadedError) as caught:
             group.submit(writing("b"), 1)
     assert caught.value.retry_after
 
 
-def test_one_that_is_larger_than_the_bound_is_taken_when_nothing_waits(group: GroupCommit) -> None:
-    assert group.submit(writing("a"), 1000).result(PATIENCE) == "a"
+def test_an_empty_write_queue_accepts_any_weight(group: GroupCommit) -> None:
+    assert group.submit(writing("a"), 1000).result(TIMEOUT) == "a"
 
 
 @pytest.mark.parametrize("command", [writing("a"), failing("a", ValueError()), failing("a", BrokenError())])
-def test_what_is_stored_or_refused_does_not_wait_any_more(group: GroupCommit, command: Any) -> None:
-    wait([group.submit(command, 100)], PATIENCE)
+def test_finished_commands_leave_the_write_queue(group: GroupCommit, command: Any) -> None:
+    wait([group.submit(command, 100)], TIMEOUT)
     group.close()
     assert group.waiting == 0
 
 
-def test_closing_stores_what_waits(ledger: Ledger) -> None:
-    group = GroupCommit(ledger, 100)
+def test_close_commits_the_write_queue(database: ListDatabase) -> None:
+    group = GroupCommit(database, 100)
     futures = [group.submit(writing(i), 1) for i in range(20)]
     group.close()
     assert all(future.done() for future in futures)
-    assert ledger.disk == list(range(20))
+    assert database.disk == list(range(20))
 
 
-def test_after_closing_nothing_is_accepted(ledger: Ledger) -> None:
-    group = GroupCommit(ledger, 100)
+def test_after_close_commands_are_rejected(database: ListDatabase) -> None:
+    group = GroupCommit(database, 100)
     group.close()
     with pytest.raises(StoreUnavailableError, match="shutting down"):
         group.submit(writing("a"), 1)
-    assert ledger.disk == []
+    assert database.disk == []

@@ -1,4 +1,4 @@
-"""Thumbnails: an image made by hand is read by others, and what is no image is told apart."""
+"""Thumbnails: encoded PNG files are valid, and image types are detected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
 
 def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
-    """The parts of a PNG, each checked by its sum."""
+    """Return the chunks of a PNG file, after checking their sums."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, found = 8, []
     while at < len(data):
@@ -34,7 +34,7 @@ def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def pixels(data: bytes) -> NDArray[Any]:
-    """What is in a PNG of 8 bits of grey without filters, by the book."""
+    """Decode a PNG file of 8-bit grey values without filters, as the standard defines it."""
     (_, head), (_, packed), _ = chunks(data)
     width, height, *rest = struct.unpack(">IIBBBBB", head)
     assert rest == [8, 0, 0, 0, 0]
@@ -49,16 +49,16 @@ def test_a_png_holds_every_pixel(grey: NDArray[Any]) -> None:
 
 
 @given(arrays(np.float64, SHAPES, elements=st.floats(-1e3, 1e3)))
-def test_what_is_no_grey_becomes_the_nearest(grey: NDArray[Any]) -> None:
+def test_values_are_rounded_and_clipped(grey: NDArray[Any]) -> None:
     assert np.abs(pixels(encode_png(grey)) - np.clip(grey, 0, 255)).max() <= 0.5
 
 
 @given(arrays(np.uint8, SHAPES))
-def test_a_png_has_the_parts_that_it_must(grey: NDArray[Any]) -> None:
+def test_a_png_has_the_required_chunks(grey: NDArray[Any]) -> None:
     assert [kind for kind, _ in chunks(encode_png(grey))] == [b"IHDR", b"IDAT", b"IEND"]
 
 
-def test_others_read_a_png_the_same() -> None:
+def test_matplotlib_reads_the_same_image() -> None:
     from matplotlib import image
 
     grey = np.random.default_rng(0).integers(0, 256, (9, 14))
@@ -76,7 +76,7 @@ def test_others_read_a_png_the_same() -> None:
         (b"GIF89a....", "image/gif"),
     ],
 )
-def test_images_are_told_by_their_first_bytes(data: bytes, kind: str) -> None:
+def test_images_are_detected_by_their_first_bytes(data: bytes, kind: str) -> None:
     assert image_type(data) == kind
 
 
@@ -93,5 +93,5 @@ def test_images_are_told_by_their_first_bytes(data: bytes, kind: str) -> None:
         b"BM....",
     ],
 )
-def test_what_could_be_a_program_is_no_image(data: bytes) -> None:
+def test_other_files_are_not_images(data: bytes) -> None:
     assert image_type(data) is None

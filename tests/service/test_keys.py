@@ -1,4 +1,4 @@
-"""API keys: shown once, kept as hashes, read anew when they change."""
+"""API keys: shown once, stored as hashes, reloaded when they change."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ def file(tmp_path: Path) -> KeyFile:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A clock that goes when it is told to."""
+    """Return a function that advances the clock."""
     now = [time.monotonic()]
     monkeypatch.setattr("oahu.service.keys.time.monotonic", lambda: now[0])
 
-    def on(seconds: float) -> None:
+    def advance(seconds: float) -> None:
         now[0] += seconds
 
-    return on
+    return advance
 
 
 def id_of(token: str) -> str:
     return token.split("_")[1]
 
 
-def test_a_key_is_what_it_was_made_for(file: KeyFile) -> None:
+def test_a_token_authenticates_its_key(file: KeyFile) -> None:
     token = file.add("the shop", "feedback")
-    key = file.check(token)
+    key = file.authenticate(token)
     assert key is not None
     assert (key.name, key.role, key.id) == ("the shop", "feedback", id_of(token))
 
 
-def test_a_role_allows_itself_and_those_below() -> None:
+def test_a_role_includes_the_lower_roles() -> None:
     allowed = {role: [needed for needed in ROLES if allows(role, needed)] for role in ROLES}
     assert allowed == {"read": ["read"], "feedback": ["read", "feedback"], "admin": ["read", "feedback", "admin"]}
 
 
-def test_what_is_kept_is_for_its_owner_alone(file: KeyFile, tmp_path: Path) -> None:
-    for _ in range(2):  # also when it is replaced
+def test_only_the_owner_can_read_the_file(file: KeyFile, tmp_path: Path) -> None:
+    for _ in range(2):  # also after a replacement
         file.add("one", "read")
         assert stat.S_IMODE((tmp_path / "keys.json").stat().st_mode) == 0o600
 
 
-def test_no_secret_is_kept(file: KeyFile, tmp_path: Path) -> None:
+def test_no_secret_is_stored(file: KeyFile, tmp_path: Path) -> None:
     token = file.add("one", "read")
     secret = token.split("_", 2)[2]
-    kept = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert secret not in kept
-    assert hashlib.sha256(secret.encode()).hexdigest() in kept
+    stored = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert secret not in stored
+    assert hashlib.sha256(secret.encode()).hexdigest() in stored
 
 
 def test_a_secret_has_256_random_bits(file: KeyFile) -> None:
@@ -73,7 +73,7 @@ def test_a_secret_has_256_random_bits(file: KeyFile) -> None:
 
 
 def test_secrets_are_compared_in_constant_time(file: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a function made for that, whole hashes, and also if there is no such key."""
+    """`hmac.compare_digest` compares whole hashes, also for an unknown key."""
     token = file.add("one", "read")
     seen: list[tuple[Any, Any]] = []
     compare = hmac.compare_digest
@@ -84,73 +84,73 @@ def test_secrets_are_compared_in_constant_time(file: KeyFile, monkeypatch: pytes
 
     monkeypatch.setattr("oahu.service.keys.hmac.compare_digest", note)
     for tried in (token, token[:-1], "oahu_unknown_secret", "nothing", ""):
-        file.check(tried)
+        file.authenticate(tried)
     assert len(seen) == 5
     assert {(len(first), len(second)) for first, second in seen} == {(64, 64)}
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=80))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_text_is_a_key(file: KeyFile, text: str) -> None:
-    assert file.check(text) is None
-    assert file.check(f"oahu_{text}") is None
+def test_arbitrary_text_is_not_a_key(file: KeyFile, text: str) -> None:
+    assert file.authenticate(text) is None
+    assert file.authenticate(f"oahu_{text}") is None
 
 
-def test_a_removed_key_is_none(file: KeyFile) -> None:
+def test_a_revoked_key_is_invalid(file: KeyFile) -> None:
     token, other = file.add("one", "read"), file.add("two", "admin")
-    assert file.remove(id_of(token)).name == "one"
-    assert file.check(token) is None
-    assert file.check(other) is not None
+    assert file.revoke(id_of(token)).name == "one"
+    assert file.authenticate(token) is None
+    assert file.authenticate(other) is not None
 
 
-def test_one_cannot_remove_what_is_not_there(file: KeyFile) -> None:
+def test_a_missing_key_cannot_be_revoked(file: KeyFile) -> None:
     file.add("one", "read")
     with pytest.raises(InvalidInputError, match="There is no key 'x'"):
-        file.remove("x")
+        file.revoke("x")
 
 
 @pytest.mark.parametrize("role", ["", "root", "Admin", None])
-def test_a_role_is_one_of_three(file: KeyFile, role: Any) -> None:
+def test_an_unknown_role_is_rejected(file: KeyFile, role: Any) -> None:
     with pytest.raises(InvalidInputError, match="read, feedback, admin"):
         file.add("one", role)
 
 
 @pytest.mark.parametrize("name", ["a" * 101, "a\nb", "\x1b[31m"])
-def test_a_name_is_one_to_show(file: KeyFile, name: str) -> None:
+def test_a_name_must_be_printable_and_short(file: KeyFile, name: str) -> None:
     with pytest.raises(InvalidInputError, match="printable"):
         file.add(name, "read")
     assert file.all() == []
 
 
-def test_a_folder_without_keys_needs_none(file: KeyFile) -> None:
-    assert not file.needed
+def test_without_keys_no_key_is_required(file: KeyFile) -> None:
+    assert not file.is_required()
     assert file.all() == []
 
 
-def test_a_folder_that_is_not_there_gets_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_created(tmp_path: Path) -> None:
     token = KeyFile(tmp_path / "new" / "folder").add("one", "read")
-    assert KeyFile(tmp_path / "new" / "folder").check(token)
+    assert KeyFile(tmp_path / "new" / "folder").authenticate(token)
 
 
-# -- while it runs -------------------------------------------------------------------------------------------
+# -- reload ----------------------------------------------------------------------------------------------------
 
 
-def test_a_change_counts_after_a_second(tmp_path: Path, clock: Any) -> None:
+def test_a_change_takes_effect_after_the_reload_interval(tmp_path: Path, clock: Any) -> None:
     running, other = KeyFile(tmp_path), KeyFile(tmp_path)
-    kept = other.add("kept", "read")
-    assert running.check(kept)
+    first = other.add("first", "read")
+    assert running.authenticate(first)
     added = other.add("added", "read")
-    assert running.check(added) is None
-    clock(oahu.service.keys._LOOK)
-    assert running.check(added)
-    other.remove(id_of(added))
-    assert running.check(added)
-    clock(oahu.service.keys._LOOK)
-    assert running.check(added) is None
-    assert running.still(id_of(added)) is None
+    assert running.authenticate(added) is None
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.authenticate(added)
+    other.revoke(id_of(added))
+    assert running.authenticate(added)
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.authenticate(added) is None
+    assert running.find(id_of(added)) is None
 
 
-def test_the_file_is_looked_at_no_more_than_once_a_second(tmp_path: Path, clock: Any, monkeypatch: Any) -> None:
+def test_the_file_is_read_at_most_once_per_interval(tmp_path: Path, clock: Any, monkeypatch: Any) -> None:
     file, n = KeyFile(tmp_path), [0]
     load = file._load
 
@@ -160,48 +160,48 @@ def test_the_file_is_looked_at_no_more_than_once_a_second(tmp_path: Path, clock:
 
     monkeypatch.setattr(file, "_load", count)
     for _ in range(100):
-        file.check("x")
+        file.authenticate("x")
     assert n == [1]
 
 
-def test_a_change_that_leaves_size_and_time_as_they_were_counts(tmp_path: Path, clock: Any) -> None:
-    """Files are told apart also when the clock of the file system is coarse."""
+def test_a_change_with_the_same_size_and_time_is_noticed(tmp_path: Path, clock: Any) -> None:
+    """The clock of the file system may be coarse."""
     import os
 
     writer, running = KeyFile(tmp_path), KeyFile(tmp_path)
     old = writer.add("abc", "read")
     path = tmp_path / "keys.json"
     before = path.stat()
-    assert running.check(old)
-    kept = json.loads(path.read_text())
+    assert running.authenticate(old)
+    stored = json.loads(path.read_text())
     new_secret = "x" * 43
-    kept[0] |= {"id": "0" * 8, "sha256": hashlib.sha256(new_secret.encode()).hexdigest()}
-    beside = tmp_path / "beside"
-    beside.write_text(json.dumps(kept, indent=2))
-    os.utime(beside, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert beside.stat().st_size == before.st_size
-    beside.replace(path)
-    clock(oahu.service.keys._LOOK)
-    assert running.check(old) is None
-    assert running.check(f"oahu_{'0' * 8}_{new_secret}")
+    stored[0] |= {"id": "0" * 8, "sha256": hashlib.sha256(new_secret.encode()).hexdigest()}
+    temporary = tmp_path / "temporary"
+    temporary.write_text(json.dumps(stored, indent=2))
+    os.utime(temporary, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert temporary.stat().st_size == before.st_size
+    temporary.replace(path)
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.authenticate(old) is None
+    assert running.authenticate(f"oahu_{'0' * 8}_{new_secret}")
 
 
-def test_once_there_was_a_key_one_is_needed(tmp_path: Path, clock: Any) -> None:
+def test_a_key_stays_required_after_the_last_was_revoked(tmp_path: Path, clock: Any) -> None:
     running, other = KeyFile(tmp_path), KeyFile(tmp_path)
     token = other.add("only", "read")
-    assert running.needed
-    other.remove(id_of(token))
-    clock(oahu.service.keys._LOOK)
-    assert running.needed
-    assert running.check(token) is None
-    assert not KeyFile(tmp_path).needed  # a service that starts now has none
+    assert running.is_required()
+    other.revoke(id_of(token))
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.is_required()
+    assert running.authenticate(token) is None
+    assert not KeyFile(tmp_path).is_required()  # a service that starts now
 
 
-def test_a_key_can_always_be_needed(tmp_path: Path) -> None:
-    assert KeyFile(tmp_path, always=True).needed
+def test_a_key_can_be_required_from_the_start(tmp_path: Path) -> None:
+    assert KeyFile(tmp_path, always=True).is_required()
 
 
-BROKEN = {
+INVALID = {
     "no JSON": "[{",
     "no list": '{"id": "a"}',
     "no key": '["a"]',
@@ -215,37 +215,39 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-def test_a_file_that_is_not_sound_lets_nobody_in(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", INVALID.values(), ids=INVALID)
+def test_an_invalid_file_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys.json").write_text(text)
-    for ask in (
-        lambda: KeyFile(tmp_path).needed,
+    for read in (
+        lambda: KeyFile(tmp_path).is_required(),
         KeyFile(tmp_path).all,
-        lambda: KeyFile(tmp_path).check("oahu_a_"),
+        lambda: KeyFile(tmp_path).authenticate("oahu_a_"),
     ):
-        with pytest.raises(InvalidInputError, match=r"keys\.json is not a file of keys"):
-            ask()
+        with pytest.raises(InvalidInputError, match=r"keys\.json is not a valid file of keys"):
+            read()
 
 
-@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-def test_a_service_keeps_its_keys_when_the_file_breaks(tmp_path: Path, clock: Any, text: str) -> None:
+@pytest.mark.parametrize("text", INVALID.values(), ids=INVALID)
+def test_a_running_service_keeps_its_keys_if_the_file_becomes_invalid(
+    tmp_path: Path, clock: Any, text: str
+) -> None:
     token, running = KeyFile(tmp_path).add("one", "read"), KeyFile(tmp_path)
-    assert running.check(token)
+    assert running.authenticate(token)
     (tmp_path / "keys.json").write_text(text)
-    clock(oahu.service.keys._LOOK)
-    assert running.check(token)
-    assert running.needed
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.authenticate(token)
+    assert running.is_required()
 
 
-def test_an_open_service_is_closed_by_a_file_that_is_not_sound(tmp_path: Path, clock: Any) -> None:
+def test_an_invalid_file_makes_a_key_required(tmp_path: Path, clock: Any) -> None:
     running = KeyFile(tmp_path)
-    assert not running.needed
+    assert not running.is_required()
     (tmp_path / "keys.json").write_text("[{")
-    clock(oahu.service.keys._LOOK)
-    assert running.needed
+    clock(oahu.service.keys._RELOAD_INTERVAL)
+    assert running.is_required()
 
 
-def test_a_key_that_could_not_be_written_leaves_the_others(file: KeyFile, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_failed_write_leaves_the_other_keys(file: KeyFile, tmp_path: Path, monkeypatch: Any) -> None:
     token = file.add("one", "read")
 
     def full(*_: Any) -> None:
@@ -256,10 +258,10 @@ def test_a_key_that_could_not_be_written_leaves_the_others(file: KeyFile, tmp_pa
         file.add("two", "read")
     monkeypatch.undo()
     assert [key.name for key in KeyFile(tmp_path).all()] == ["one"]
-    assert KeyFile(tmp_path).check(token)
+    assert KeyFile(tmp_path).authenticate(token)
 
 
-def test_a_key_is_kept_as_plain_json(file: KeyFile, tmp_path: Path) -> None:
+def test_keys_are_stored_as_plain_json(file: KeyFile, tmp_path: Path) -> None:
     file.add("one", "admin")
-    (kept,) = json.loads((tmp_path / "keys.json").read_text())
-    assert file.all() == [Key(**kept)]
+    (stored,) = json.loads((tmp_path / "keys.json").read_text())
+    assert file.all() == [Key(**stored)]

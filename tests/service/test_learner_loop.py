@@ -1,9 +1,8 @@
-"""The model is the log, learned in order: bit for bit what a few lines of plain Python make of it."""
+"""The learner loop trains the model that a few lines of plain Python train on the same log, bit for bit."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,11 +19,12 @@ from oahu.io import model_files
 from oahu.learners.kinds import PairLearner
 from oahu.service import learner_loop
 from oahu.service.errors import InvalidRequestError, LearnerFailedError
-from oahu.service.learner_loop import _spread, new_learner
+from oahu.service.learner_factory import new_learner
+from oahu.service.learner_loop import _spread
 from oahu.service.records import Click, CollectionConfig, ModelReplacement, Undo
 from oahu.service.settings import Settings
 
-PATIENCE = 120.0
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 DIMENSION = 5
 N_ITEMS = 24
 
@@ -33,24 +33,24 @@ N_ITEMS = 24
 
 
 def constraints_in(change: Any) -> list[Any]:
-    """What a piece of feedback says: a click names every positive and every negative once, in turn."""
+    """Return the constraints of a change: a click names every positive and every negative once, in turn."""
     if not isinstance(change, Click):
         return [change]
-    query, likes, unlikes = change
-    if not likes or not unlikes:
-        return [Pair(query, other, bool(likes)) for other in likes + unlikes]
-    longer = max(len(likes), len(unlikes))
-    turns = [(likes * longer)[:longer], (unlikes * longer)[:longer]]
-    return [Triplet(query, like, unlike) for like, unlike in zip(*turns, strict=True)]
+    query, positive, negative = change
+    if not positive or not negative:
+        return [Pair(query, other, bool(positive)) for other in positive + negative]
+    longer = max(len(positive), len(negative))
+    repeated = [(positive * longer)[:longer], (negative * longer)[:longer]]
+    return [Triplet(query, *others) for others in zip(*repeated, strict=True)]
 
 
 def replayed(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int, bytes]) -> tuple[Any, int]:
-    """A log, learned one by one in order, and how much was refused; a place is a sequence number, from 1."""
-    kind = getattr(oahu.learners, config.learner)
-    learner = kind(**{"random_state": 0, **config.parameters}).initialize(config.dimension)
+    """Learn a log constraint by constraint; return the learner and the number of rejected constraints."""
+    learner_class = getattr(oahu.learners, config.learner)
+    learner = learner_class(**{"random_state": 0, **config.parameters}).initialize(config.dimension)
     graph = ConstraintGraph("newest" if config.contradictions == "newest" else "raise")
-    undone = {seq for one in log if isinstance(one, Undo) for seq in range(one.first, one.last + 1)}
-    n_refused = 0
+    undone = {seq for undo in log if isinstance(undo, Undo) for seq in range(undo.first, undo.last + 1)}
+    n_rejected = 0
     for seq, change in enumerate(log, 1):
         if isinstance(change, ModelReplacement):
             learner = model_files.from_bytes(models[seq], "model")
@@ -58,56 +58,58 @@ def replayed(config: CollectionConfig, log: list[Any], rows: Any, models: dict[i
             rng = np.random.default_rng(seq)
             for constraint in constraints_in(change):
                 graph.add(constraint)
-                for lesson in lessons(graph, constraint, config.closure, rng, isinstance(learner, PairLearner)):
-                    n_refused += not taught(learner, lesson, rows)
-    return learner, n_refused
+                for example in examples_of(
+                    graph, constraint, config.closure, rng, isinstance(learner, PairLearner)
+                ):
+                    n_rejected += not trained_on(learner, example, rows)
+    return learner, n_rejected
 
 
-def lessons(graph: ConstraintGraph, said: Any, closure: int, rng: Any, of_pairs: bool) -> Iterator[Any]:
-    """A constraint, and some that follow from it; or what triplets a pair completes."""
-    if of_pairs:
-        for pair in said.pairs if isinstance(said, Triplet) else [said]:
+def examples_of(graph: ConstraintGraph, stated: Any, closure: int, rng: Any, for_pairs: bool) -> Iterator[Any]:
+    """Yield a constraint and some that it implies; for a triplet learner, the triplets that a pair completes."""
+    if for_pairs:
+        for pair in stated.pairs if isinstance(stated, Triplet) else [stated]:
             yield pair
             yield from graph.variants(pair, closure, rng)
-    elif isinstance(said, Triplet):
-        yield said
-        yield from graph.variants(said, closure, rng)
+    elif isinstance(stated, Triplet):
+        yield stated
+        yield from graph.variants(stated, closure, rng)
     else:
-        yield from graph.completions(said, closure + 1, rng)
+        yield from graph.completions(stated, closure + 1, rng)
 
 
-def taught(learner: Any, lesson: Any, rows: Any) -> bool:
-    """Whether one constraint was learned, and not refused."""
+def trained_on(learner: Any, example: Any, rows: Any) -> bool:
+    """Train on one constraint; return whether the learner accepted it."""
     try:
-        if isinstance(lesson, Pair):
-            learner.partial_fit(rows[[lesson[:2]]], [lesson.same])
+        if isinstance(example, Pair):
+            learner.partial_fit(rows[[example[:2]]], [example.same])
         else:
-            learner.partial_fit(rows[[lesson]])
+            learner.partial_fit(rows[[example]])
     except (RejectedConstraintError, OverflowedItemError):
         return False
     return True
 
 
-def oracle(one: Any) -> bytes:
-    """What the log of a lab makes, as a file."""
-    return model_files.to_bytes(replayed(one.config, one.log, one.rows, one.models)[0])
+def oracle(harness: Any) -> bytes:
+    """Return the expected model file for the log of a harness."""
+    return model_files.to_bytes(replayed(harness.config, harness.log, harness.rows, harness.models)[0])
 
 
 @pytest.fixture
-def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a turn of the loop be short, so that there are many."""
-    monkeypatch.setattr(learner_loop, "_AT_ONCE", 3)
-    monkeypatch.setattr(learner_loop, "_CATCHING_UP", 7)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loop learn in many small batches."""
+    monkeypatch.setattr(learner_loop, "_BATCH", 3)
+    monkeypatch.setattr(learner_loop, "_LARGE_BATCH", 7)
 
 
-# -- the model is the log --------------------------------------------------------------------------------------
+# -- the model follows from the log ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_the_model_is_the_log_learned_one_by_one(lab: Any, learner: str) -> None:
-    one = lab(learner, closure=3)
-    one.say(*one.pieces(30))
-    assert one.model() == oracle(one)
+def test_the_model_is_that_of_learning_one_by_one(make_harness: Any, learner: str) -> None:
+    harness = make_harness(learner, closure=3)
+    harness.append(*harness.records(30))
+    assert harness.model() == oracle(harness)
 
 
 def other_model(config: CollectionConfig, seed: int = 9) -> bytes:
@@ -116,230 +118,229 @@ def other_model(config: CollectionConfig, seed: int = 9) -> bytes:
     return model_files.to_bytes(learner.partial_fit(rows))
 
 
-def happen(one: Any, rng: Any) -> None:
-    """Something, by chance."""
-    what = rng.integers(6)
-    if what == 0 and one.log:
-        first = int(rng.integers(1, len(one.log) + 1))
-        one.say(*[Undo(first, first)] * (not isinstance(one.log[first - 1], Undo | ModelReplacement)))
-    elif what == 1 and rng.random() < 0.5:
-        one.say(ModelReplacement("x"), model=other_model(one.config))
-    elif what == 2:
-        one.restart(kill=bool(rng.random() < 0.5))
-    elif what == 3:
-        one.learn()
+def apply_random_step(harness: Any, rng: Any) -> None:
+    """Append feedback, undo, replace the model, restart, or learn."""
+    step = rng.integers(6)
+    if step == 0 and harness.log:
+        first = int(rng.integers(1, len(harness.log) + 1))
+        harness.append(*[Undo(first, first)] * (not isinstance(harness.log[first - 1], Undo | ModelReplacement)))
+    elif step == 1 and rng.random() < 0.5:
+        harness.append(ModelReplacement("x"), model=other_model(harness.config))
+    elif step == 2:
+        harness.restart(kill=bool(rng.random() < 0.5))
+    elif step == 3:
+        harness.learn()
     else:
-        one.say(*one.pieces(int(rng.integers(1, 10)), int(rng.integers(1000))))
+        harness.append(*harness.records(int(rng.integers(1, 10)), int(rng.integers(1000))))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.usefixtures("small_turns")
-def test_the_model_is_the_log_whatever_happens_on_the_way(lab: Any, learner: str, seed: int) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_the_model_depends_on_the_log_alone(make_harness: Any, learner: str, seed: int) -> None:
     rng = np.random.default_rng([seed, LEARNERS.index(learner)])
-    one = lab(learner, closure=seed, options={"snapshot_every": 9, "keep_snapshots": 4})
+    harness = make_harness(learner, closure=seed, options={"snapshot_every": 9, "keep_snapshots": 4})
     for _ in range(15):
-        happen(one, rng)
-    assert one.model() == oracle(one)
+        apply_random_step(harness, rng)
+    assert harness.model() == oracle(harness)
 
 
 @pytest.mark.parametrize("learner", ["OASIS", "LEGO", "AnchoredOAHU"])
 @pytest.mark.parametrize("closure", [0, 1, 5])
-def test_what_follows_is_learned_as_far_as_was_asked_for(lab: Any, learner: str, closure: int) -> None:
-    one = lab(learner, closure=closure)
-    one.say(*one.pieces(40, closure))
-    assert one.model() == oracle(one)
+def test_the_closure_setting_limits_the_implied_constraints(make_harness: Any, learner: str, closure: int) -> None:
+    harness = make_harness(learner, closure=closure)
+    harness.append(*harness.records(40, closure))
+    assert harness.model() == oracle(harness)
 
 
-def test_more_is_learned_if_more_may_follow(lab: Any) -> None:
+def test_a_larger_closure_learns_more_constraints(make_harness: Any) -> None:
     seen = []
     for closure in (0, 1, 5):
-        one = lab(name=f"things {closure}", closure=closure)
-        one.say(*one.pieces(20))
-        seen.append(one.learn().constraints)
-        one.store.close()
+        harness = make_harness(name=f"things {closure}", closure=closure)
+        harness.append(*harness.records(20))
+        seen.append(harness.learn().constraints)
+        harness.store.close()
     assert seen[0] < seen[1] < seen[2]
 
 
 @pytest.mark.parametrize("learner", ["OASIS", "LEGO"])
-def test_the_newest_is_believed_by_the_learner_too(lab: Any, learner: str) -> None:
-    one = lab(learner, closure=4, contradictions="newest")
+def test_the_learner_follows_the_newest_feedback(make_harness: Any, learner: str) -> None:
+    harness = make_harness(learner, closure=4, contradictions="newest")
     rng = np.random.default_rng(3)
-    for _ in range(40):  # true of nothing
+    for _ in range(40):  # contradictory feedback
         a, b, c = (1 + rng.permutation(8)[:3]).tolist()
-        one.say(Pair(a, b, bool(rng.integers(2))) if rng.integers(2) else Triplet(a, b, c))
-    one.learn()
-    one.restart()
-    one.say(Undo(5, 9), *one.pieces(5))
-    assert one.model() == oracle(one)
+        harness.append(Pair(a, b, bool(rng.integers(2))) if rng.integers(2) else Triplet(a, b, c))
+    harness.learn()
+    harness.restart()
+    harness.append(Undo(5, 9), *harness.records(5))
+    assert harness.model() == oracle(harness)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_learner_learns_in_its_own_numbers(lab: Any, dtype: str) -> None:
-    one = lab("OASIS", parameters={"dtype": dtype})
-    one.say(*one.pieces(20))
-    assert one.model() == oracle(one)
+def test_a_learner_uses_its_own_dtype(make_harness: Any, dtype: str) -> None:
+    harness = make_harness("OASIS", parameters={"dtype": dtype})
+    harness.append(*harness.records(20))
+    assert harness.model() == oracle(harness)
 
 
-def test_a_pair_that_completes_nothing_teaches_a_learner_of_triplets_nothing(lab: Any) -> None:
-    one = lab("OASIS")
-    one.say(Pair(1, 4, True), Pair(2, 5, True))
-    assert one.learn().constraints == 0
-    one.say(Pair(1, 2, False))
-    assert one.learn().constraints > 0
-    assert one.model() == oracle(one)
+def test_a_triplet_learner_ignores_a_pair_that_completes_no_triplet(make_harness: Any) -> None:
+    harness = make_harness("OASIS")
+    harness.append(Pair(1, 4, True), Pair(2, 5, True))
+    assert harness.learn().constraints == 0
+    harness.append(Pair(1, 2, False))
+    assert harness.learn().constraints > 0
+    assert harness.model() == oracle(harness)
 
 
-# -- undoing ---------------------------------------------------------------------------------------------------
+# -- undo ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_turns")
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("seed", range(4))
-def test_undoing_in_any_order_is_the_log_without(lab: Any, seed: int) -> None:
+def test_undo_in_any_order_equals_a_log_without_the_records(make_harness: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    one = lab(closure=2, options={"snapshot_every": 8, "keep_snapshots": 5})
-    one.say(*one.pieces(25, seed))
-    one.learn()
+    harness = make_harness(closure=2, options={"snapshot_every": 8, "keep_snapshots": 5})
+    harness.append(*harness.records(25, seed))
+    harness.learn()
     for first in (1 + rng.permutation(25)[:6]).tolist():
-        one.say(Undo(first, first), *one.pieces(2, first))
+        harness.append(Undo(first, first), *harness.records(2, first))
         if rng.random() < 0.5:
-            one.learn()
-    assert one.model() == oracle(one)
+            harness.learn()
+    assert harness.model() == oracle(harness)
 
 
-def test_undoing_everything_leaves_a_learner_that_has_learned_nothing(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(10))
-    one.learn()
-    one.say(Undo(1, 10))
-    assert one.model() == model_files.to_bytes(new_learner(one.config))
-    assert one.loop.published.constraints == 0
+def test_undoing_everything_gives_the_untrained_learner(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(10))
+    harness.learn()
+    harness.append(Undo(1, 10))
+    assert harness.model() == model_files.to_bytes(new_learner(harness.config))
+    assert harness.loop.published.constraints == 0
 
 
-def test_going_back_to_a_version_is_the_model_of_that_version(lab: Any) -> None:
-    one = lab(options={"snapshot_every": 5})
-    one.say(*one.pieces(12))
-    before = one.model()
-    one.say(*one.pieces(9, 1))
-    assert one.model() != before
-    one.say(Undo(13, 21))
-    assert one.model() == before
+def test_undoing_a_suffix_gives_the_model_of_that_version(make_harness: Any) -> None:
+    harness = make_harness(options={"snapshot_every": 5})
+    harness.append(*harness.records(12))
+    before = harness.model()
+    harness.append(*harness.records(9, 1))
+    assert harness.model() != before
+    harness.append(Undo(13, 21))
+    assert harness.model() == before
 
 
-def test_a_range_may_cover_what_was_undone_before(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(12))
-    one.learn()
-    one.say(Undo(4, 4), Undo(2, 6), *one.pieces(4, 2), Undo(1, 15))
-    assert one.model() == oracle(one)
+def test_an_undo_range_may_contain_undone_entries(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(12))
+    harness.learn()
+    harness.append(Undo(4, 4), Undo(2, 6), *harness.records(4, 2), Undo(1, 15))
+    assert harness.model() == oracle(harness)
 
 
-def test_what_is_said_and_undone_at_once_is_never_learned(lab: Any) -> None:
-    one = lab()
-    said = one.pieces(8)
-    one.say(*said, Undo(3, 3), Undo(8, 8))
-    assert one.model() == oracle(one)
+def test_feedback_that_is_undone_before_it_is_learned(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(8), Undo(3, 3), Undo(8, 8))
+    assert harness.model() == oracle(harness)
 
 
-# -- a model from a file ---------------------------------------------------------------------------------------
+# -- model replacement -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_turns")
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("learner", ["OASIS", "LEGO"])
-def test_a_model_that_takes_over_is_learned_on_top_of(lab: Any, learner: str) -> None:
-    one = lab(learner, closure=2)
-    one.say(*one.pieces(9))
-    one.learn()
-    one.say(ModelReplacement("x"), model=other_model(one.config))
-    one.say(*one.pieces(9, 1))
-    assert one.model() == oracle(one)
+def test_learning_continues_from_a_replacement_model(make_harness: Any, learner: str) -> None:
+    harness = make_harness(learner, closure=2)
+    harness.append(*harness.records(9))
+    harness.learn()
+    harness.append(ModelReplacement("x"), model=other_model(harness.config))
+    harness.append(*harness.records(9, 1))
+    assert harness.model() == oracle(harness)
 
 
-def test_right_after_it_took_over_the_model_is_that_of_the_file(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(9))
-    data = other_model(one.config)
-    one.say(ModelReplacement("x"), model=data)
-    assert one.model() == data
+def test_a_replacement_model_is_used_unchanged(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(9))
+    data = other_model(harness.config)
+    harness.append(ModelReplacement("x"), model=data)
+    assert harness.model() == data
 
 
-@pytest.mark.usefixtures("small_turns")
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("first", [2, 9, 12, 17])
-def test_undoing_before_and_after_a_model_took_over(lab: Any, first: int) -> None:
-    one = lab(closure=2, options={"snapshot_every": 7})
-    one.say(*one.pieces(9))
-    one.say(ModelReplacement("x"), model=other_model(one.config))
-    one.say(*one.pieces(9, 1))
-    one.learn()
-    one.say(Undo(first, first))
-    assert one.model() == oracle(one)
-    one.restart()
-    assert one.model() == oracle(one)
+def test_undo_before_and_after_a_model_replacement(make_harness: Any, first: int) -> None:
+    harness = make_harness(closure=2, options={"snapshot_every": 7})
+    harness.append(*harness.records(9))
+    harness.append(ModelReplacement("x"), model=other_model(harness.config))
+    harness.append(*harness.records(9, 1))
+    harness.learn()
+    harness.append(Undo(first, first))
+    assert harness.model() == oracle(harness)
+    harness.restart()
+    assert harness.model() == oracle(harness)
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_model_that_took_over_is_still_there_after_a_restart(lab: Any, kill: bool) -> None:
-    one = lab()
-    one.say(*one.pieces(5))
-    one.say(ModelReplacement("x"), model=other_model(one.config))
-    one.say(*one.pieces(5, 1))
-    one.learn()
-    one.restart(kill)
-    assert one.model() == oracle(one)
+def test_a_replacement_model_outlives_a_restart(make_harness: Any, kill: bool) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(5))
+    harness.append(ModelReplacement("x"), model=other_model(harness.config))
+    harness.append(*harness.records(5, 1))
+    harness.learn()
+    harness.restart(kill)
+    assert harness.model() == oracle(harness)
 
 
-def test_a_model_may_have_seen_less_or_more_than_the_log(lab: Any) -> None:
-    one = lab(options={"snapshot_every": 3})
-    for data in (model_files.to_bytes(new_learner(one.config)), other_model(one.config)):
-        one.say(*one.pieces(6, len(one.log)))
-        one.learn()
-        one.say(ModelReplacement("x"), model=data)
-        one.learn()
-        one.restart()
-    one.say(*one.pieces(3, 5))
-    assert one.model() == oracle(one)
+def test_a_replacement_model_may_have_learned_less_or_more_than_the_log(make_harness: Any) -> None:
+    harness = make_harness(options={"snapshot_every": 3})
+    for data in (model_files.to_bytes(new_learner(harness.config)), other_model(harness.config)):
+        harness.append(*harness.records(6, len(harness.log)))
+        harness.learn()
+        harness.append(ModelReplacement("x"), model=data)
+        harness.learn()
+        harness.restart()
+    harness.append(*harness.records(3, 5))
+    assert harness.model() == oracle(harness)
 
 
-# -- what is refused -------------------------------------------------------------------------------------------
+# -- rejected constraints --------------------------------------------------------------------------------------
 
 
 def mixed_rows() -> Any:
-    """Items as large as the service lets in, among small ones."""
+    """Return small items mixed with the largest that the service accepts."""
     rows = np.random.default_rng(2).normal(size=(N_ITEMS, DIMENSION))
     rows[::4] *= 1e9 / np.linalg.norm(rows[::4], axis=1, keepdims=True)
     return rows
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_what_would_overflow_is_left_out_and_the_rest_is_learned(lab: Any, learner: str) -> None:
-    one = lab(learner, rows=mixed_rows(), closure=2)
-    one.say(*one.pieces(30))
-    assert one.model() == oracle(one)
+def test_constraints_that_would_overflow_are_skipped(make_harness: Any, learner: str) -> None:
+    harness = make_harness(learner, rows=mixed_rows(), closure=2)
+    harness.append(*harness.records(30))
+    assert harness.model() == oracle(harness)
 
 
-def test_what_was_left_out_is_counted(lab: Any) -> None:
-    one = lab("LEGO", rows=mixed_rows(), closure=2)
-    one.say(*one.pieces(30))
-    one.learn()
-    learner, n_refused = replayed(one.config, one.log, one.rows, {})
-    assert n_refused > 0
-    assert (one.loop.n_refused, one.loop.published.constraints) == (n_refused, learner.n_seen_)
+def test_rejected_constraints_are_counted(make_harness: Any) -> None:
+    harness = make_harness("LEGO", rows=mixed_rows(), closure=2)
+    harness.append(*harness.records(30))
+    harness.learn()
+    learner, n_rejected = replayed(harness.config, harness.log, harness.rows, {})
+    assert n_rejected > 0
+    assert (harness.loop.n_rejected, harness.loop.published.constraints) == (n_rejected, learner.n_seen_)
 
 
-# -- what is kept ----------------------------------------------------------------------------------------------
+# -- snapshots -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def n_learned(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many constraints were learned by anyone but a thread that warms up, since the last call."""
+    """Return how many constraints the loop has trained on since the last call."""
     learned: list[int] = []
-    teach = learner_loop._Student._teach
+    train = learner_loop.LearnerLoop._train
 
-    def counted(self: Any, values: Any, same: Any) -> None:
+    def counted(self: Any, values: Any, same: Any) -> int:
         learned.append(len(values))
-        teach(self, values, same)
+        return train(self, values, same)
 
-    monkeypatch.setattr(learner_loop._Student, "_teach", counted)
+    monkeypatch.setattr(learner_loop.LearnerLoop, "_train", counted)
 
     def since() -> int:
         total = sum(learned)
@@ -349,272 +350,298 @@ def n_learned(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return since
 
 
-def test_a_restart_learns_nothing_again(lab: Any, n_learned: Callable[[], int]) -> None:
-    one = lab()
-    one.say(*one.pieces(20))
-    before = one.model()
+def test_a_restart_repeats_no_training(make_harness: Any, n_learned: Callable[[], int]) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(20))
+    before = harness.model()
     assert n_learned() > 0
-    one.restart()
-    assert one.model() == before
+    harness.restart()
+    assert harness.model() == before
     assert n_learned() == 0
 
 
-def test_a_restart_after_an_undoing_learns_nothing_again(lab: Any, n_learned: Callable[[], int]) -> None:
-    one = lab()
-    one.say(*one.pieces(20))
-    one.learn()
-    one.say(Undo(3, 3))
-    before = one.model()
-    one.restart()
+def test_a_restart_after_an_undo_repeats_no_training(make_harness: Any, n_learned: Callable[[], int]) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(20))
+    harness.learn()
+    harness.append(Undo(3, 3))
+    before = harness.model()
+    harness.restart()
     n_learned()
-    assert one.model() == before
+    assert harness.model() == before
     assert n_learned() == 0
 
 
-def test_after_a_kill_only_what_came_after_the_last_snapshot_is_learned_again(
-    lab: Any, n_learned: Callable[[], int]
+def test_after_a_kill_training_resumes_at_the_last_snapshot(
+    make_harness: Any, n_learned: Callable[[], int]
 ) -> None:
-    one = lab(options={"snapshot_every": 10}, closure=0)
+    harness = make_harness(options={"snapshot_every": 10}, closure=0)
     for seed in range(8):
-        one.say(*one.pieces(4, seed))
-        one.learn()
-    all_of_it = n_learned()
-    one.restart(kill=True)
-    assert one.model() == oracle(one)
-    assert n_learned() < all_of_it / 2
+        harness.append(*harness.records(4, seed))
+        harness.learn()
+    total = n_learned()
+    harness.restart(kill=True)
+    assert harness.model() == oracle(harness)
+    assert n_learned() < total / 2
 
 
-def test_snapshots_of_a_longer_log_that_was_here_before_are_dropped(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(20))
-    one.learn()
-    for seq in (500, 510, 520, 530):  # as if an older copy of the log had been put in place of it
-        one.store.save_snapshot(one.id, seq, one.loop._student.learner, {})
-    before = one.model()
-    one.restart()
-    assert max(one.store.snapshots(one.id)) == 20
-    assert one.model() == before
+def test_snapshots_beyond_the_end_of_the_log_are_dropped(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(20))
+    harness.learn()
+    for seq in (500, 510, 520, 530):  # as after restoring an older backup of the log
+        harness.store.save_snapshot(harness.id, seq, harness.loop._learner, {})
+    before = harness.model()
+    harness.restart()
+    assert max(harness.store.snapshots(harness.id)) == 20
+    assert harness.model() == before
 
 
-def test_closing_without_news_keeps_no_other_snapshot(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(5))
-    one.learn()
-    one.restart()
-    kept = one.store.snapshots(one.id)
-    one.restart()
-    assert one.store.snapshots(one.id) == kept == [5]
+def test_closing_without_changes_saves_no_snapshot(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(5))
+    harness.learn()
+    harness.restart()
+    before = harness.store.snapshots(harness.id)
+    harness.restart()
+    assert harness.store.snapshots(harness.id) == before == [5]
 
 
-def test_undoing_drops_the_snapshots_that_had_learned_it(lab: Any) -> None:
-    one = lab(options={"snapshot_every": 1, "keep_snapshots": 10}, closure=0)
+def test_an_undo_drops_the_snapshots_that_contain_the_record(make_harness: Any) -> None:
+    harness = make_harness(options={"snapshot_every": 1, "keep_snapshots": 10}, closure=0)
     for seed in range(5):
-        one.say(Triplet(1, 4, 2 + 3 * seed))
-        one.learn()
-    one.say(Undo(4, 4))
-    one.learn()
-    assert all(seq < 4 or seq == 6 for seq in one.store.snapshots(one.id))
+        harness.append(Triplet(1, 4, 2 + 3 * seed))
+        harness.learn()
+    harness.append(Undo(4, 4))
+    harness.learn()
+    assert all(seq < 4 or seq == 6 for seq in harness.store.snapshots(harness.id))
 
 
-def test_snapshots_that_were_kept_of_a_half_undone_log_are_not_trusted(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(10))
-    one.learn()
-    one.restart()  # keeps what has learned all ten
-    one.say(Undo(4, 4))
-    one.restart(kill=True)
-    assert one.model() == oracle(one)
+def test_a_snapshot_from_before_an_undo_is_not_used(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(10))
+    harness.learn()
+    harness.restart()  # saves a snapshot of all ten records
+    harness.append(Undo(4, 4))
+    harness.restart(kill=True)
+    assert harness.model() == oracle(harness)
 
 
-def test_a_disk_that_takes_no_snapshots_does_not_stop_the_learner(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
+def test_the_learner_goes_on_if_a_snapshot_cannot_be_saved(
+    make_harness: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = lab(options={"snapshot_every": 1})
+    harness = make_harness(options={"snapshot_every": 1})
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(one.store, "save_snapshot", full)
-    one.say(*one.pieces(5))
-    one.learn()
-    one.say(*one.pieces(5, 1))
-    assert one.model() == oracle(one)
+    monkeypatch.setattr(harness.store, "save_snapshot", full)
+    harness.append(*harness.records(5))
+    harness.learn()
+    harness.append(*harness.records(5, 1))
+    assert harness.model() == oracle(harness)
 
 
-# -- handing out -----------------------------------------------------------------------------------------------
+# -- publishing ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_turns")
-def test_versions_that_are_handed_out_only_go_up(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(12))
-    one.learn()
-    one.say(Undo(2, 2), *one.pieces(6, 1))
-    one.learn()
-    versions = [published.version for published in one.published]
+@pytest.mark.usefixtures("small_batches")
+def test_published_versions_increase(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(12))
+    harness.learn()
+    harness.append(Undo(2, 2), *harness.records(6, 1))
+    harness.learn()
+    versions = [published.version for published in harness.published]
     assert versions == sorted(set(versions))
-    assert versions[-1] == len(one.log)
+    assert versions[-1] == len(harness.log)
 
 
-@pytest.mark.usefixtures("small_turns")
-def test_a_metric_that_is_handed_out_is_that_of_its_version(lab: Any) -> None:
-    one = lab("OASIS")
-    one.say(*one.pieces(14))
-    one.learn()
+@pytest.mark.usefixtures("small_batches")
+def test_a_published_metric_is_that_of_its_version(make_harness: Any) -> None:
+    harness = make_harness("OASIS")
+    harness.append(*harness.records(14))
+    harness.learn()
     some = np.random.default_rng(0).normal(size=(4, DIMENSION)).astype(np.float32)
-    for published in one.published:
-        learner, _ = replayed(one.config, one.log[: published.version], one.rows, {})
+    for published in harness.published:
+        learner, _ = replayed(harness.config, harness.log[: published.version], harness.rows, {})
         np.testing.assert_array_equal(
             published.metric.score(some[:2], some[2:]), learner.metric().score(some[:2], some[2:])
         )
         assert published.constraints == learner.n_seen_
 
 
-def test_nobody_waits_for_what_was_learned(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(3))
-    one.learn()
-    assert one.loop.wait_for(2, PATIENCE) is one.loop.published
+@pytest.mark.parametrize("moment", ["before the read", "during the read", "during the replay"])
+@pytest.mark.usefixtures("small_batches")
+def test_a_published_metric_never_mixes_the_states_before_and_after_an_undo(
+    make_harness: Any, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = make_harness("OASIS", closure=3)
+    harness.append(*harness.records(30))
+    loop, read = harness.loop, harness.store.training_log
+    loop.notify(30)
+    loop._advance()  # learns a part of the log; there is no background thread
+    undos = [Undo(2, 2)] if moment != "during the replay" else [Undo(2, 2), Undo(5, 5)]
+    if moment != "during the read":
+        harness.append(undos.pop(0))
+
+    def read_and_undo(*given: Any) -> Any:
+        entries = read(*given)
+        if undos:
+            harness.append(undos.pop(0))
+        return entries
+
+    monkeypatch.setattr(harness.store, "training_log", read_and_undo)
+    while loop._seq < len(harness.log):
+        loop.notify(len(harness.log))
+        loop._advance()
+    some = np.random.default_rng(0).normal(size=(4, DIMENSION)).astype(np.float32)
+    for published in harness.published:
+        learner, _ = replayed(harness.config, harness.log[: published.version], harness.rows, {})
+        np.testing.assert_array_equal(
+            published.metric.score(some[:2], some[2:]), learner.metric().score(some[:2], some[2:])
+        )
+    assert harness.published[-1].version == len(harness.log)
+    assert loop.model_file() == oracle(harness)
 
 
-def test_waiting_ends_when_time_runs_out(lab: Any) -> None:
-    one = lab()  # which was not started
-    one.say(*one.pieces(3))
-    one.loop.wake(3)
-    assert one.loop.wait_for(3, 0.01).version == 0
-    assert one.loop.wait_for(3, 0).version == 0
+def test_waiting_for_a_learned_version_returns_at_once(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(3))
+    harness.learn()
+    assert harness.loop.wait_for(2, TIMEOUT) is harness.loop.published
+
+
+def test_waiting_ends_at_the_timeout(make_harness: Any) -> None:
+    harness = make_harness()  # its thread is not started
+    harness.append(*harness.records(3))
+    harness.loop.notify(3)
+    assert harness.loop.wait_for(3, 0.01).version == 0
+    assert harness.loop.wait_for(3, 0).version == 0
 
 
 @pytest.mark.parametrize("timeout", [np.inf, 1e300])
-def test_one_can_wait_as_long_as_it_takes(lab: Any, timeout: float) -> None:
-    one = lab()
-    one.say(*one.pieces(3))
-    one.loop.start()
-    one.loop.wake(3)
-    assert one.loop.wait_for(3, timeout).version == 3
+def test_the_timeout_may_be_infinite(make_harness: Any, timeout: float) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(3))
+    harness.loop.start()
+    harness.loop.notify(3)
+    assert harness.loop.wait_for(3, timeout).version == 3
 
 
-def learned(one: Any, seq: int) -> None:
-    """Wait until that is learned, without wanting it."""
-    until = time.monotonic() + PATIENCE
-    while one.loop.published.version < seq:
-        assert time.monotonic() < until
-        time.sleep(0.005)
+def wait_until_published(loop: learner_loop.LearnerLoop, seq: int) -> None:
+    """Wait for a version without requesting it."""
+    with loop._changed:
+        assert loop._changed.wait_for(lambda: loop.published.version >= seq, TIMEOUT)
 
 
-def test_a_few_pieces_wait_for_more_until_somebody_wants_them(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner_loop, "_LINGER", PATIENCE)
-    one = lab()
-    one.say(*one.pieces(3))
-    one.loop.start()
-    one.loop.wake(3)
-    time.sleep(0.05)
-    assert one.loop.published.version == 0
-    one.loop.want(3)
-    learned(one, 3)
-
-
-def test_enough_pieces_do_not_wait_for_more(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner_loop, "_LINGER", PATIENCE)
-    monkeypatch.setattr(learner_loop, "_ENOUGH", 5)
-    one = lab()
-    one.say(*one.pieces(5))
-    one.loop.start()
-    one.loop.wake(5)
-    learned(one, 5)
-
-
-def test_how_much_is_behind_is_told(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(7))
-    one.loop.wake(7)
-    assert one.loop.behind == 7
-    one.learn()
-    assert one.loop.behind == 0
-
-
-def test_a_surprise_is_a_loss_of_one_and_a_known_thing_of_none(lab: Any) -> None:
-    rows = np.array([[0.0] * 5, [1.0] * 5, [9.0] * 5])
-    one = lab("Euclidean", rows=rows)
-    one.say(Triplet(1, 2, 3))  # as near as Euclid says
-    assert one.learn().loss == 0.0
-    one.say(Undo(1, 1), Triplet(1, 3, 2))
-    assert one.learn().loss == pytest.approx(0.02)
-
-
-@pytest.mark.parametrize(("n", "n_asked"), [(3, 3), (16, 16), (17, 9), (40, 14)])
-def test_the_loss_is_of_a_sample_from_first_to_last(
-    lab: Any, n: int, n_asked: int, monkeypatch: pytest.MonkeyPatch
+def test_a_small_batch_waits_for_more_until_it_is_requested(
+    make_harness: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(learner_loop._Student, "_ask", lambda _, metric, triplets: asked.append(triplets))
-    one = lab("Euclidean", closure=0)
-    said = [Triplet(1, 4, 2 + 3 * (at % 5)) for at in range(n)]
-    one.say(*said)
-    one.learn()
-    assert [len(triplets) for triplets in asked] == [n_asked]
+    monkeypatch.setattr(learner_loop, "_LINGER", TIMEOUT)
+    harness = make_harness()
+    harness.append(*harness.records(3))
+    harness.loop.start()
+    harness.loop.notify(3)
+    assert not harness.loop._is_urgent()
+    harness.loop.request(3)
+    wait_until_published(harness.loop, 3)
+
+
+def test_a_full_batch_does_not_wait_for_more(make_harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_loop, "_LINGER", TIMEOUT)
+    monkeypatch.setattr(learner_loop, "_FULL_BATCH", 5)
+    harness = make_harness()
+    harness.append(*harness.records(5))
+    harness.loop.start()
+    harness.loop.notify(5)
+    wait_until_published(harness.loop, 5)
+
+
+def test_the_error_rate_counts_wrongly_ranked_triplets(make_harness: Any) -> None:
+    rows = np.array([[0.0] * 5, [1.0] * 5, [9.0] * 5])
+    harness = make_harness("Euclidean", rows=rows)
+    harness.append(Triplet(1, 2, 3))  # agrees with the Euclidean metric
+    assert harness.learn().error_rate == 0.0
+    harness.append(Undo(1, 1), Triplet(1, 3, 2))
+    assert harness.learn().error_rate == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("n", "n_sampled"), [(3, 3), (16, 16), (17, 9), (40, 14)])
+def test_the_error_rate_samples_a_batch_evenly(
+    make_harness: Any, n: int, n_sampled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[Any] = []
+    monkeypatch.setattr(
+        learner_loop.LearnerLoop, "_evaluate", lambda _, metric, triplets: evaluated.append(triplets)
+    )
+    harness = make_harness("Euclidean", closure=0)
+    triplets = [Triplet(1, 4, 2 + 3 * (at % 5)) for at in range(n)]
+    harness.append(*triplets)
+    harness.learn()
+    assert [len(triplets) for triplets in evaluated] == [n_sampled]
     step = -(-n // 16)
-    wanted = one.rows[np.array([list(triplet) for triplet in said[::step]])]
-    np.testing.assert_allclose(asked[0], wanted, rtol=1e-6)
+    expected = harness.rows[np.array([list(triplet) for triplet in triplets[::step]])]
+    np.testing.assert_allclose(evaluated[0], expected, rtol=1e-6)
 
 
-def test_the_history_is_what_was_handed_out(lab: Any) -> None:
-    one = lab("OAHU", closure=0)
+def test_the_history_holds_the_published_weights(make_harness: Any) -> None:
+    harness = make_harness("OAHU", closure=0)
     for seed in range(4):
-        one.say(*one.pieces(3, seed))
-        one.learn()
-    one.restart()
-    history = {moment.version: moment for moment in one.store.history(one.id)}
-    for published in one.published:
-        assert history[published.version] == published.moment
+        harness.append(*harness.records(3, seed))
+        harness.learn()
+    harness.restart()
+    history = {point.version: point for point in harness.store.history(harness.id)}
+    for published in harness.published:
+        assert history[published.version] == published.history_point
 
 
-def test_the_history_forgets_what_was_undone(lab: Any) -> None:
-    one = lab(closure=0)
+def test_an_undo_deletes_later_history(make_harness: Any) -> None:
+    harness = make_harness(closure=0)
     for seed in range(6):
-        one.say(Triplet(1, 4, 2 + 3 * seed))
-        one.learn()
-    one.say(Undo(3, 3))
-    one.learn()
-    one.restart()
-    assert [moment.version for moment in one.store.history(one.id)] == [1, 2, 7]
+        harness.append(Triplet(1, 4, 2 + 3 * seed))
+        harness.learn()
+    harness.append(Undo(3, 3))
+    harness.learn()
+    harness.restart()
+    assert [point.version for point in harness.store.history(harness.id)] == [1, 2, 7]
 
 
-# -- stopping --------------------------------------------------------------------------------------------------
+# -- stop and failure ------------------------------------------------------------------------------------------
 
 
-def test_a_loop_that_is_stopped_has_no_thread(lab: Any) -> None:
-    one = lab()
-    one.say(*one.pieces(3))
-    one.learn()
-    name = one.loop._thread.name
-    one.loop.close()
+def test_a_closed_loop_has_no_thread(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(3))
+    harness.learn()
+    name = harness.loop._thread.name
+    harness.loop.close()
     assert name not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_loop_that_was_never_started_can_be_closed(lab: Any) -> None:
-    one = lab()
-    one.loop.close()
-    assert one.store.snapshots(one.id) == []
+def test_a_loop_that_was_never_started_can_be_closed(make_harness: Any) -> None:
+    harness = make_harness()
+    harness.loop.close()
+    assert harness.store.snapshots(harness.id) == []
 
 
-def test_an_error_stops_the_loop_and_is_told(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = lab()
-    one.say(*one.pieces(3))
-    one.learn()
+def test_an_error_stops_the_loop_and_is_reported(make_harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = make_harness()
+    harness.append(*harness.records(3))
+    harness.learn()
 
     def broken(*_: Any) -> None:
-        raise ZeroDivisionError("of all things")
+        raise ZeroDivisionError("expected failure")
 
-    monkeypatch.setattr(learner_loop._Student, "_teach", broken)
-    one.say(*one.pieces(3, 1))
-    one.loop.wake(6)
-    assert one.loop.wait_for(6, PATIENCE).version == 3  # and does not wait for what will not come
-    with pytest.raises(LearnerFailedError, match="of all things"):
-        one.loop.check()
+    monkeypatch.setattr(learner_loop.LearnerLoop, "_train", broken)
+    harness.append(*harness.records(3, 1))
+    harness.loop.notify(6)
+    assert harness.loop.wait_for(6, TIMEOUT).version == 3  # does not wait in vain
+    with pytest.raises(LearnerFailedError, match="expected failure"):
+        harness.loop.raise_if_failed()
     monkeypatch.undo()
-    one.restart()
-    assert one.model() == oracle(one)
+    harness.restart()
+    assert harness.model() == oracle(harness)
 
 
 # -- learners --------------------------------------------------------------------------------------------------
@@ -640,13 +667,13 @@ def test_an_error_stops_the_loop_and_is_told(lab: Any, monkeypatch: pytest.Monke
         (CollectionConfig("a", -1, "OAHU"), "n_features"),
     ],
 )
-def test_a_learner_that_cannot_be_is_refused(config: CollectionConfig, message: str) -> None:
+def test_an_invalid_learner_is_rejected(config: CollectionConfig, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         new_learner(config)
 
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("Euclidean", "Cosine")])
-def test_a_model_that_takes_more_than_is_allowed_is_refused(learner: str) -> None:
+def test_a_model_above_the_size_limit_is_rejected(learner: str) -> None:
     config = CollectionConfig("a", 400, learner)
     size = len(model_files.to_bytes(new_learner(config)))
     with pytest.raises(InvalidRequestError, match="MiB"):
@@ -654,25 +681,25 @@ def test_a_model_that_takes_more_than_is_allowed_is_refused(learner: str) -> Non
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_model_for_many_features_is_allowed_by_default(learner: str) -> None:
+def test_the_default_size_limit_allows_many_features(learner: str) -> None:
     assert new_learner(CollectionConfig("a", 784, learner), Settings().max_model).n_features_in_ == 784
 
 
 @pytest.mark.parametrize(
     "parameters", [{"hidden_size": 10**9}, {"n_layers": 10**9}, {"embedding_size": 10**12}, {"window": 10**12}]
 )
-def test_a_model_of_any_size_is_refused_at_once(parameters: dict[str, Any]) -> None:
+def test_a_huge_model_is_rejected_before_it_is_allocated(parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         new_learner(CollectionConfig("a", 100, "AnchoredOAHU", parameters), 2**29)
 
 
-# -- which snapshots to keep -----------------------------------------------------------------------------------
+# -- selection of snapshots ------------------------------------------------------------------------------------
 
 SEQS = st.lists(st.integers(1, 10**6), min_size=1, max_size=40, unique=True).map(lambda s: sorted(s, reverse=True))
 
 
 @given(SEQS, st.integers(3, 15))
-def test_of_snapshots_some_are_kept_with_the_newest_two_and_the_oldest(seqs: list[int], most: int) -> None:
+def test_the_newest_two_and_the_oldest_snapshot_are_kept(seqs: list[int], most: int) -> None:
     kept = _spread(seqs, most)
     assert len(kept) <= most
     assert kept == sorted(set(kept) & set(seqs), reverse=True)
@@ -681,16 +708,16 @@ def test_of_snapshots_some_are_kept_with_the_newest_two_and_the_oldest(seqs: lis
 
 
 @given(SEQS, st.integers(3, 15))
-def test_no_snapshot_is_dropped_while_there_is_room(seqs: list[int], most: int) -> None:
+def test_no_snapshot_is_dropped_below_the_limit(seqs: list[int], most: int) -> None:
     assert len(_spread(seqs, most)) == min(most, len(seqs))
 
 
 @pytest.mark.parametrize("n", [50, 400, 2000])
-def test_snapshots_stay_spread_as_the_log_grows(n: int) -> None:
+def test_snapshots_stay_spread_while_the_log_grows(n: int) -> None:
     kept: list[int] = []
     for at in range(1, n + 1):
         kept = _spread([at, *kept], 12)
-    # Whatever is undone, there is a snapshot before it that is not much further back.
+    # For every undo there is a snapshot before it that is not much older.
     for undone in range(2, n):
         below = max(seq for seq in kept if seq < undone)
         assert n - below <= 6 * (n - undone + 1)

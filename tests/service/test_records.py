@@ -1,4 +1,4 @@
-"""What passes between the parts: what a piece of feedback says, and that the log gives back what was put in."""
+"""Records: the constraints of feedback, the JSON form of log entries, and the ranges that undos cover."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from oahu.service.records import (
     ModelReplacement,
     PublishedMetric,
     Undo,
+    UndoEntry,
+    active_undo_ranges,
     change_from_json,
     change_to_json,
     constraints_of,
+    first_changed_seq,
+    is_undone,
+    undone_between,
 )
 
 NUMBERS = st.integers(1, 2**62)
@@ -33,21 +38,21 @@ CHANGES = st.one_of(
 
 
 @given(CHANGES)
-def test_the_log_gives_back_what_was_put_in(change: Any) -> None:
-    kept = change_from_json(orjson.loads(orjson.dumps(change_to_json(change))))
-    assert (kept, type(kept)) == (change, type(change))
+def test_a_change_is_read_back_from_json(change: Any) -> None:
+    read = change_from_json(orjson.loads(orjson.dumps(change_to_json(change))))
+    assert (read, type(read)) == (change, type(change))
 
 
 @st.composite
 def clicks(draw: Any) -> Click:
-    """What can be true: a query, and others that are all different."""
+    """Draw consistent clicks: a query and distinct other items."""
     query, *others = draw(st.lists(st.integers(0, 20), min_size=2, max_size=9, unique=True))
     cut = draw(st.integers(0, len(others)))
     return Click(query, tuple(others[:cut]), tuple(others[cut:]))
 
 
 @given(clicks())
-def test_a_click_says_of_each_whether_it_is_like_the_query(click: Click) -> None:
+def test_a_click_relates_every_item_to_the_query(click: Click) -> None:
     graph = ConstraintGraph()
     for constraint in constraints_of(click):
         graph.add(constraint)
@@ -57,27 +62,60 @@ def test_a_click_says_of_each_whether_it_is_like_the_query(click: Click) -> None
 
 
 @given(clicks())
-def test_a_click_makes_no_more_constraints_than_it_needs(click: Click) -> None:
+def test_a_click_has_as_few_constraints_as_possible(click: Click) -> None:
     assert len(constraints_of(click)) == max(len(click.positive), len(click.negative))
 
 
 @given(clicks())
-def test_a_click_of_both_kinds_makes_triplets_only(click: Click) -> None:
+def test_a_click_with_positives_and_negatives_gives_triplets(click: Click) -> None:
     kinds = {type(constraint) for constraint in constraints_of(click)}
     assert kinds == ({Triplet} if click.positive and click.negative else {Pair})
 
 
-def test_a_click_on_nothing_says_nothing() -> None:
+def test_an_empty_click_has_no_constraints() -> None:
     assert constraints_of(Click("a", (), ())) == []
 
 
-def test_a_triplet_and_a_pair_say_themselves() -> None:
+def test_a_triplet_or_pair_is_its_own_constraint() -> None:
     assert constraints_of(Triplet(1, 2, 3)) == [Triplet(1, 2, 3)]
     assert constraints_of(Pair(1, 2, False)) == [Pair(1, 2, False)]
 
 
-def test_a_moment_tells_what_a_metric_weighs() -> None:
-    published = PublishedMetric(EuclideanMetric(3), version=7, constraints=5, loss=0.25, time=12.0)
-    moment = published.moment
-    assert (moment.version, moment.constraints, moment.loss, moment.time) == (7, 5, 0.25, 12.0)
-    assert moment.weights == tuple(published.weights.values()) == (1.0,)
+def test_a_history_point_holds_the_weights_of_a_metric() -> None:
+    published = PublishedMetric(EuclideanMetric(3), version=7, constraints=5, error_rate=0.25, time=12.0)
+    point = published.history_point
+    assert (point.version, point.constraints, point.error_rate, point.time) == (7, 5, 0.25, 12.0)
+    assert point.weights == tuple(published.weights.values()) == (1.0,)
+
+
+@st.composite
+def undo_entries(draw: Any) -> list[UndoEntry]:
+    """Draw undos of earlier log entries, in order."""
+    seqs = sorted(draw(st.sets(st.integers(2, 30), max_size=6)))
+    ranges = [sorted(draw(st.tuples(st.integers(1, seq - 1), st.integers(1, seq - 1)))) for seq in seqs]
+    return [UndoEntry(seq, first, last) for seq, (first, last) in zip(seqs, ranges, strict=True)]
+
+
+def undone_by(undos: list[UndoEntry]) -> set[int]:
+    """Return the undone entries: those covered by an undo that no later effective undo covers."""
+    undone: set[int] = set()
+    for seq, first, last in reversed(undos):
+        if seq not in undone:
+            undone |= set(range(first, last + 1))
+    return undone
+
+
+@given(undo_entries(), st.integers(1, 30), st.integers(1, 30))
+def test_undo_ranges_are_those_of_effective_undos(undos: list[UndoEntry], begin: int, end: int) -> None:
+    ranges, expected = active_undo_ranges(undos), undone_by(undos)
+    assert {seq for seq in range(1, 40) if is_undone(seq, ranges)} == expected
+    assert undone_between(ranges, begin, end) == expected & set(range(begin, end + 1))
+
+
+@given(undo_entries(), st.integers(1, 31), st.integers(1, 31))
+def test_an_undo_changes_nothing_before_its_first_changed_entry(
+    undos: list[UndoEntry], first: int, last: int
+) -> None:
+    undo = UndoEntry(32, *sorted((first, last)))
+    changed = undone_by(undos) ^ undone_by([*undos, undo])
+    assert all(seq >= first_changed_seq(undos, undo) for seq in changed)

@@ -722,7 +722,7 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
     "too many features": (np.ones((N, 2, D + 1)), f"X has {D + 1} features, but Comparator is expecting {D}"),
     "triplets": (np.ones((N, 3, D)), r"A pair has 2 items"),
     "rows without a table": (ROWS, "preprocessor="),
-    "no pairs": (np.ones((0, 2, D)), "There are no pairs"),
+    "no pairs": (np.ones((0, 2, D)), "At least one pair is needed"),
     "one vector": (np.ones(D), "1 dimension"),
     "a number": (5, "0 dimension"),
     "nothing": (None, "0 dimension"),

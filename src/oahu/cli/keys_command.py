@@ -70,7 +70,7 @@ def remove_key(options: RemoveKeyOptions) -> None:
     """Revoke a key. A running service rejects it within a second."""
     from oahu.service.keys import KeyFile
 
-    key = KeyFile(options.data).remove(options.key)
+    key = KeyFile(options.data).revoke(options.key)
     error_console.print(Text(f"Revoked the key {key.id} ({key.name})."))
 
 

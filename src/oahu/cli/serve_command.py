@@ -91,7 +91,7 @@ def _settings(options: ServeOptions) -> Settings:
 
 def _add_examples(announce: Callable[[str], None], service: Any) -> None:
     """Add collections of real images that do not exist yet."""
-    from oahu.service.demo_data import fill
+    from oahu.service.demo_data import create_image_collection
 
     existing = {collection.config.name for collection in service.collections}
     if "digits" not in existing:
@@ -99,7 +99,9 @@ def _add_examples(announce: Callable[[str], None], service: Any) -> None:
         from sklearn.datasets import load_digits
 
         images, labels = load_digits(return_X_y=True)
-        fill(service, "digits", images.reshape(-1, 8, 8) * (255 / 16), labels, [str(digit) for digit in range(10)])
+        create_image_collection(
+            service, "digits", images.reshape(-1, 8, 8) * (255 / 16), labels, [str(digit) for digit in range(10)]
+        )
     if "fashion-mnist" not in existing:
         from oahu.evaluation.datasets import load
 
@@ -110,7 +112,7 @@ def _add_examples(announce: Callable[[str], None], service: Any) -> None:
         announce("Adding the collection 'fashion-mnist' with 10,000 photographs of clothes ...")
         images = data.X[:10_000].reshape(-1, 28, 28)
         scale = 255 / max(1.0, float(images.max()))
-        fill(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)
+        create_image_collection(service, "fashion-mnist", images * scale, data.y[:10_000], _CLOTHES)
 
 
 _CLOTHES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"]

@@ -1,4 +1,4 @@
-"""What arrives: pairs and triplets, drawing them from labels, what follows from them, and streams of them."""
+"""Pairs and triplets: validation, sampling from labels, implied constraints and contradictions."""
 
 from oahu.constraints.add_result import AddResult
 from oahu.constraints.closure import closure

@@ -1,4 +1,4 @@
-"""Seeds and what follows from them, as one stream."""
+"""The transitive closure of the paper: seeds and constraints that they imply, as one stream."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ Seeds = TypeVar("Seeds", bound=Any)
 
 
 def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
-    """Seeds and n more constraints that follow from them, as one stream.
+    """Return seeds and ``n_more`` constraints that they imply, as one stream.
 
-    The paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The ones that follow are drawn
-    uniformly and without replacement from all that follow and are no seeds, and stand "in chronological order of
-    creation": right behind the seed from which they first followed.
+    This is the paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The implied constraints
+    are drawn uniformly without replacement from all that are not seeds. They are "in chronological order of
+    creation": each follows the seed that first implied it.
 
     Parameters
     ----------
     seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence of records
-        Triplets of items (anchor, positive, negative); or pairs of items and whether they are alike, as truth
-        values or +1 and -1; or `Pair` records; or `Triplet` records.
+        Triplets of items (anchor, positive, negative); or pairs of items with labels, which are booleans or +1 and
+        -1; or `Pair` records; or `Triplet` records.
     n_more : int
+        The number of implied constraints to add.
     random_state : None, int, numpy Generator or RandomState
     exact : bool
-        Whether it is an error that fewer than ``n_more`` follow. If not, there are just fewer.
+        Whether to raise an error if fewer than ``n_more`` are implied. Otherwise, all of them are added.
 
     Returns
     -------
-    stream : as ``seeds``: ndarray of shape (n + n_more, 3), (ndarray, ndarray), or list of records
+    stream : of the same form as ``seeds``: ndarray of shape (n + n_more, 3), (ndarray, ndarray), or list of records
 
     Examples
     --------
@@ -48,28 +49,32 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
            [3, 2, 1]])
     """
     check_count("n_more", n_more)
-    constraints, restore = _records(seeds)
+    constraints, restore = _to_records(seeds)
     graph = ConstraintGraph()
     for constraint in constraints:
         graph.add(constraint)
     triplets = bool(constraints) and isinstance(constraints[0], Triplet)
-    following: ImpliedConstraints[Pair] | ImpliedConstraints[Triplet] = (
+    implied: ImpliedConstraints[Pair] | ImpliedConstraints[Triplet] = (
         graph.implied_triplets if triplets else graph.implied_pairs
     )
-    if exact and following.count < n_more:
+    if exact and implied.count < n_more:
         raise InvalidInputError(
-            f"{n_more} more {'triplets' if triplets else 'pairs'} were asked for, and {following.count} follow "
-            f"from {len(constraints)} seed(s). Ask for fewer, pass more seeds over fewer items, or exact=False."
+            f"The 'n_more' parameter is {n_more}, but {len(constraints)} seeds imply only {implied.count} "
+            f"{'triplets' if triplets else 'pairs'}. Use a smaller number, more seeds or exact=False."
         )
-    drawn: Sequence[Pair | Triplet] = following.sample(n_more, random_state)
-    behind: list[list[Pair | Triplet]] = [[] for _ in constraints]
-    for more, seed in zip(drawn, _first_followed(constraints, drawn), strict=True):
-        behind[seed].append(more)
-    return cast(Seeds, restore([c for seed, more in zip(constraints, behind, strict=True) for c in (seed, *more)]))
+    drawn: Sequence[Pair | Triplet] = implied.sample(n_more, random_state)
+    implied_by: list[list[Pair | Triplet]] = [[] for _ in constraints]
+    for constraint, seed in zip(drawn, _first_implied(constraints, drawn), strict=True):
+        implied_by[seed].append(constraint)
+    stream = [c for seed, more in zip(constraints, implied_by, strict=True) for c in (seed, *more)]
+    return cast(Seeds, restore(stream))
 
 
-def _first_followed(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """After which seed each of ``drawn`` held: a binary search for all of them at once, over the same replays."""
+def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
+    """Return for each of ``drawn`` the first seed after which it was implied.
+
+    A binary search for all of them at once: each pass replays the seeds and tests every constraint at its midpoint.
+    """
     low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
     while any(map(int.__lt__, low, high)):
         at: dict[int, list[int]] = {}
@@ -87,22 +92,22 @@ def _first_followed(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Trip
     return low
 
 
-def _records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Seeds as records, and what gives records the form that the seeds had."""
+def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
+    """Return seeds as records, and the function that converts records to the form of the seeds."""
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(
-                "Seeds must be all Pair or all Triplet records: what follows is of the same kind."
+                "Seeds must be all Pair or all Triplet records: implied constraints have the kind of the seeds."
             )
         return list(seeds), list
     if isinstance(seeds, tuple) and len(seeds) == 2:
-        items, y = _table(seeds[0], 2), np.asarray(seeds[1])
+        items, y = _as_rows(seeds[0], 2), np.asarray(seeds[1])
         if y.shape != items.shape[:1]:
             raise InvalidInputError(
-                f"There must be one y for each of {len(items)} pairs. Got y of shape {y.shape}."
+                f"The labels of {len(items)} pairs must have shape ({len(items)},). Got shape {y.shape} instead."
             )
         if y.dtype != bool and not np.isin(y, (-1, 1)).all():
-            raise InvalidInputError("y must be truth values, or +1 for alike and -1 for unlike.")
+            raise InvalidInputError("The labels must be booleans, or +1 for similar and -1 for dissimilar pairs.")
         pairs: list[Pair | Triplet] = [
             Pair(i, j, v > 0) for (i, j), v in zip(items.tolist(), y.tolist(), strict=True)
         ]
@@ -113,18 +118,18 @@ def _records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Tr
             return rows, (same if y.dtype == bool else np.where(same, 1, -1).astype(y.dtype))
 
         return pairs, restore
-    table = _table(seeds, 3)
+    table = _as_rows(seeds, 3)
     triplets: list[Pair | Triplet] = [Triplet(*row) for row in table.tolist()]
     return triplets, lambda records: np.array(records, dtype=table.dtype).reshape(-1, 3)
 
 
-def _table(rows: Any, width: int) -> Any:
+def _as_rows(rows: Any, width: int) -> Any:
     try:
         table = np.asarray(rows)
     except ValueError as error:
         raise InvalidInputError(f"Seeds must be rows of {width} items each ({error}).") from error
     if table.ndim != 2 or table.shape[1] != width:
         raise InvalidInputError(
-            f"Seeds must be items of shape (n, {width}), such as row numbers. Got shape {table.shape} instead."
+            f"Seeds must be items, such as row numbers, of shape (n, {width}). Got shape {table.shape} instead."
         )
     return table

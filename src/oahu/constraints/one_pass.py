@@ -1,4 +1,4 @@
-"""OPML's one-pass construction: a labelled stream makes its own triplets, with one item of each class in memory."""
+"""The one-pass construction of OPML: triplets from labelled items, with one item per class in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["RULES", "OnePass", "Rule"]
 
 Rule = Literal["author", "latest"]
 
-#: How the negative is chosen when an item is of the same class as the one before it.
+#: How the negative is chosen if an item has the same class as the item before it.
 RULES = ("author", "latest")
 
 
-class _OfItems:
-    """Constraints that speak of the items which completed them."""
+class _ItemOrigin:
+    """Makes errors name the item that completed a constraint."""
 
     rows: list[int]
 
@@ -27,53 +27,53 @@ class _OfItems:
         return "item", self.rows[position]
 
 
-class _StreamPairs(_OfItems, Pairs):
+class _StreamPairs(_ItemOrigin, Pairs):
     pass
 
 
-class _StreamTriplets(_OfItems, Triplets):
+class _StreamTriplets(_ItemOrigin, Triplets):
     pass
 
 
 @dataclass
 class OnePass:
-    """Where a labelled stream stands: the last item of every class.
+    """The state of the construction: the last item of each class.
 
-    An item x whose class was seen before, once two classes were, makes the triplet of x, the last item of its
-    class, and an item of another class: the item just before x if it is of another class. Otherwise "author" takes
-    the last item of the class that was created last (or of the one created before it, if that is x's own), which is
-    what the authors' code does; "latest" takes the last item that was of another class. Memory O(classes * d).
+    As soon as two classes have been seen, each item x of a known class forms a triplet: x, the last item of its
+    class, and an item of another class. That is the item just before x if it has another class. Otherwise, the rule
+    "author" takes the last item of the newest class (of the second newest, if the newest is the class of x), as the
+    authors' code does. The rule "latest" takes the latest item of another class. Memory is O(classes * d).
 
     Examples
     --------
     >>> stream = OnePass("latest", np.empty((0, 1)))
-    >>> _, triplets = stream.take(np.array([[1.0], [2.0], [3.0], [4.0]]), ["a", "b", "a", "a"], start=0)
+    >>> _, triplets = stream.add(np.array([[1.0], [2.0], [3.0], [4.0]]), ["a", "b", "a", "a"], start=0)
     >>> triplets.values()[:, :, 0].tolist()
     [[3.0, 1.0, 2.0], [4.0, 3.0, 2.0]]
     """
 
     rule: Rule
-    slots: NDArray[np.floating]  # (n_classes, d): the last item of each class, in order of creation
-    classes: dict[Any, int] = field(default_factory=dict)  # label: its slot
-    recency: list[int] = field(default_factory=list)  # slots, the most recently seen last
+    slots: NDArray[np.floating]  # (n_classes, d): the last item of each class, in the order of first occurrence
+    classes: dict[Any, int] = field(default_factory=dict)  # {label: its slot}
+    recency: list[int] = field(default_factory=list)  # slots, the latest last
 
     def copy(self) -> OnePass:
         return OnePass(self.rule, self.slots.copy(), dict(self.classes), list(self.recency))
 
-    def take(self, items: NDArray[Any], labels: Any, start: int) -> tuple[Pairs | None, Triplets | None]:
-        """What a block of items makes: pairs while there is one class, and then triplets.
+    def add(self, items: NDArray[Any], labels: Any, start: int) -> tuple[Pairs | None, Triplets | None]:
+        """Add items; return the pairs (while there is one class) and the triplets that they form.
 
         Parameters
         ----------
-        items : ndarray of shape (m, d), of the slots' type
+        items : ndarray of shape (m, d), of the type of ``slots``
         labels : sequence of m labels
         start : int
-            The row of the first item in the caller's table, for errors.
+            The row number of the first item, for error messages.
         """
         offset = len(self.slots)
         table = np.concatenate([self.slots, items])
-        at = list(range(offset))  # the row of the table that is each slot's item
-        pairs, triplets, rows = [], [], []  # the pairs are those of the first items, so their rows come first
+        at = list(range(offset))  # for each slot, the row of its item
+        pairs, triplets, rows = [], [], []  # the first items form the pairs, so their rows come first
         for t, label in enumerate(labels):
             own = self.classes.setdefault(label, len(self.classes))
             if own == len(at):
@@ -82,7 +82,7 @@ class OnePass:
                 pairs.append((offset + t, at[own]))
                 rows.append(start + t)
             else:
-                triplets.append((offset + t, at[own], at[self._other(own)]))
+                triplets.append((offset + t, at[own], at[self._negative_class(own)]))
                 rows.append(start + t)
             at[own] = offset + t
             if own in self.recency:
@@ -91,8 +91,8 @@ class OnePass:
         self.slots = table[at]
         return self._pairs(table, pairs, rows), self._triplets(table, triplets, rows[len(pairs) :])
 
-    def _other(self, own: int) -> int:
-        """The class of the negative for an item of the class ``own``."""
+    def _negative_class(self, own: int) -> int:
+        """Return the slot of the negative for an item of the class in slot ``own``."""
         if self.recency[-1] != own:
             return self.recency[-1]
         if self.rule == "latest":

@@ -1,4 +1,4 @@
-"""scikit-learn transformers, applied to every item of tuple constraints."""
+"""scikit-learn transformers, applied to each item of constraints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["TupleTransformer"]
 
 
 class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fit a transformer of items on constraints, so that a scaler can stand before a learner in a Pipeline.
+    """Applies a transformer of items to constraints, for example a scaler before a learner in a Pipeline.
 
-    ``(n, t, d)`` constraints are taken as their ``n * t`` items; ``(n, d)`` items pass as they are. An item in
-    several constraints counts as often as it occurs.
+    Constraints of shape ``(n, t, d)`` are transformed as ``n * t`` items. Items of shape ``(n, d)`` are transformed
+    directly. An item in several constraints counts as often as it occurs.
 
     Parameters
     ----------
     transformer : scikit-learn transformer
-        Cloned, not changed.
+        It is cloned, and not changed.
 
     Attributes
     ----------
@@ -43,17 +43,17 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> TupleTransformer:
-        items, tuples = _flattened(X)
-        # The y of pairs says something about pairs, not about their items.
+        items, tuples = _flatten(X)
+        # The labels of pairs are not labels of items.
         self.transformer_ = clone(self.transformer).fit(items, y if tuples is None else None)
         self.n_features_in_ = items.shape[1]
         return self
 
     def transform(self, X: Any) -> Any:
-        """The transformed items, in the shape that they came in."""
+        """Return the transformed constraints or items, in the same shape except for the number of features."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("This TupleTransformer instance is not fitted yet: call fit first.")
-        items, tuples = _flattened(X)
+        items, tuples = _flatten(X)
         transformed = self.transformer_.transform(items)
         if tuples is None:
             return transformed
@@ -64,8 +64,8 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "transformer_")
 
 
-def _flattened(X: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Items one a row, and the shape (n, t) of the tuples that they came in, if they did."""
+def _flatten(X: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Return the items, one per row, and the shape (n, t) of the constraints, or None for items."""
     array = X if hasattr(X, "shape") else as_array(X, "items")
     if len(array.shape) == 3:
         return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]

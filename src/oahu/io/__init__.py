@@ -1,5 +1,5 @@
-"""Files: models, tables of features, and streams of constraints.
+"""Files: models, feature tables, and streams of constraints.
 
-Import from the modules. This package imports none of them, so that metrics can be saved without loading
+Import from the modules. This package imports none of them, so that a metric can be saved without loading
 `oahu.constraints`.
 """

@@ -165,7 +165,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         state.stream.rule = self.construction
         for start in range(0, len(items), _ITEMS):
             block = items[start : start + _ITEMS].astype(state.dtype, copy=False)
-            pairs, triplets = state.stream.take(block, labels[start : start + _ITEMS].tolist(), start)
+            pairs, triplets = state.stream.add(block, labels[start : start + _ITEMS].tolist(), start)
             if pairs is not None and self.copml:
                 for first, values in pairs.blocks(state.dtype):
                     used = np.zeros(len(values), np.bool_)

@@ -1,6 +1,6 @@
-"""Running oahu for others: a catalogue, people who say what is alike, and a metric that moves at once.
+"""The live service: search a catalogue, collect feedback, and learn a metric from it at once.
 
-Three parts with narrow doors between them: the store (what was said, durably), the learner loop (the log in, metric
-versions out) and the searcher (metric and catalogue in, answers out). `Collection` ties them together, the HTTP
-interface and the page stand before it.
+A `Collection` consists of a catalogue (items and features), a feedback log (with the constraint graph), a learner
+loop (log in, metrics out) and a query engine (catalogue and metric in, results out). The store keeps all data
+durably. The HTTP API and the page use collections.
 """

@@ -1,4 +1,4 @@
-"""The catalogue in the spaces of one metric: frozen, so that a search sees one state of it, whole."""
+"""The search index of a catalogue under one metric version. It is immutable: a search sees one state of it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
 __all__ = ["CatalogueIndex"]
 
-_FILTERS = 64  # labels whose items are kept apart
+_MAX_FILTERS = 64  # cached label filters
 
 
 class _Rows:
-    """The features of items, taken from a table when they are asked for."""
+    """The features of some items, read from a table in blocks."""
 
     def __init__(self, table: FeatureTable, numbers: Sequence[int]) -> None:
         self._table, self._numbers = table, np.array(numbers, np.int64)
@@ -34,30 +34,36 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class CatalogueIndex:
-    """Items, embedded by the metric of one version. An item keeps its place; what is gone is hidden.
+    """Items, encoded with one metric version. An item keeps its position; a removed item is masked.
 
     Attributes
     ----------
+    published : PublishedMetric
+        The metric that encoded the items.
+    created : float
+        When the items were encoded.
     table : FeatureTable
-        The features and keys of all items that are there, for as long as anyone looks at this value.
-    numbers, labels : ndarray of shape (n_places,)
-        Of the item at each place.
-    places : ndarray
-        By number, where an item is; -1 if it is not there.
+        The features and keys of all items. They remain available as long as this index is in use.
+    gallery : IndexedItems
+        The encoded items.
+    numbers, labels : ndarray of shape (n_positions,)
+        Number and label of the item at each position.
+    positions : ndarray
+        The position of each item, by number; -1 for an item that is not in the index.
     """
 
     published: PublishedMetric
-    made: float
+    created: float
     table: FeatureTable
     gallery: IndexedItems
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     n_items: int
     _filtered: dict[str | None, IndexedItems] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def build(
         cls,
         published: PublishedMetric,
         vote: VoteMode,
@@ -66,16 +72,16 @@ class CatalogueIndex:
         labels: Sequence[str | None],
         rest: AfterBlock | None = None,
     ) -> CatalogueIndex:
-        """A catalogue of some items, embedded block by block; ``rest`` as in `IndexedItems.add`."""
-        nothing = np.empty(0, np.int64)
+        """Encode items and return their index; ``rest`` is called between blocks, as in `IndexedItems.add`."""
+        no_items = np.empty(0, np.int64)
         empty = cls(
             published,
             time.time(),
             table,
             IndexedItems.empty(published.metric, vote),
-            nothing,
+            no_items,
             np.empty(0, object),
-            nothing,
+            no_items,
             0,
         )
         return empty.with_items(numbers, labels, rest) if numbers else empty
@@ -83,95 +89,109 @@ class CatalogueIndex:
     def with_items(
         self, numbers: Sequence[int], labels: Sequence[str | None], rest: AfterBlock | None = None
     ) -> CatalogueIndex:
-        """With more items."""
+        """Return an index with more items."""
         gallery = self.gallery.add(_Rows(self.table, numbers), rest)
         begin = len(self.numbers)
-        more = np.array(numbers, np.int64)
-        places = self.places.copy()
-        if (end := int(more.max()) + 1) > len(places):
-            places = np.concatenate([places, np.full(end + end // 2 - len(places), -1)])
-        places[more] = np.arange(begin, begin + len(more))
-        named = np.empty(len(labels), object)
-        named[:] = labels
+        added = np.array(numbers, np.int64)
+        positions = self.positions.copy()
+        if (end := int(added.max()) + 1) > len(positions):
+            positions = np.concatenate([positions, np.full(end + end // 2 - len(positions), -1)])
+        positions[added] = np.arange(begin, begin + len(added))
+        added_labels = np.empty(len(labels), object)
+        added_labels[:] = labels
         return replace(
             self,
             gallery=gallery,
-            numbers=np.concatenate([self.numbers, more]),
-            labels=np.concatenate([self.labels, named]),
-            places=places,
-            n_items=self.n_items + len(more),
+            numbers=np.concatenate([self.numbers, added]),
+            labels=np.concatenate([self.labels, added_labels]),
+            positions=positions,
+            n_items=self.n_items + len(added),
             _filtered={},
         )
 
     def changed(self, change: CatalogueChange, table: FeatureTable) -> CatalogueIndex:
-        """After a change of the items, with the table of then: it may lack what a later change removes again."""
-        made = replace(self, table=table)
-        added = [(number, label) for number, _, label, _ in change.added if number in table]
+        """Return the index after a change of the catalogue.
+
+        ``table`` is the current table. It may already lack items that a later change removes.
+        """
+        index = replace(self, table=table)
+        added = [item for item in change.added if item.number in table]
         if added:
-            numbers, named = zip(*added, strict=True)
-            made = made.with_items(numbers, named)
-        gone = [number for number in change.removed if made.place(number) is not None]
-        if gone:
-            places = made.places.copy()
-            out = places[gone]
-            places[gone] = -1
-            n_items = made.n_items - len(gone)
-            made = replace(made, gallery=made.gallery.remove(out), places=places, n_items=n_items, _filtered={})
-        if change.labelled:
-            labels = made.labels.copy()
-            for number, label in change.labelled:
-                if (place := made.place(number)) is not None:
-                    labels[place] = label
-            made = replace(made, labels=labels, _filtered={})
-        return made
+            index = index.with_items([item.number for item in added], [item.label for item in added])
+        removed = [number for number in change.removed if index.position(number) is not None]
+        if removed:
+            positions = index.positions.copy()
+            masked = positions[removed]
+            positions[removed] = -1
+            index = replace(
+                index,
+                gallery=index.gallery.remove(masked),
+                positions=positions,
+                n_items=index.n_items - len(removed),
+                _filtered={},
+            )
+        if change.relabelled:
+            labels = index.labels.copy()
+            for number, label in change.relabelled:
+                if (position := index.position(number)) is not None:
+                    labels[position] = label
+            index = replace(index, labels=labels, _filtered={})
+        return index
 
     @property
     def size(self) -> int:
-        """The numbers of all its vectors."""
+        """The total count of vector components in the index."""
         return len(self.numbers) * self.gallery.dimensions
 
-    def place(self, number: int) -> int | None:
-        """Where an item is, if it is there."""
-        place = int(self.places[number]) if number < len(self.places) else -1
-        return None if place < 0 else place
+    def position(self, number: int) -> int | None:
+        """Return the position of an item; None if it is not in the index."""
+        position = int(self.positions[number]) if number < len(self.positions) else -1
+        return None if position < 0 else position
 
-    def there(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
-        """Which of some items are there, and have the label if one is given."""
-        asked = np.array(numbers, np.int64)
-        asked = asked[asked < len(self.places)]
-        places = self.places[asked]
-        asked, places = asked[places >= 0], places[places >= 0]
-        return asked if label is None else asked[self.labels[places] == label]
+    def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
+        """Return those of some items that are in the index and have the label, if one is given."""
+        requested = np.array(numbers, np.int64)
+        requested = requested[requested < len(self.positions)]
+        positions = self.positions[requested]
+        requested, positions = requested[positions >= 0], positions[positions >= 0]
+        return requested if label is None else requested[self.labels[positions] == label]
 
     def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
-        """Only some of the items, which are there."""
-        out = np.ones(len(self.numbers), bool)
-        out[self.places[numbers]] = False
-        return self.gallery.remove(np.flatnonzero(out))
+        """Return the gallery restricted to some items of the index."""
+        masked = np.ones(len(self.numbers), bool)
+        masked[self.positions[numbers]] = False
+        return self.gallery.remove(np.flatnonzero(masked))
 
-    def present(self) -> tuple[list[int], list[str | None]]:
-        """The numbers and labels of the items that are there, in the order in which they were added."""
-        there = np.sort(self.places[self.places >= 0])
-        return self.numbers[there].tolist(), self.labels[there].tolist()
+    def items(self) -> tuple[list[int], list[str | None]]:
+        """Return the numbers and labels of all items, in the order in which they were added."""
+        positions = np.sort(self.positions[self.positions >= 0])
+        return self.numbers[positions].tolist(), self.labels[positions].tolist()
 
     def with_label(self, label: str | None) -> IndexedItems:
-        """Only the items of a label; with None, those that have one."""
+        """Return the gallery restricted to a label; with None, to all items that have a label."""
         found = self._filtered.get(label)
         if found is None:
-            wanted = self.labels != None if label is None else self.labels == label  # noqa: E711 - element by element
-            found = self._filtered[label] = self.gallery.remove(np.flatnonzero(~wanted.astype(bool)))
-            if len(self._filtered) > _FILTERS:
-                self._filtered.clear()  # whoever has one of them keeps it
+            matching = self.labels != None if label is None else self.labels == label  # noqa: E711 - elementwise
+            found = self._filtered[label] = self.gallery.remove(np.flatnonzero(~matching.astype(bool)))
+            if len(self._filtered) > _MAX_FILTERS:
+                self._filtered.clear()
         return found
 
     def candidates(
         self, queries: NDArray[Any], n: int, gallery: IndexedItems, without: int | None
     ) -> NDArray[np.int64]:
-        """The numbers of the items that any space has among the n nearest of a query, in the order of places."""
+        """Return the items that are among the n nearest of a query in any space, ordered by position.
+
+        Parameters
+        ----------
+        gallery : IndexedItems
+            The whole gallery of this index, or a restricted one.
+        without : int or None
+            The number of an item to leave out.
+        """
         if not self.n_items:
             return np.empty(0, np.int64)
-        n_asked = min(n + (without is not None), len(self.numbers))
-        found = gallery.search(queries, n_asked)
-        places = np.unique(found.positions[found.positions >= 0])
-        place = None if without is None else self.place(without)
-        return self.numbers[places[places != place] if place is not None else places]
+        found = gallery.search(queries, min(n + (without is not None), len(self.numbers)))
+        positions = np.unique(found.positions[found.positions >= 0])
+        excluded = None if without is None else self.position(without)
+        return self.numbers[positions[positions != excluded] if excluded is not None else positions]

@@ -1,4 +1,4 @@
-"""Real images, to try the service with."""
+"""Create a demo collection from images."""
 
 from __future__ import annotations
 
@@ -13,28 +13,38 @@ from oahu.service.images import encode_png
 from oahu.service.records import CollectionConfig, NewItem
 from oahu.service.service import Service
 
-__all__ = ["fill"]
+__all__ = ["create_image_collection"]
 
-_AT_ONCE = 2_000
-_WIDTH = 64  # pixels of a thumbnail, about
+_BATCH = 2_000
+_THUMBNAIL_WIDTH = 64  # pixels, approximately
 
 
-def fill(service: Service, name: str, images: NDArray[Any], labels: NDArray[Any], names: Sequence[str]) -> None:
-    """A collection of grey images, 0 black and 255 white: their pixels are the features."""
+def create_image_collection(
+    service: Service, name: str, images: NDArray[Any], labels: NDArray[Any], label_names: Sequence[str]
+) -> None:
+    """Create a collection of grey images whose features are their pixels.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n_items, height, width)
+        0 is black, 255 is white.
+    labels : ndarray of shape (n_items,)
+        Indices into ``label_names``.
+    """
     n, height, width = images.shape
-    zoom = max(1, _WIDTH // (width + 2))
-    rows = (images.reshape(n, -1) / 255).astype(np.float32)
+    zoom = max(1, _THUMBNAIL_WIDTH // (width + 2))
+    features = (images.reshape(n, -1) / 255).astype(np.float32)
     collection = service.create(CollectionConfig(name, height * width, closure=8))
-    for start in range(0, n, _AT_ONCE):
+    for start in range(0, n, _BATCH):
         items = [
             NewItem(
                 key=f"{name}-{at:05d}",
-                vector=rows[at].tobytes(),
-                label=names[int(labels[at])],
+                vector=features[at].tobytes(),
+                label=label_names[int(labels[at])],
                 payload={"number": at},
                 thumbnail=encode_png(255 - ndimage.zoom(np.pad(images[at], 1), zoom, order=3)),
             )
-            for at in range(start, min(n, start + _AT_ONCE))
+            for at in range(start, min(n, start + _BATCH))
         ]
         collection.put_items(items).result()
-    collection.settle()
+    collection.queries.apply_changes()

@@ -1,4 +1,4 @@
-"""What the service refuses, and with which status it says so."""
+"""Errors of the service, and their HTTP status."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ __all__ = [
 
 
 class ServiceError(OAHUError):
-    """The root of what the service refuses.
+    """Base class of all errors of the service.
 
     Attributes
     ----------
     status : int
-        Of HTTP.
+        The HTTP status.
     kind : str
-        The last part of the problem's type: what programs tell problems apart by.
+        The last part of the problem type, by which programs distinguish problems.
+    title : str
+        A short description of the kind.
     more : dict
-        What else the answer says, as plain JSON.
+        Further fields of the HTTP response, as plain JSON.
     retry_after : float or None
-        Seconds after which it is worth trying again.
+        The seconds after which a client may try again.
     """
 
     status = 500
     kind = "internal"
-    title = "Something went wrong"
+    title = "Internal error"
 
     def __init__(self, message: str, *, retry_after: float | None = None, **more: Any) -> None:
         super().__init__(message)
@@ -48,69 +50,69 @@ class ServiceError(OAHUError):
 
 
 class InvalidRequestError(ServiceError):
-    """What was sent cannot be meant."""
+    """The request is not valid."""
 
-    status, kind, title = 422, "invalid", "The request is not valid"
+    status, kind, title = 422, "invalid", "Invalid request"
 
 
 class NotFoundError(ServiceError):
-    """There is no such collection, item or piece of feedback."""
+    """The collection, item or log entry does not exist."""
 
-    status, kind, title = 404, "not-found", "There is no such thing"
+    status, kind, title = 404, "not-found", "Not found"
 
 
 class ConflictError(ServiceError):
-    """It is there already, or was done already."""
+    """The resource already exists, or the request conflicts with its state."""
 
-    status, kind, title = 409, "conflict", "That was there or done already"
+    status, kind, title = 409, "conflict", "Already exists or conflicts with the current state"
 
 
 class ContradictoryFeedbackError(ServiceError):
-    """Feedback contradicts what was said before; ``chain`` proves it, link by link."""
+    """Feedback contradicts earlier feedback; ``chain`` is the proof, constraint by constraint."""
 
-    status, kind, title = 409, "contradiction", "The feedback contradicts what was said before"
+    status, kind, title = 409, "contradiction", "The feedback contradicts earlier feedback"
 
     def __init__(self, message: str, chain: Sequence[dict[str, Any]], **more: Any) -> None:
         super().__init__(message, chain=list(chain), **more)
 
 
 class UnauthorizedError(ServiceError):
-    """No key, or none that is known."""
+    """The request has no API key, or an unknown one."""
 
-    status, kind, title = 401, "unauthorized", "A valid API key is needed"
+    status, kind, title = 401, "unauthorized", "A valid API key is required"
 
 
 class ForbiddenError(ServiceError):
-    """The key does not allow it."""
+    """The role of the API key does not permit the request."""
 
-    status, kind, title = 403, "forbidden", "That is not allowed"
+    status, kind, title = 403, "forbidden", "Not permitted"
 
 
 class OverloadedError(ServiceError):
-    """More is waiting than may wait; nothing was accepted."""
+    """A limit of waiting or running work is reached; nothing was accepted."""
 
-    status, kind, title = 503, "overloaded", "The service is busy"
+    status, kind, title = 503, "overloaded", "The service is overloaded"
 
 
 class StoreFullError(ServiceError):
     """The disk is full; nothing was accepted."""
 
-    status, kind, title = 507, "disk-full", "There is no space left to store this"
+    status, kind, title = 507, "disk-full", "The disk is full"
 
 
 class StoreUnavailableError(ServiceError):
     """The store cannot be written to; nothing was accepted."""
 
-    status, kind, title = 503, "store-unavailable", "The store cannot be written to"
+    status, kind, title = 503, "store-unavailable", "The store is not available"
 
 
 class LearnerFailedError(ServiceError):
-    """The learner of a collection has failed; what it had learned is still searched by."""
+    """The learner of a collection has failed; searches continue with its last metric."""
 
-    status, kind, title = 503, "learner-stopped", "The learner has stopped"
+    status, kind, title = 503, "learner-failed", "The learner has failed"
 
 
 class StoreBusyError(ServiceError):
-    """Another process has the store."""
+    """Another process holds the store."""
 
-    status, kind, title = 503, "store-busy", "Another process uses this store"
+    status, kind, title = 503, "store-busy", "The store is in use by another process"

@@ -1,4 +1,4 @@
-"""What happens, for whoever listens."""
+"""Publish events of a collection to subscribers."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from typing import Any
 
 __all__ = ["EventBus"]
 
-_MOST = 256  # events that wait for a slow listener; then the oldest are lost
+_MAX_QUEUED = 256  # events that wait for a slow subscriber; beyond that the oldest are dropped
+
+Event = tuple[str, dict[str, Any]]
 
 
 class EventBus:
-    """Events of a collection, told from any thread to any number of listeners."""
+    """Publishes events from any thread to any number of asynchronous subscribers."""
 
     def __init__(self) -> None:
-        self._listeners: dict[
-            int, tuple[asyncio.AbstractEventLoop, asyncio.Queue[tuple[str, dict[str, Any]] | None]]
-        ] = {}
+        self._subscribers: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Queue[Event | None]]] = {}
         self._next, self._closed = 0, False
 
-    def publish(self, kind: str, **what: Any) -> None:
-        self._send((kind, what))
+    def publish(self, kind: str, **data: Any) -> None:
+        """Send an event to all subscribers."""
+        self._send((kind, data))
 
     def close(self) -> None:
-        """Let all listeners go, and whoever comes later."""
+        """End all subscriptions, and those that start later."""
         self._closed = True
         self._send(None)
 
-    async def subscribe(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Events from now on, until the listener leaves or the collection closes."""
-        queue: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue(_MOST)
+    async def subscribe(self) -> AsyncIterator[Event]:
+        """Yield the events from now on as (kind, data), until the bus is closed."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(_MAX_QUEUED)
         self._next += 1
-        me = self._next
-        self._listeners[me] = (asyncio.get_running_loop(), queue)
+        subscriber = self._next
+        self._subscribers[subscriber] = (asyncio.get_running_loop(), queue)
         if self._closed:
             _put(queue, None)
         try:
             while (event := await queue.get()) is not None:
                 yield event
         finally:
-            self._listeners.pop(me, None)
+            self._subscribers.pop(subscriber, None)
 
-    def _send(self, event: tuple[str, dict[str, Any]] | None) -> None:
-        for loop, queue in list(self._listeners.values()):
+    def _send(self, event: Event | None) -> None:
+        for loop, queue in list(self._subscribers.values()):
             try:
                 loop.call_soon_threadsafe(_put, queue, event)
-            except RuntimeError:  # its loop is closed
+            except RuntimeError:  # the subscriber's event loop is closed
                 continue
 
 

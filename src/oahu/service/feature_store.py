@@ -1,4 +1,4 @@
-"""Features by number, in memory: what the learner learns from and the searcher ranks by."""
+"""Features by item number, in memory: the learner trains on them, and queries are ranked with them."""
 
 from __future__ import annotations
 
@@ -11,102 +11,102 @@ from numpy.typing import NDArray
 
 __all__ = ["FeatureStore", "FeatureTable"]
 
-_FEW: Final = 1024  # rows: not worth making room
+_MIN_ROWS: Final = 1024  # a smaller table is not worth compacting
 
 
 class FeatureTable:
-    """Features and keys by number. What was ever in it stays in it: whoever holds it can rely on that."""
+    """Features and keys by number. Rows are only ever added: a reader keeps what it has seen."""
 
-    def __init__(self, dimension: int, dtype: np.dtype[Any], room: int = 0) -> None:
-        self._rows = np.empty((room, dimension), dtype)
-        self._row_of = np.full(room, -1, np.int64)
-        self._names: dict[int, str] = {}
-        self._n = 0
+    def __init__(self, dimension: int, dtype: np.dtype[Any], capacity: int = 0) -> None:
+        self._rows = np.empty((capacity, dimension), dtype)
+        self._row_of = np.full(capacity, -1, np.int64)
+        self._keys: dict[int, str] = {}
+        self._n_rows = 0
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """The features of items: (n,) numbers to (n, dimension), of any shape before the last axis."""
-        asked = np.asarray(numbers, np.int64)
-        places = self._row_of[asked]
-        if (places < 0).any():
-            raise IndexError(f"There are no features of {asked[places < 0][0]}.")
-        return np.asarray(self._rows[places])
+        """Return the features of items: numbers of shape (...) give an array of shape (..., dimension)."""
+        requested = np.asarray(numbers, np.int64)
+        rows = self._row_of[requested]
+        if (rows < 0).any():
+            raise IndexError(f"There are no features of item number {requested[rows < 0][0]}.")
+        return np.asarray(self._rows[rows])
 
-    def name(self, number: int) -> str:
-        """The key that an item has, or had."""
-        return self._names[number]
+    def key(self, number: int) -> str:
+        """Return the key of an item, which may have been deleted."""
+        return self._keys[number]
 
     def __contains__(self, number: int) -> bool:
-        return number in self._names
+        return number in self._keys
 
     def __len__(self) -> int:
-        """How many rows there are, also of numbers that were given again."""
-        return self._n
+        """Return the number of rows, including rows of reused numbers."""
+        return self._n_rows
 
     def _add(self, numbers: Sequence[int], keys: Iterable[str], new: NDArray[Any]) -> None:
-        """More rows. Who reads meanwhile finds what was there: a place is told when its row is."""
-        end = self._n + len(new)
+        """Add rows. A row is written before its position, so concurrent readers never see an empty row."""
+        end = self._n_rows + len(new)
         if end > len(self._rows):
-            rows = np.empty((max(_FEW, end + end // 2), new.shape[1]), new.dtype)
-            rows[: self._n] = self._rows[: self._n]
+            rows = np.empty((max(_MIN_ROWS, end + end // 2), new.shape[1]), new.dtype)
+            rows[: self._n_rows] = self._rows[: self._n_rows]
             self._rows = rows
-        self._rows[self._n : end] = new
+        self._rows[self._n_rows : end] = new
         if max(numbers) >= len(self._row_of):
-            row_of = np.full(max(_FEW, 2 * (max(numbers) + 1)), -1, np.int64)
+            row_of = np.full(max(_MIN_ROWS, 2 * (max(numbers) + 1)), -1, np.int64)
             row_of[: len(self._row_of)] = self._row_of
             self._row_of = row_of
-        self._row_of[list(numbers)] = np.arange(self._n, end)
-        self._names.update(zip(numbers, keys, strict=True))
-        self._n = end
+        self._row_of[list(numbers)] = np.arange(self._n_rows, end)
+        self._keys.update(zip(numbers, keys, strict=True))
+        self._n_rows = end
 
-    def _without(self, gone: set[int]) -> FeatureTable:
-        """A table without some numbers, in memory of its own."""
-        left = {number: key for number, key in self._names.items() if number not in gone}
-        made = FeatureTable(self._rows.shape[1], self._rows.dtype, len(left))
-        if left:
-            made._add(list(left), left.values(), self.take(list(left)))
-        return made
+    def _without(self, purged: set[int]) -> FeatureTable:
+        """Return a copy without some numbers."""
+        remaining = {number: key for number, key in self._keys.items() if number not in purged}
+        table = FeatureTable(self._rows.shape[1], self._rows.dtype, len(remaining))
+        if remaining:
+            table._add(list(remaining), remaining.values(), self.take(list(remaining)))
+        return table
 
 
 class FeatureStore:
-    """The table of a collection, in which nothing stays that nobody needs. Safe with threads.
+    """The current feature table of a collection. Compacts the table when most rows are unused. Thread-safe.
 
     Parameters
     ----------
-    room : int
-        How many rows are to come, about.
+    capacity : int
+        The expected number of rows.
     """
 
-    def __init__(self, dimension: int, dtype: np.dtype[Any], room: int = 0) -> None:
+    def __init__(self, dimension: int, dtype: np.dtype[Any], capacity: int = 0) -> None:
         self.dimension, self.dtype = dimension, dtype
-        self.table = FeatureTable(dimension, dtype, room)
-        self._changing = Lock()
-        self._gone: set[int] = set()
+        self.table = FeatureTable(dimension, dtype, capacity)
+        self._lock = Lock()
+        self._purged: set[int] = set()
 
-    def add(self, numbers: Sequence[int], keys: Sequence[str], data: bytes) -> None:
-        """Features, row behind row."""
-        new = np.frombuffer(data, self.dtype).reshape(len(numbers), self.dimension)
-        with self._changing:
-            self._gone.difference_update(numbers)
-            self.table._add(numbers, keys, new)
+    def add(self, numbers: Sequence[int], keys: Iterable[str], data: bytes) -> None:
+        """Add features, given as the bytes of their rows. A number that is added again gets the new features."""
+        rows = np.frombuffer(data, self.dtype).reshape(len(numbers), self.dimension)
+        with self._lock:
+            self._purged.difference_update(numbers)
+            self.table._add(numbers, keys, rows)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Nobody will ask for these again. Once most rows are of such, the others move to a new table.
+        """Mark numbers as unused. Once they are the majority, the other rows move to a new table.
 
-        Whoever holds the old one still finds all of them there.
+        A reader that holds the old table still finds all rows in it.
         """
-        with self._changing:
-            self._gone.update(number for number in numbers if number in self.table)
-            n_needed = len(self.table._names) - len(self._gone)
-            if len(self.table) > max(_FEW, 2 * n_needed):
-                self.table, self._gone = self.table._without(self._gone), set()
+        with self._lock:
+            self._purged.update(number for number in numbers if number in self.table)
+            n_used = len(self.table._keys) - len(self._purged)
+            if len(self.table) > max(_MIN_ROWS, 2 * n_used):
+                self.table, self._purged = self.table._without(self._purged), set()
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """The features of items: (n,) numbers to (n, dimension), of any shape before the last axis."""
+        """Return the features of items: numbers of shape (...) give an array of shape (..., dimension)."""
         return self.table.take(numbers)
 
-    def name(self, number: int) -> str:
-        """The key that an item has, or had."""
-        return self.table.name(number)
+    def key(self, number: int) -> str:
+        """Return the key of an item, which may have been deleted."""
+        return self.table.key(number)
 
     def __len__(self) -> int:
         return len(self.table)

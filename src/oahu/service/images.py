@@ -1,4 +1,4 @@
-"""Thumbnails: telling images from other files, and making small ones."""
+"""Thumbnails: detect image types, and encode small images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["encode_png", "image_type"]
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of an image, if it is one of those that a page shows and that cannot hold a program."""
+    """Return the media type of an image that a browser shows and that cannot contain a script; otherwise None."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -24,18 +24,23 @@ def image_type(data: bytes) -> str | None:
 
 
 def encode_png(grey: NDArray[Any]) -> bytes:
-    """An image of shape (height, width), 0 black and 255 white, as a PNG.
+    """Encode a grey image as a PNG file.
+
+    Parameters
+    ----------
+    grey : ndarray of shape (height, width)
+        0 is black, 255 is white.
 
     >>> image_type(encode_png(np.zeros((2, 3))))
     'image/png'
     """
     pixels = np.clip(np.round(grey), 0, 255).astype(np.uint8)
     height, width = pixels.shape
-    lines = np.hstack([np.zeros((height, 1), np.uint8), pixels])  # 0: a line is not filtered
+    lines = np.hstack([np.zeros((height, 1), np.uint8), pixels])  # every line starts with its filter: 0, none
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)), chunk(b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    chunks = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

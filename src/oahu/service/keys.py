@@ -1,4 +1,4 @@
-"""API keys: who may do what. Only hashes are kept."""
+"""API keys and their roles. Only hashes of keys are stored."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from oahu.io.atomic_files import write_atomically
 
 __all__ = ["ROLES", "Key", "KeyFile", "Role", "allows"]
 
-#: Read: search and look. Feedback: that, and say what is alike. Admin: everything.
+#: read: search and view. feedback: read, and give feedback. admin: everything.
 Role = Literal["read", "feedback", "admin"]
 
 ROLES = get_args(Role)
 _FILE = "keys.json"
-_LOOK = 1.0  # seconds after which a change of the file counts
-_LONGEST = 100  # characters of a name
+_RELOAD_INTERVAL = 1.0  # seconds after which a change of the file takes effect
+_MAX_NAME = 100  # characters
 
 log = logging.getLogger("oahu.service")
 
 
 def allows(role: Role, needed: Role) -> bool:
-    """Whether one role may do what another may.
+    """Return whether a role includes the permissions of another.
 
     >>> allows("admin", "read"), allows("read", "feedback")
     (True, False)
@@ -39,7 +39,7 @@ def allows(role: Role, needed: Role) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """A key as it is kept: its secret only as a hash."""
+    """A stored key, with the hash of its secret."""
 
     id: str
     name: str
@@ -49,114 +49,116 @@ class Key:
 
 
 class KeyFile:
-    """The keys of a service, in a file that can be changed while it runs: that is how keys are rotated.
+    """The keys of a service, in a file. A running service picks up changes, so keys can be rotated.
 
-    A key is ``oahu_<id>_<secret>``. The secret has 256 random bits, so a plain hash of it tells nothing.
+    A key is ``oahu_<id>_<secret>``. The secret has 256 random bits, so a plain hash does not reveal it.
 
     Parameters
     ----------
     folder : path
-        Of the service.
+        The data folder of the service.
     always : bool
-        Whether a key is needed also if there are none: then nobody is let in.
+        Whether a key is required even if the file holds none. All requests are then rejected.
     """
 
     def __init__(self, folder: Path, always: bool = False) -> None:
         self._path = folder / _FILE
         self._keys: dict[str, Key] = {}
-        self._locked = always
-        self._looked, self._stamp = -_LOOK, (0, 0, 0)
+        self._required = always
+        self._loaded_at, self._stamp = -_RELOAD_INTERVAL, (0, 0, 0)
 
     def all(self) -> list[Key]:
-        self._read(now=True)
+        """Return all keys in the file."""
+        self._reload(now=True)
         return list(self._keys.values())
 
-    @property
-    def needed(self) -> bool:
-        """Whether a key is needed. If there are none, everyone on this machine may do everything.
+    def is_required(self) -> bool:
+        """Return whether requests need a key. Without any key, every local user may do everything.
 
-        Once there was one, one is needed until the service starts again: removing the last key opens no door.
+        Once a key existed, a key is required until the service restarts: revoking the last key grants no access.
         """
-        self._read()
-        return self._locked
+        self._reload()
+        return self._required
 
-    def check(self, token: str) -> Key | None:
-        """The key that a token is, if it is one; takes as long if it is not."""
-        self._read()
+    def authenticate(self, token: str) -> Key | None:
+        """Return the key of a valid token, or None. Takes the same time in both cases."""
+        self._reload()
         _, _, rest = token.partition("oahu_")
         id_, _, secret = rest.partition("_")
         key = self._keys.get(id_)
         same = hmac.compare_digest(_hash(secret), key.sha256 if key else _hash(""))
         return key if key is not None and same and token.startswith("oahu_") else None
 
-    def still(self, id_: str) -> Key | None:
-        """A key that was checked before, if it is still one."""
-        self._read()
+    def find(self, id_: str) -> Key | None:
+        """Return the key with an id, or None if it was revoked."""
+        self._reload()
         return self._keys.get(id_)
 
     def add(self, name: str, role: Role) -> str:
-        """Make a key; what is returned is shown once and kept nowhere."""
+        """Create a key and return its token, which is not stored."""
         if role not in ROLES:
-            raise InvalidInputError(f"A role must be one of {', '.join(ROLES)}. Got {role!r}.")
-        if len(name) > _LONGEST or not name.isprintable():
-            raise InvalidInputError(f"A key's name has up to {_LONGEST} printable characters. Got {name!r}.")
-        self._read(now=True)
+            raise InvalidInputError(f"The role must be one of {', '.join(ROLES)}. Got {role!r}.")
+        if len(name) > _MAX_NAME or not name.isprintable():
+            raise InvalidInputError(
+                f"The name of a key must have at most {_MAX_NAME} printable characters. Got {name!r}."
+            )
+        self._reload(now=True)
         id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         self._write({**self._keys, id_: Key(id_, name, role, _hash(secret), time.time())})
         return f"oahu_{id_}_{secret}"
 
-    def remove(self, id_: str) -> Key:
-        """Let a key be none any more."""
-        self._read(now=True)
+    def revoke(self, id_: str) -> Key:
+        """Revoke a key and return it."""
+        self._reload(now=True)
         if id_ not in self._keys:
-            raise InvalidInputError(f"There is no key {id_!r}: there are {', '.join(self._keys) or 'none'}.")
-        removed = self._keys[id_]
+            raise InvalidInputError(f"There is no key {id_!r}. Existing keys: {', '.join(self._keys) or 'none'}.")
+        revoked = self._keys[id_]
         self._write({other: key for other, key in self._keys.items() if other != id_})
-        return removed
+        return revoked
 
-    def _read(self, now: bool = False) -> None:
-        """Look at the file, if it is time. A service that runs keeps its keys if it cannot read new ones."""
+    def _reload(self, now: bool = False) -> None:
+        """Read the file again if the interval has passed. If that fails, a running service keeps its keys."""
         clock = time.monotonic()
-        if not now and clock - self._looked < _LOOK:
+        if not now and clock - self._loaded_at < _RELOAD_INTERVAL:
             return
-        first = self._looked < 0
+        first = self._loaded_at < 0
         try:
             self._load()
         except (OSError, InvalidInputError) as error:
             if now or first:
                 raise
-            log.error("the keys stay as they were: %s", error)
-            self._locked = True
-        self._looked = clock
+            log.error("cannot reload the keys, keeping the previous ones: %s", error)
+            self._required = True
+        self._loaded_at = clock
 
     def _load(self) -> None:
         try:
-            told = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             self._keys, self._stamp = {}, (0, 0, 0)
             return
-        stamp = told.st_mtime_ns, told.st_size, told.st_ino
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
         if stamp != self._stamp:
-            self._keys, self._stamp = _parsed(self._path), stamp
-            self._locked = self._locked or bool(self._keys)
+            self._keys, self._stamp = _parse(self._path), stamp
+            self._required = self._required or bool(self._keys)
 
     def _write(self, keys: dict[str, Key]) -> None:
-        """Replace the file, whole; only its owner may read it."""
+        """Replace the file atomically. Only its owner can read it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, json.dumps([asdict(key) for key in keys.values()], indent=2), mode=0o600)
         self._load()
 
 
-def _parsed(path: Path) -> dict[str, Key]:
-    """The keys of a file; what is not one could open a door, so it is refused whole."""
+def _parse(path: Path) -> dict[str, Key]:
+    """Parse a file of keys. One invalid key makes the whole file invalid."""
     try:
         keys = [Key(**one) for one in json.loads(path.read_text())]
-        sound = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
-        if not sound:
-            raise ValueError("a key has no known role or no hash")
+        valid = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
+        if not valid:
+            raise ValueError("a key has an unknown role or no hash")
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
-            f"{path} is not a file of keys ({error}). Make keys with `oahu keys add` in place of it."
+            f"{path} is not a valid file of keys ({error}). Delete it and create keys with `oahu keys add`."
         ) from error
     return {key.id: key for key in keys}
 

@@ -1,27 +1,29 @@
-"""The searcher: metric and catalogue in, answers out.
+"""The query engine: search, classify and compare items with the newest metric.
 
-Candidates come from the last complete embedding of the catalogue; the live metric ranks them. So a ranking is
-always one metric's, the newest, and only which items are candidates can be a little old. In the background the
-catalogue is embedded anew and takes over whole.
+A search takes its candidates from an index of the catalogue that was encoded with a recent metric, and re-ranks
+them with the newest one. A ranking therefore always comes from one metric; only the choice of candidates can be
+slightly outdated. A background thread encodes the catalogue again and replaces the index as a whole.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.exceptions import InvalidInputError, NotFittedError, OverflowedItemError
 from oahu.index.threads import limit_threads
 from oahu.metrics import Metric
+from oahu.service.catalogue import Catalogue
 from oahu.service.catalogue_index import CatalogueIndex
-from oahu.service.feature_store import FeatureStore
+from oahu.service.errors import ConflictError, InvalidRequestError
 from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 from oahu.tasks import Classifier, Comparator, Match, Retriever
 from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
@@ -29,50 +31,99 @@ from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 __all__ = [
     "ClassificationResult",
     "ComparisonResult",
-    "Known",
+    "FeedbackFacts",
+    "MetricSource",
     "QueryEngine",
     "QueryResult",
+    "RankedItem",
     "Relation",
     "SearchResult",
 ]
 
-Relation = Literal["alike", "unlike"]
+#: What feedback says about an item and the query.
+Relation = Literal["similar", "dissimilar"]
 
-_NONE: Final = np.empty(0, np.int64)
-_FEW: Final = 1024  # items: not worth making anew
-_BY_ONE: Final = 2**28  # numbers that one thread passes over: it need not wait for another that comes late
+_NO_ITEMS: Final = np.empty(0, np.int64)
+_MIN_POSITIONS: Final = 1024  # a smaller index is not rebuilt to get rid of removed items
+_PER_THREAD: Final = 2**28  # vector components that one thread scans; a second thread pays only beyond that
 
 
-class Known(Protocol):
-    """What is known of a query that is an item."""
+class MetricSource(Protocol):
+    """Where the query engine gets its metrics from."""
 
-    def alike(self) -> list[int]:
-        """The items that are known to be like it."""
+    @property
+    def published(self) -> PublishedMetric:
+        """The newest metric."""
         ...
 
-    def unlike(self, others: list[int]) -> set[int]:
-        """Which of some items are known to be unlike it."""
+    def request(self, seq: int) -> None:
+        """Ask for a metric that has learned the log up to ``seq``."""
+        ...
+
+    def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
+        """Return that metric, or the newest one after ``timeout`` seconds."""
+        ...
+
+
+class FeedbackFacts(Protocol):
+    """What feedback says about pairs of items."""
+
+    @property
+    def last_seq(self) -> int:
+        """The end of the log."""
+        ...
+
+    def similar_to(self, number: int) -> list[int]:
+        """Return the items that are similar to an item."""
+        ...
+
+    def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
+        """Return those of some items that are dissimilar to an item."""
         ...
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What every answer tells of the metric that gave it."""
+    """The metrics behind a result.
+
+    Attributes
+    ----------
+    published : PublishedMetric
+        The metric that ranked the items.
+    candidates : PublishedMetric
+        The metric of the index that the candidates come from.
+    """
 
     published: PublishedMetric
-    candidates: PublishedMetric  # the metric that the catalogue was last embedded with
+    candidates: PublishedMetric
+
+
+class RankedItem(NamedTuple):
+    """One result of a search.
+
+    Attributes
+    ----------
+    match : Match
+        Score, distance and similarity; its key is the item's number.
+    relation : {"similar", "dissimilar"} or None
+        What feedback says about the item and the query.
+    """
+
+    key: str
+    match: Match
+    relation: Relation | None
 
 
 @dataclass(frozen=True)
 class SearchResult(QueryResult):
-    """What a search found, best first: each item's key, its match (by number), and what was said of it."""
+    """The results of a search, best first."""
 
-    matches: tuple[tuple[str, Match, Relation | None], ...]
+    matches: tuple[RankedItem, ...]
 
 
 @dataclass(frozen=True)
 class ClassificationResult(QueryResult):
-    """How likely each label is, best first; how familiar the item is."""
+    """The share of votes of each label, largest first, and how familiar the query is."""
 
     labels: tuple[tuple[str, float], ...]
     familiarity: float
@@ -80,7 +131,7 @@ class ClassificationResult(QueryResult):
 
 @dataclass(frozen=True)
 class ComparisonResult(QueryResult):
-    """Whether two items are alike."""
+    """Whether two items are similar."""
 
     answer: str
     probability: float | None
@@ -91,8 +142,8 @@ class ComparisonResult(QueryResult):
     calibrated: bool
 
 
-class Asking:
-    """Counts who is being answered, as a context; what can wait lets them finish. Safe with threads."""
+class _ActiveQueries:
+    """Counts the running queries, as a context manager. Thread-safe."""
 
     def __init__(self) -> None:
         self._n, self._changed = 0, Condition()
@@ -107,236 +158,318 @@ class Asking:
             if not self._n:
                 self._changed.notify_all()
 
-    def wait_until_over(self, timeout: float) -> None:
-        """Until nobody is being answered, or time runs out."""
+    def wait_until_none(self, timeout: float) -> None:
+        """Wait until no query is running, at most ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n, timeout)
 
 
 class QueryEngine:
-    """Answers from a catalogue that changes and a metric that moves. Safe with threads.
+    """Answers queries about a catalogue that changes, with a metric that is still being learned. Thread-safe.
 
     Parameters
     ----------
-    published : callable
-        The live metric.
+    vote : {"experts", "joint"}
+        How an ensemble metric ranks items.
     n_candidates : int
-        From each space, at least.
+        The least number of candidates from each space.
+    fresh_wait : float
+        Seconds that a query waits for the metric to learn all earlier feedback.
+
+    Attributes
+    ----------
+    index : CatalogueIndex
+        The current index. Catalogue changes enter it with `apply_changes`.
+    calibration : Calibration or None
+        From which `compare` chooses its thresholds, for every metric anew.
+    refresh_seconds : float
+        How long the last `refresh` took.
     """
 
     def __init__(
         self,
-        vectors: FeatureStore,
-        published: Callable[[], PublishedMetric],
+        catalogue: Catalogue,
+        facts: FeedbackFacts,
+        metrics: MetricSource,
         vote: VoteMode,
         n_candidates: int = 50,
+        fresh_wait: float = 0.1,
     ) -> None:
-        self._vectors, self._published, self._vote, self._n_candidates = vectors, published, vote, n_candidates
-        self.catalogue = CatalogueIndex.of(published(), vote, vectors.table, [], [])
-        self._changes: deque[CatalogueChange] = deque()
+        self._catalogue, self._facts, self._metrics, self._vote = catalogue, facts, metrics, vote
+        self._n_candidates, self._fresh_wait = n_candidates, fresh_wait
+        self.index = CatalogueIndex.build(metrics.published, vote, catalogue.features.table, [], [])
+        self._pending: deque[CatalogueChange] = deque()
         self._changing, self._refreshing = Lock(), Lock()
-        self._since: list[CatalogueChange] | None = (
-            None  # what changed since the catalogue began to be embedded anew
-        )
-        self.asking = Asking()
+        self._since_refresh: list[CatalogueChange] | None = None  # changes during a refresh
+        self.active = _ActiveQueries()
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
         self.refresh_seconds = 0.0
-        self.refreshed = time.monotonic()
+        self._refreshed = time.monotonic()
 
-    # -- the catalogue -----------------------------------------------------------------------------------
+    # -- the index ---------------------------------------------------------------------------------------
 
-    def load(self, numbers: list[int], labels: list[str | None]) -> None:
-        """Begin with these items."""
-        self.catalogue = CatalogueIndex.of(self._published(), self._vote, self._vectors.table, numbers, labels)
+    def load(self) -> None:
+        """Encode all items of the catalogue."""
+        numbers, labels = self._catalogue.all_items()
+        table = self._catalogue.features.table
+        self.index = CatalogueIndex.build(self._metrics.published, self._vote, table, numbers, labels)
 
-    def change(self, change: CatalogueChange) -> None:
-        """Items have changed; they will be there when `settle` returns."""
-        self._changes.append(change)
+    def add_change(self, change: CatalogueChange) -> None:
+        """Queue a change of the catalogue; `apply_changes` puts it into the index."""
+        self._pending.append(change)
 
-    def settle(self) -> None:
-        """Take in all changes of the items so far."""
-        while self._changes:
+    def apply_changes(self) -> None:
+        """Put all queued changes of the catalogue into the index. Every query does so first."""
+        while self._pending:
             with self._changing:
-                if self._changes:
-                    change = self._changes.popleft()
-                    self._vectors.drop(change.forgotten)
-                    self.catalogue = self.catalogue.changed(change, self._vectors.table)
-                    if self._since is not None:
-                        self._since.append(change)
+                if self._pending:
+                    change = self._pending.popleft()
+                    self._catalogue.features.drop(change.purged)
+                    self.index = self.index.changed(change, self._catalogue.features.table)
+                    if self._since_refresh is not None:
+                        self._since_refresh.append(change)
 
-    def try_out(self, metric: Metric) -> None:
-        """`OverflowedItemError` if there is an item that a metric cannot measure."""
-        self.settle()
-        catalogue = self.catalogue
-        numbers, _ = catalogue.present()
-        IndexedItems.empty(metric, self._vote).add(catalogue.table.take(numbers))
+    def check_metric(self, metric: Metric) -> None:
+        """Raise `InvalidRequestError` if a metric cannot encode every item of the catalogue."""
+        self.apply_changes()
+        index = self.index
+        numbers, _ = index.items()
+        with _overflow_as_invalid_request():
+            IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
+
+    def needs_refresh(self, interval: float) -> bool:
+        """Return whether the index is outdated, and the last refresh is at least ``interval`` seconds ago."""
+        return time.monotonic() >= self._refreshed + interval and self.is_outdated
 
     @property
-    def is_stale(self) -> bool:
-        """Whether the catalogue was embedded by an older metric than the live one, or is mostly of items gone."""
-        catalogue = self.catalogue
-        hollow = len(catalogue.numbers) > max(_FEW, 2 * catalogue.n_items)
-        return hollow or catalogue.published.version != self._published().version
+    def is_outdated(self) -> bool:
+        """Whether the index was encoded with an older metric, or holds mostly removed items."""
+        index = self.index
+        mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
+        return mostly_removed or index.published.version != self._metrics.published.version
 
     def refresh(self, rest: AfterBlock | None = None) -> None:
-        """Embed the catalogue anew, beside the old one, and let it take over whole.
+        """Encode the catalogue with the newest metric, and then replace the index.
 
-        ``rest`` is as in `IndexedItems.add`.
+        Queries use the old index meanwhile. ``rest`` is called between blocks, as in `IndexedItems.add`.
         """
         with self._refreshing:
             begin = time.monotonic()
             try:
-                self.settle()
+                self.apply_changes()
                 since: list[CatalogueChange] = []
                 with self._changing:
-                    catalogue, self._since = self.catalogue, since
-                numbers, labels = catalogue.present()
-                fresh = CatalogueIndex.of(self._published(), self._vote, catalogue.table, numbers, labels, rest)
+                    index, self._since_refresh = self.index, since
+                numbers, labels = index.items()
+                fresh = CatalogueIndex.build(
+                    self._metrics.published, self._vote, index.table, numbers, labels, rest
+                )
                 with self._changing:
                     for change in since:
-                        fresh = fresh.changed(change, self._vectors.table)
-                    self.catalogue = fresh
+                        fresh = fresh.changed(change, self._catalogue.features.table)
+                    self.index = fresh
             finally:
                 with self._changing:
-                    self._since = None
-                self.refreshed = time.monotonic()
-                self.refresh_seconds = self.refreshed - begin
+                    self._since_refresh = None
+                self._refreshed = time.monotonic()
+                self.refresh_seconds = self._refreshed - begin
 
-    # -- answers -----------------------------------------------------------------------------------------
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """While somebody is being answered: what can wait does, and the learner has a processor to itself."""
-        with self.asking, limit_threads(1 + self.catalogue.size // _BY_ONE):
-            yield
+    # -- queries -----------------------------------------------------------------------------------------
 
     def search(
-        self,
-        query: NDArray[Any],
-        k: int,
-        live: Callable[[], PublishedMetric],
-        label: str | None = None,
-        without: int | None = None,
-        known: Known | None = None,
-        trust: bool = True,
+        self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
-        """The k items most like a query, of a label if one is given.
+        """Return the k items most similar to an item, without the item itself, or to features.
 
-        The ``live`` metric is asked for when there are candidates that it can rank: till then it may go on
-        learning. If ``trust``, those known to be like it come first, and those known to be unlike it last, whatever
-        the metric says.
+        Parameters
+        ----------
+        query : str or ndarray
+            The key of an item, or features.
+        label : str or None
+            Restricts the results to one label.
+        use_feedback : bool
+            Whether items that are similar by feedback come first, and those that are dissimilar last.
         """
-        self.settle()
-        catalogue = self.catalogue
-        n = max(2 * k, self._n_candidates)
-        gallery = catalogue.gallery if label is None else catalogue.with_label(label)
-        found, unlike = self._candidates(catalogue, gallery, query, k, n, without, known if trust else None)
-        alike = catalogue.there(known.alike(), label) if known else _NONE
-        numbers = np.union1d(found, self._nearest(catalogue, query, alike, n)) if trust else found
-        published = live()
-        if not len(numbers):
-            return SearchResult(published, catalogue.published, ())
-        ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), catalogue.table.take(numbers))
-        if known and not trust:
-            unlike = known.unlike(numbers.tolist())
-        said: dict[Any, Relation] = {**dict.fromkeys(alike.tolist(), "alike"), **dict.fromkeys(unlike, "unlike")}
-        matches = _ranked(ranking, query, k, said if trust else {})
-        named = tuple((catalogue.table.name(int(one.key)), one, said.get(one.key)) for one in matches)
-        return SearchResult(published, catalogue.published, named)
+        vector, number = self._resolve(query)
+        fresh_metric = self._request_fresh_metric()
+        with self._answering():
+            return self._search(vector, number, k, fresh_metric, label, use_feedback)
 
-    def _nearest(
-        self, catalogue: CatalogueIndex, query: NDArray[Any], numbers: NDArray[np.int64], n: int
-    ) -> NDArray[np.int64]:
-        """Some items, or if there are many the nearest of them."""
-        if len(numbers) <= n:
-            return numbers
-        return catalogue.candidates(query[None], n, catalogue.only(numbers), None)
+    def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
+        """Return the labels that the k nearest labelled items vote for, without the item itself."""
+        vector, number = self._resolve(query)
+        fresh_metric = self._request_fresh_metric()
+        with self._answering():
+            return self._classify(vector, number, k, fresh_metric)
+
+    def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> ComparisonResult:
+        """Return whether two items are similar, by thresholds that are calibrated for the newest metric."""
+        (one, _), (two, _) = self._resolve(first), self._resolve(second)
+        published = self._request_fresh_metric()()
+        try:
+            with _overflow_as_invalid_request():
+                return self._compare(one, two, published)
+        except NotFittedError as error:
+            raise ConflictError(f"{error} Send labelled pairs to calibrate first.") from error
+
+    def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> None:
+        """Raise `InvalidRequestError` if no threshold can be chosen from labelled pairs."""
+        vectors = self._catalogue.vectors({key for pair in pairs for key in pair[:2]})
+        values = np.array([[vectors[first][1], vectors[second][1]] for first, second, _ in pairs])
+        try:
+            Comparator(self._metrics.published.metric).calibrate(values, [same for _, _, same in pairs], **target)
+        except InvalidInputError as error:
+            raise InvalidRequestError(str(error)) from error
+
+    def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
+        """Return the features of a query, and its number if it is an item."""
+        if not isinstance(query, str):
+            return query, None
+        number, vector = self._catalogue.vectors([query])[query]
+        return vector, number
+
+    def _request_fresh_metric(self) -> Callable[[], PublishedMetric]:
+        """Request a metric that has learned all feedback so far; return a function that waits for it."""
+        last_seq, deadline = self._facts.last_seq, time.monotonic() + self._fresh_wait
+        if self._fresh_wait > 0:
+            self._metrics.request(last_seq)
+        return lambda: self._metrics.wait_for(last_seq, deadline - time.monotonic())
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Count a query as active, and limit its threads: the learner needs a processor too."""
+        with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
+            yield
+
+    def _search(
+        self,
+        vector: NDArray[Any],
+        number: int | None,
+        k: int,
+        fresh_metric: Callable[[], PublishedMetric],
+        label: str | None,
+        use_feedback: bool,
+    ) -> SearchResult:
+        self.apply_changes()
+        index = self.index
+        n = max(2 * k, self._n_candidates)
+        gallery = index.gallery if label is None else index.with_label(label)
+        found, dissimilar = self._candidates(index, gallery, vector, k, n, number, use_feedback)
+        similar = _NO_ITEMS if number is None else index.existing(self._facts.similar_to(number), label)
+        numbers = np.union1d(found, self._nearest(index, vector, similar, n)) if use_feedback else found
+        published = fresh_metric()  # only now: the learner could go on while the candidates were collected
+        if not len(numbers):
+            return SearchResult(published, index.published, ())
+        ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), index.table.take(numbers))
+        if number is not None and not use_feedback:
+            dissimilar = self._facts.dissimilar(number, numbers.tolist())
+        relations: dict[Any, Relation] = {
+            **dict.fromkeys(similar.tolist(), "similar"),
+            **dict.fromkeys(dissimilar, "dissimilar"),
+        }
+        matches = _ranked(ranking, vector, k, relations if use_feedback else {})
+        ranked = (RankedItem(index.table.key(int(one.key)), one, relations.get(one.key)) for one in matches)
+        return SearchResult(published, index.published, tuple(ranked))
 
     def _candidates(
         self,
-        catalogue: CatalogueIndex,
+        index: CatalogueIndex,
         gallery: IndexedItems,
-        query: NDArray[Any],
+        vector: NDArray[Any],
         k: int,
         n: int,
-        without: int | None,
-        known: Known | None,
+        number: int | None,
+        use_feedback: bool,
     ) -> tuple[NDArray[np.int64], set[int]]:
-        """Candidates, and which of them are known to be unlike the query: more if too few are not."""
+        """Return candidates, and which of them are dissimilar by feedback; more if fewer than k are not."""
         while True:
-            found = catalogue.candidates(query[None], n, gallery, without)
-            unlike = known.unlike(found.tolist()) if known else set()
-            if len(found) - len(unlike) >= k or n >= len(catalogue.numbers):
-                return found, unlike
+            found = index.candidates(vector[None], n, gallery, number)
+            dissimilar: set[int] = set()
+            if number is not None and use_feedback:
+                dissimilar = self._facts.dissimilar(number, found.tolist())
+            if len(found) - len(dissimilar) >= k or n >= len(index.numbers):
+                return found, dissimilar
             n *= 4
 
-    def classify(
-        self, query: NDArray[Any], k: int, live: Callable[[], PublishedMetric], without: int | None
+    def _nearest(
+        self, index: CatalogueIndex, vector: NDArray[Any], numbers: NDArray[np.int64], n: int
+    ) -> NDArray[np.int64]:
+        """Return some items, or the nearest of them if there are more than n."""
+        if len(numbers) <= n:
+            return numbers
+        return index.candidates(vector[None], n, index.only(numbers), None)
+
+    def _classify(
+        self, vector: NDArray[Any], number: int | None, k: int, fresh_metric: Callable[[], PublishedMetric]
     ) -> ClassificationResult:
-        """The labels that the nearest labelled items vote for; ``live`` as in `search`."""
-        self.settle()
-        catalogue = self.catalogue
-        gallery = catalogue.with_label(None)
-        numbers = catalogue.candidates(query[None], max(2 * k, self._n_candidates), gallery, without)
-        published = live()
+        self.apply_changes()
+        index = self.index
+        numbers = index.candidates(vector[None], max(2 * k, self._n_candidates), index.with_label(None), number)
+        published = fresh_metric()
         if not len(numbers):
-            return ClassificationResult(published, catalogue.published, (), 0.0)
-        labels = catalogue.labels[catalogue.places[numbers]].astype(str)
+            return ClassificationResult(published, index.published, (), 0.0)
+        labels = index.labels[index.positions[numbers]].astype(str)
         classifier = Classifier(published.metric, k=min(k, len(numbers)), vote=self._vote)
-        classifier.fit(catalogue.table.take(numbers), labels)
-        shares = classifier.predict_proba(query[None])[0]
+        classifier.fit(index.table.take(numbers), labels)
+        shares = classifier.predict_proba(vector[None])[0]
         order = np.argsort(-shares, kind="stable")
         votes = tuple((str(classifier.classes_[at]), float(shares[at])) for at in order if shares[at] > 0)
-        return ClassificationResult(
-            published, catalogue.published, votes, float(classifier.familiarity(query[None])[0])
-        )
+        familiarity = float(classifier.familiarity(vector[None])[0])
+        return ClassificationResult(published, index.published, votes, familiarity)
 
-    def compare(self, first: NDArray[Any], second: NDArray[Any], published: PublishedMetric) -> ComparisonResult:
-        """Whether two items are alike, by thresholds for this very metric."""
-        comparator = self._comparing(published)
+    def _compare(self, first: NDArray[Any], second: NDArray[Any], published: PublishedMetric) -> ComparisonResult:
+        comparator = self._calibrated_comparator(published)
         found = comparator.compare(first, second)
         yes_below, no_from = comparator.thresholds
-        calibrated = hasattr(comparator, "yes_below_")
         return ComparisonResult(
             published,
-            self.catalogue.published,
+            self.index.published,
             found.answer,
             found.probability,
             found.vote_share,
             found.score,
             yes_below,
             no_from,
-            calibrated,
+            calibrated=hasattr(comparator, "yes_below_"),
         )
 
-    def _comparing(self, published: PublishedMetric) -> Comparator:
-        """A comparator for a metric, calibrated by the pairs that are kept for that."""
-        kept, calibration = self._comparator, self.calibration
-        if kept is not None and kept[0] == published.version and kept[1] is calibration:
-            return kept[2]
+    def _calibrated_comparator(self, published: PublishedMetric) -> Comparator:
+        """Return a comparator for a metric, calibrated with the stored pairs. The last one is cached."""
+        cached, calibration = self._comparator, self.calibration
+        if cached is not None and cached[0] == published.version and cached[1] is calibration:
+            return cached[2]
         comparator = Comparator(published.metric)
         if calibration is not None:
             try:
-                pairs = self._vectors.take([pair[:2] for pair in calibration.pairs])
-            except IndexError:  # another calibration took over, and items of this one are gone
-                return self._comparing(published)
+                pairs = self._catalogue.features.take([pair[:2] for pair in calibration.pairs])
+            except IndexError:  # another calibration replaced this one, and items of this one were purged
+                return self._calibrated_comparator(published)
             comparator.calibrate(pairs, [pair[2] for pair in calibration.pairs], **calibration.target)
         self._comparator = published.version, calibration, comparator
         return comparator
 
 
-def _ranked(ranking: Retriever, query: NDArray[Any], k: int, said: dict[Any, Relation]) -> list[Match]:
-    """The k best: those said to be alike first, then the others, then those said to be unlike.
+def _ranked(ranking: Retriever, vector: NDArray[Any], k: int, relations: dict[Any, Relation]) -> list[Match]:
+    """Return the k best: first the similar items, then those without a relation, then the dissimilar ones.
 
-    How experts vote depends on who is asked about, so each kind is asked about for itself.
+    The votes of experts depend on the set of items, so each group is ranked separately.
     """
-    kinds: dict[Relation | None, list[Any]] = {"alike": [], None: [], "unlike": []}
+    groups: dict[Relation | None, list[Any]] = {"similar": [], None: [], "dissimilar": []}
     for key in ranking.keys:
-        kinds[said.get(key)].append(key)
+        groups[relations.get(key)].append(key)
     matches: list[Match] = []
-    for kind, keys in kinds.items():
+    for relation, keys in groups.items():
         if keys and len(matches) < k:
-            others = [key for other in kinds if other != kind for key in kinds[other]]
-            matches += ranking.search(query, min(k - len(matches), len(keys)), exclude=others)
+            others = [key for other in groups if other != relation for key in groups[other]]
+            matches += ranking.search(vector, min(k - len(matches), len(keys)), exclude=others)
     return matches
+
+
+@contextmanager
+def _overflow_as_invalid_request() -> Iterator[None]:
+    """Turn `OverflowedItemError` into `InvalidRequestError`."""
+    try:
+        yield
+    except OverflowedItemError as error:
+        raise InvalidRequestError(str(error)) from error

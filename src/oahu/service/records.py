@@ -1,7 +1,7 @@
-"""What passes between the parts of the service: plain values.
+"""Plain values that the components of the service exchange.
 
-Items have keys outside and numbers inside: a number stands for a key with certain features, and is never given to
-another. So the log can be learned again after items were replaced or deleted, and gives the same model.
+An item has a key outside the service and a number inside it. A number stands for a key with certain features and is
+never reused. Replaying the log after items were replaced or deleted therefore gives the same model.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from oahu.metrics import Metric
 from oahu.tasks.indexed_items import VoteMode
 
 __all__ = [
+    "AddedItem",
     "Calibration",
     "CatalogueChange",
     "CatalogueItem",
@@ -28,112 +29,166 @@ __all__ = [
     "NewItem",
     "PublishedMetric",
     "Receipt",
+    "TrainingEntry",
     "Undo",
+    "UndoEntry",
     "active_undo_ranges",
     "change_from_json",
     "change_to_json",
     "constraints_of",
+    "first_changed_seq",
     "is_undone",
+    "undone_between",
 ]
 
 
-# -- what is said --------------------------------------------------------------------------------------------
+# -- feedback ------------------------------------------------------------------------------------------------
 
 
 class Click(NamedTuple):
-    """Of what a search for ``query`` found, some are alike and some are not."""
+    """Feedback about the results of a search: some are similar to the query, some are dissimilar."""
 
     query: Any
     positive: tuple[Any, ...]
     negative: tuple[Any, ...]
 
 
-#: A piece of feedback; its items are keys outside, and numbers inside.
+#: One feedback record. It names items by key outside the service and by number inside it.
 FeedbackRecord = Triplet | Pair | Click
 
 
 class Undo(NamedTuple):
-    """Entries of the log from ``first`` to ``last`` do not count any more: feedback, models, and undoings too."""
+    """The log entries from ``first`` to ``last`` no longer count: feedback, model replacements and undos."""
 
     first: int
     last: int
 
 
 class ModelReplacement(NamedTuple):
-    """The model was replaced by a file, which the store keeps under the same sequence number."""
+    """An uploaded model replaced the learner. The store holds its file under the same sequence number."""
 
     sha256: str
 
 
+#: What one log entry contains.
 Change = FeedbackRecord | Undo | ModelReplacement
 
 
 class LoggedChange(NamedTuple):
-    """One line of the log."""
+    """One entry of the feedback log."""
 
     seq: int
     time: float
     change: Change
 
 
-def constraints_of(piece: FeedbackRecord) -> list[Pair | Triplet]:
-    """What a piece of feedback says, as constraints.
+class UndoEntry(NamedTuple):
+    """An undo and its own sequence number."""
 
-    A click makes as many triplets as it needs to name every positive and every negative once; the others follow.
+    seq: int
+    first: int
+    last: int
+
+
+class TrainingEntry(NamedTuple):
+    """What the learner needs of one log entry.
+
+    Attributes
+    ----------
+    examples : bytes or None
+        The training examples of a feedback record, as `oahu.service.training_examples` encodes them. None for an
+        undo and for a model replacement.
+    replaces_model : bool
+        Whether the entry is a model replacement.
+    """
+
+    seq: int
+    examples: bytes | None
+    replaces_model: bool
+
+
+def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
+    """Return the constraints that a feedback record states.
+
+    A click becomes as many triplets as it takes to name every positive and every negative once. The other
+    combinations follow from these.
 
     >>> constraints_of(Click("a", ("b", "c"), ("d",)))
     [Triplet(anchor='a', positive='b', negative='d'), Triplet(anchor='a', positive='c', negative='d')]
     >>> constraints_of(Click("a", (), ("d",)))
     [Pair(first='a', second='d', same=False)]
     """
-    if not isinstance(piece, Click):
-        return [piece]
-    query, likes, unlikes = piece
-    if likes and unlikes:
-        n = max(len(likes), len(unlikes))
-        return [Triplet(query, likes[i % len(likes)], unlikes[i % len(unlikes)]) for i in range(n)]
-    return [Pair(query, other, bool(likes)) for other in likes or unlikes]
+    if not isinstance(record, Click):
+        return [record]
+    query, positive, negative = record
+    if positive and negative:
+        n = max(len(positive), len(negative))
+        return [Triplet(query, positive[i % len(positive)], negative[i % len(negative)]) for i in range(n)]
+    return [Pair(query, other, bool(positive)) for other in positive or negative]
 
 
-def active_undo_ranges(undos: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    """From where to where the log is undone, by undoings (number, first, last) that were not undone themselves.
+def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
+    """Return the ranges (first, last) of the log that are undone by undos that were not undone themselves.
 
-    >>> active_undo_ranges([(3, 1, 1), (5, 2, 2), (6, 4, 5)])
+    >>> active_undo_ranges([UndoEntry(3, 1, 1), UndoEntry(5, 2, 2), UndoEntry(6, 4, 5)])
     [(1, 1), (4, 5)]
     """
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for seq, first, last in sorted(undos, reverse=True):
-        if not is_undone(seq, found):
-            found.append((first, last))
-    return found[::-1]
+        if not is_undone(seq, ranges):
+            ranges.append((first, last))
+    return ranges[::-1]
 
 
-def is_undone(seq: int, undone: Iterable[tuple[int, int]]) -> bool:
-    """Whether an entry of the log does not count any more."""
-    return any(first <= seq <= last for first, last in undone)
+def is_undone(seq: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a log entry lies in one of the undone ranges."""
+    return any(first <= seq <= last for first, last in ranges)
+
+
+def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> set[int]:
+    """Return the undone sequence numbers from ``begin`` to ``end``.
+
+    >>> sorted(undone_between([(1, 3), (7, 10**12)], 2, 8))
+    [2, 3, 7, 8]
+    """
+    return {seq for first, last in ranges for seq in range(max(first, begin), min(last, end) + 1)}
+
+
+def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
+    """Return the first log entry that may count or not count differently after one more undo.
+
+    That is before ``undo.first`` if the new undo undoes an older undo.
+
+    >>> first_changed_seq([UndoEntry(3, 1, 1)], Undo(2, 3))
+    1
+    """
+    changed = undo.first
+    for seq, first, _ in sorted(undos, reverse=True):
+        changed = min(changed, first) if seq >= changed else changed
+    return changed
 
 
 def change_to_json(change: Change) -> list[Any]:
-    """A change as plain JSON, for the log."""
-    return [_LETTERS[type(change)], *change]
+    """Return a change as plain JSON, for the log."""
+    return [_KIND_NAMES[type(change)], *change]
 
 
 def change_from_json(packed: list[Any]) -> Change:
-    """What `change_to_json` packed."""
-    letter, *values = packed
-    if letter == "click":
-        query, likes, unlikes = values
-        return Click(query, tuple(likes), tuple(unlikes))
-    change: Change = _KINDS[letter](*values)
+    """Return the change that `change_to_json` encoded."""
+    kind, *values = packed
+    if kind == "click":
+        query, positive, negative = values
+        return Click(query, tuple(positive), tuple(negative))
+    change: Change = _KINDS[kind](*values)
     return change
 
 
-_LETTERS = {Triplet: "triplet", Pair: "pair", Click: "click", Undo: "undo", ModelReplacement: "model"}
-_KINDS: dict[str, Any] = {letter: kind for kind, letter in _LETTERS.items()}
+_KIND_NAMES = {Triplet: "triplet", Pair: "pair", Click: "click", Undo: "undo", ModelReplacement: "model"}
+_KINDS: dict[str, Any] = {name: kind for kind, name in _KIND_NAMES.items()}
 
 
 class Receipt(NamedTuple):
-    """What was accepted: the sequence numbers, and whether that was said in answer to the same request before."""
+    """The sequence numbers of accepted feedback, and whether an earlier identical request received the same."""
 
     first_seq: int
     last_seq: int
@@ -145,7 +200,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class NewItem:
-    """An item as it arrives; its features are the bytes of a row."""
+    """An item to store. ``vector`` holds the bytes of its features."""
 
     key: str
     vector: bytes
@@ -156,7 +211,7 @@ class NewItem:
 
 @dataclass(frozen=True)
 class CatalogueItem:
-    """An item as it is kept."""
+    """A stored item, without its features."""
 
     key: str
     number: int
@@ -165,17 +220,33 @@ class CatalogueItem:
     has_thumbnail: bool
 
 
+class AddedItem(NamedTuple):
+    """An item that received a new number."""
+
+    number: int
+    key: str
+    label: str | None
+    vector: bytes
+
+
 @dataclass(frozen=True)
 class CatalogueChange:
-    """What became of the items: (number, key, label, features) that are new, and numbers that are gone.
+    """A change of the catalogue.
 
-    Of those that are gone, nothing refers to the ``forgotten`` ones any more.
+    Attributes
+    ----------
+    added : list of AddedItem
+    relabelled : list of (number, label)
+    removed : list of int
+        Numbers that left the catalogue.
+    purged : list of int
+        The removed numbers whose features were deleted, because nothing refers to them.
     """
 
-    added: list[tuple[int, str, str | None, bytes]] = field(default_factory=list)
-    labelled: list[tuple[int, str | None]] = field(default_factory=list)
+    added: list[AddedItem] = field(default_factory=list)
+    relabelled: list[tuple[int, str | None]] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)
+    purged: list[int] = field(default_factory=list)
 
 
 # -- collections ---------------------------------------------------------------------------------------------
@@ -183,7 +254,7 @@ class CatalogueChange:
 
 @dataclass(frozen=True)
 class CollectionConfig:
-    """What a collection was created with."""
+    """The settings that a collection was created with."""
 
     name: str
     dimension: int
@@ -196,49 +267,67 @@ class CollectionConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a collection's thresholds are chosen by: labelled pairs of numbers, and a target."""
+    """Labelled pairs of item numbers and a target, from which the thresholds of a metric are chosen."""
 
     pairs: tuple[tuple[int, int, bool], ...]
     target: dict[str, Any]
-    seq: int  # how long the log was: tells calibrations apart
+    seq: int  # the length of the log at that time; distinguishes calibrations
+
+    @property
+    def numbers(self) -> set[int]:
+        """The items of the pairs."""
+        return {number for pair in self.pairs for number in pair[:2]}
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """How the metric was weighted at a version."""
+    """The weights of the metric at one version."""
 
     version: int
     constraints: int
     weights: tuple[float, ...]
-    loss: float | None
+    error_rate: float | None
     time: float
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedMetric:
-    """A metric that searches use, and what of the log it has learned.
+    """A metric that queries use, and how much of the log it has learned.
 
     Attributes
     ----------
     version : int
-        The sequence number of the log up to which everything is in it.
+        The sequence number of the last log entry that the metric has learned.
     constraints : int
-        How many constraints the learner has learned.
-    loss : float or None
-        The share of triplets that the metric had ordered wrong before it learned them, lately.
+        The number of constraints that the learner has learned.
+    error_rate : float or None
+        The recent share of triplets that the metric ranked wrongly before it was trained on them.
     """
 
     metric: Metric
     version: int
     constraints: int
-    loss: float | None
+    error_rate: float | None
     time: float
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much every part of the metric counts, such as every depth of OAHU."""
+        """The weight of every part of the metric, such as every expert of OAHU."""
         return {part.name: part.weight for part in getattr(self.metric, "parts", self.metric.spaces)}
 
     @property
-    def moment(self) -> HistoryPoint:
-        return HistoryPoint(self.version, self.constraints, tuple(self.weights.values()), self.loss, self.time)
+    def history_point(self) -> HistoryPoint:
+        """The version and its weights, as the history stores them."""
+        return HistoryPoint(
+            self.version, self.constraints, tuple(self.weights.values()), self.error_rate, self.time
+        )
+
+    def describe(self, last_seq: int) -> dict[str, Any]:
+        """Return the state of the metric as plain JSON; ``last_seq`` is the end of the log."""
+        return {
+            "metric_version": self.version,
+            "constraints": self.constraints,
+            "weights": self.weights,
+            "error_rate": self.error_rate,
+            "pending_feedback": max(0, last_seq - self.version),
+        }

@@ -1,4 +1,4 @@
-"""Running the service: one process, until it is told to stop."""
+"""Run the service in one process until it receives a signal."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from oahu.service.settings import Settings
 
 __all__ = ["serve"]
 
-_FINISH = 20  # seconds that open requests have when the service stops
-_COLLECTING = 20_000, 50, 100  # objects more than before, and how much seldomer the older ones are looked at
-_TURN = 0.0005  # seconds of Python for a thread while others wait: few of ours need more, and none is to wait long
+_SHUTDOWN_TIMEOUT = 20  # seconds for open requests when the service stops
+_GC_THRESHOLDS = 20_000, 50, 100  # rare collections: they pause all threads
+_SWITCH_INTERVAL = 0.0005  # seconds; threads of this service work in short steps and should not wait long
 
-#: Called with the address and the application when it answers, in a thread of its own.
+#: Called in a thread with the address and the application once the server accepts requests.
 Started = Callable[[str, Any], None]
 
 
 def serve(settings: Settings, started: Started) -> None:
-    """Serve until a signal comes."""
-    _check_key(settings)
-    sys.setswitchinterval(_TURN)
-    with threadpool_limits(1, "blas"), _bound(settings.host, settings.port) as listening:
+    """Run the service until it receives a signal. ``started`` is called once it accepts requests."""
+    _require_key(settings)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    with threadpool_limits(1, "blas"), _bind(settings.host, settings.port) as listening:
         app = create_app(settings)
         try:
-            with _collecting_later():
-                app.state.service.open()  # before the server starts: what is wrong is told in one line
+            with _gc_frozen():
+                app.state.service.open()  # before the server starts, so that an error is reported in one line
             app.state.is_open = True
         except BaseException:
             app.state.service.close()
@@ -52,49 +52,49 @@ def serve(settings: Settings, started: Started) -> None:
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Make what is to stay without looking for garbage in it, then or ever: that would hold up everyone.
+def _gc_frozen() -> Iterator[None]:
+    """Load with the garbage collector off, then call `gc.freeze`.
 
-    Afterwards, look for it seldom: reference counts free nearly all there is.
+    Later collections skip the loaded objects, and are rare: reference counts free nearly everything.
     """
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.set_threshold(*_COLLECTING)
+        gc.set_threshold(*_GC_THRESHOLDS)
         gc.enable()
 
 
-def _check_key(settings: Settings) -> None:
+def _require_key(settings: Settings) -> None:
     setting = public_setting(settings)
-    if setting is not None and not KeyFile(settings.data).needed:
+    if setting is not None and not KeyFile(settings.data).is_required():
         raise ForbiddenError(
             f"With {setting}, other machines can reach the service, but it has no API key. Create one first "
             f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1 only."
         )
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket at an address. Nobody is answered before the service listens at it."""
+def _bind(host: str, port: int) -> socket.socket:
+    """Bind a socket. Connections are refused until the server listens on it."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise InvalidInputError(f"Cannot listen at {host}, port {port}: {error.strerror}.") from error
+        raise InvalidInputError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
     return bound
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="auto" if is_loopback(settings.host) else "h11",  # the faster one takes headers of any length
+        http="auto" if is_loopback(settings.host) else "h11",  # httptools accepts headers of any length
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_FINISH,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
         timeout_keep_alive=30,
         proxy_headers=False,
         ws_max_size=2**20,
@@ -102,7 +102,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it answers, lets listeners go when it stops, and takes no signal for a failure."""
+    """A server that reports when it has started, and ends event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, started: Started) -> None:
         super().__init__(config)
@@ -120,9 +120,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for collection in self._app.state.service.collections:  # type: ignore[union-attr]
-            collection.events.close()  # streams of events would never end
+            collection.events.close()  # event streams do not end by themselves
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Finish what is going on; leave at once if told twice."""
+        """Finish open requests at the first signal, and exit at once at the second."""
         self.force_exit, self.should_exit = self.should_exit, True

@@ -48,7 +48,7 @@ class Sessions:
 
     def start(self, token: str) -> str | None:
         """Start a session for an API key. Return its id, or None if the key is not valid."""
-        key = self._keys.check(token)
+        key = self._keys.authenticate(token)
         if key is None:
             return None
         now = time.monotonic()
@@ -67,12 +67,12 @@ class Sessions:
 
         A service without API keys gives every visitor the admin role.
         """
-        if not self._keys.needed:
+        if not self._keys.is_required():
             return "admin"
         session = self._sessions.get(id_ or "")
         if session is None or session.expires_at <= time.monotonic():
             return None
-        key = self._keys.still(session.key_id)
+        key = self._keys.find(session.key_id)
         return key.role if key else None
 
 
@@ -89,13 +89,13 @@ class AccessControl:
     @property
     def is_open(self) -> bool:
         """Whether the service has no API keys and allows everything."""
-        return not self._keys.needed
+        return not self._keys.is_required()
 
     def key(self, scope: Scope) -> Key | None:
         """Return the valid API key of a request, or None. The result is stored in the scope."""
         if _KEY not in scope:
             token = _token(Headers(scope=scope))
-            scope[_KEY] = self._keys.check(token) if token else None
+            scope[_KEY] = self._keys.authenticate(token) if token else None
         key: Key | None = scope[_KEY]
         return key
 

@@ -64,6 +64,10 @@ class _ServiceCollector(Collector):
             yield gauge
 
 
+def _pending_feedback(collection: Collection) -> float:
+    return float(collection.describe()["pending_feedback"])
+
+
 def _candidates_behind(collection: Collection) -> float:
     return float(collection.describe()["candidates"]["constraints_behind"])
 
@@ -73,14 +77,22 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ("oahu_contradictions", "Requests rejected because of a contradiction.", lambda c: c.counts.contradictions),
     ("oahu_undone", "Undo, restore and model upload operations.", lambda c: c.counts.undone),
     ("oahu_refreshes", "Times the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
-    ("oahu_constraints_rejected", "Constraints that would have overflowed the model.", lambda c: c.n_refused),
+    (
+        "oahu_constraints_rejected",
+        "Constraints that would have overflowed the model.",
+        lambda c: c.learner.n_rejected,
+    ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
-    ("oahu_items", "Items in the catalogue.", lambda c: c.n_items),
+    ("oahu_items", "Items in the catalogue.", lambda c: c.queries.index.n_items),
     ("oahu_metric_version", "Sequence number of the last learned feedback record.", lambda c: c.published.version),
     ("oahu_constraints_learned", "Constraints that the metric has learned.", lambda c: c.published.constraints),
-    ("oahu_feedback_pending", "Feedback records that are not learned yet.", lambda c: c.behind),
+    ("oahu_feedback_pending", "Feedback records that are not learned yet.", _pending_feedback),
     ("oahu_candidates_behind", "Constraints learned since the catalogue was encoded.", _candidates_behind),
-    ("oahu_refresh_seconds", "Duration of the last encoding of the catalogue.", lambda c: c.refresh_seconds),
+    (
+        "oahu_refresh_seconds",
+        "Duration of the last encoding of the catalogue.",
+        lambda c: c.queries.refresh_seconds,
+    ),
     ("oahu_healthy", "1 if the collection is loaded and its learner runs.", lambda c: float(c.is_healthy)),
 )

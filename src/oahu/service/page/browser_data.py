@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -17,7 +17,6 @@ __all__ = [
     "keys_of",
     "log_row",
     "page_path",
-    "relation_name",
     "thumbnail_path",
     "tile",
     "tile_with_payload",
@@ -26,17 +25,6 @@ __all__ = [
 
 _MAX_CHARACTERS: Final = 160  # of a payload value
 _MAX_FIELDS: Final = 12  # of a payload
-
-_RELATIONS: Final[dict[str | None, Literal["similar", "dissimilar"] | None]] = {
-    "alike": "similar",
-    "unlike": "dissimilar",
-    None: None,
-}
-
-
-def relation_name(relation: str | None) -> Literal["similar", "dissimilar"] | None:
-    """Return the feedback on a search result as the browser expects it."""
-    return _RELATIONS[relation]
 
 
 def page_path(name: str, **parameters: str | None) -> str:
@@ -65,7 +53,7 @@ def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
 def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return tiles by key. The tile of a deleted item has only the key."""
     wanted = list(dict.fromkeys(keys))
-    found = collection.items(wanted)
+    found = collection.catalogue.items(wanted)
     name = collection.config.name
     deleted = {"label": None, "src": None, "deleted": True}
     return {key: tile(name, found[key]) if key in found else {"key": key, **deleted} for key in wanted}

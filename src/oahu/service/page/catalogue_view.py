@@ -49,7 +49,8 @@ class Filters:
         self.show()
 
     def _count(self) -> tuple[list[tuple[str, int]], int]:
-        _, labels = self._collection.catalogue.present()
+        self._collection.queries.apply_changes()
+        _, labels = self._collection.queries.index.items()
         counts = Counter(label for label in labels if label is not None)
         return sorted(counts.most_common(_MAX_LABELS), key=lambda one: natural_order(one[0])), len(labels)
 
@@ -90,7 +91,7 @@ class CatalogueView:
         """Load the shown items again."""
         if not self._is_open:
             return
-        items = await to_thread.run_sync(self._collection.page, 0, self._n_shown + 1, self._label)
+        items = await to_thread.run_sync(self._collection.catalogue.page, 0, self._n_shown + 1, self._label)
         name = self._collection.config.name
         shown: list[dict[str, Any]] = [tile(name, item) for item in items[: self._n_shown]]
         more = "Show more" if len(items) > self._n_shown else ""

@@ -218,7 +218,9 @@ class CollectionPage:
 
     async def _refresh_map(self) -> None:
         """Draw the map again if it changed: at once for another query, else at most every `_MAP_SECONDS`."""
-        wanted = _ShownMap(self._collection.published.version, self._collection.n_items, self._ranking.query)
+        wanted = _ShownMap(
+            self._collection.published.version, self._collection.queries.index.n_items, self._ranking.query
+        )
         same_query = self._shown_map is not None and self._shown_map.query == wanted.query
         if wanted == self._shown_map or (same_query and time.monotonic() < self._map_time + _MAP_SECONDS):
             return

@@ -63,7 +63,7 @@ class ComparisonView:
         data: dict[str, Any] = {"first": shown.get(first or ""), "second": shown.get(second or "")}
         try:
             for key in shown:
-                self._collection.item(key)
+                self._collection.catalogue.item(key)
             if first is None or second is None:
                 return data
             result = self._collection.compare(first, second)

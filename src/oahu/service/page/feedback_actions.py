@@ -70,7 +70,7 @@ class FeedbackActions:
         rejected = query, key, same
         with self._runner.run("feedback", lambda error: self._dialog.open(self._collection, error, rejected)):
             click = Click(query, (key,), ()) if same else Click(query, (), (key,))
-            receipt = await asyncio.wrap_future(self._collection.feedback([click]))
+            receipt = await asyncio.wrap_future(self._collection.add_feedback([click]))
             self._own.append(receipt.last_seq)
             await self._on_change()
 

@@ -52,11 +52,11 @@ class FeedbackLogView:
         await self.refresh()
 
     def _data(self) -> dict[str, Any]:
-        total = self._collection.last_seq
+        total = self._collection.feedback_log.last_seq
         self._n_newer = min(self._n_newer, max(0, total - 1))
         last = total - self._n_newer
         first = max(0, last - _ROWS)
-        records = self._collection.log(first, last - first)
+        records = self._collection.feedback_log.page(first, last - first)
         shown = tiles(self._collection, [key for record, _ in records for key in keys_of(record.change)])
         return {
             "rows": [log_row(record, active, shown) for record, active in reversed(records)],
@@ -78,7 +78,7 @@ class DirectFeedback(NamedTuple):
 def recent_feedback(collection: Collection, key: str) -> dict[str, DirectFeedback]:
     """Return recent feedback on an item and others, by the other's key. Implied constraints are not included."""
     found: dict[str, DirectFeedback] = {}
-    for record, active in collection.log(max(0, collection.last_seq - _RECENT), _RECENT):
+    for record, active in collection.feedback_log.page(max(0, collection.feedback_log.last_seq - _RECENT), _RECENT):
         if active and key in keys_of(record.change):
             for pair in _pairs(record.change):
                 if key in (pair.first, pair.second):

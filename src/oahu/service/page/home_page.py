@@ -47,7 +47,7 @@ async def show_home(request: Request) -> None:
             ui.navigate.to("/login")
             return
         collections = visitor.service.collections
-        state = [(one.id, one.n_items, one.published.version, one.is_healthy) for one in collections]
+        state = [(one.id, one.queries.index.n_items, one.published.version, one.is_healthy) for one in collections]
         if state != shown_state:
             shown_state = state
             component.show(collections=await to_thread.run_sync(_cards, collections), example=example)
@@ -65,8 +65,8 @@ def _card(collection: Collection) -> dict[str, Any]:
     return {
         "name": name,
         "href": page_path(name),
-        "items": [tile(name, item) for item in collection.page(0, _ITEMS_PER_CARD)],
-        "total": collection.n_items,
+        "items": [tile(name, item) for item in collection.catalogue.page(0, _ITEMS_PER_CARD)],
+        "total": collection.queries.index.n_items,
         "constraints": published.constraints,
         "learner": collection.config.learner,
         "spaces": spaces_with_tints(published.weights),

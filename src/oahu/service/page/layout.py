@@ -56,7 +56,7 @@ def add_top_bar(visitor: Visitor, *headings: str) -> Element:
         with ui.element("div").classes("tools") as tools:
             page_tools = ui.element("div").classes("tools")
             _ThemeButton()
-            if visitor.keys.needed:
+            if visitor.keys.is_required():
                 form = ui.element("form").props('method="post" action="/logout"')
                 with form, ui.element("button").props('type="submit"').classes("quiet"):
                     ui.label("Log out")

@@ -57,7 +57,7 @@ class _MapCache:
     def get(self, collection: Collection) -> _Map | None:
         """Return the current map of a collection, or None if its metric has no vectors."""
         published = collection.published
-        if not isinstance(collection.start, DistanceMetric):
+        if not isinstance(collection.unlearned_metric, DistanceMetric):
             return None
         with self._lock:
             chosen = _choose_items(collection, self._maps.get(collection))
@@ -70,16 +70,17 @@ class _MapCache:
 
 def _choose_items(collection: Collection, previous: _Map | None) -> _Sample:
     """Return a sample of the catalogue: the previous one if its items and labels are unchanged."""
-    catalogue = collection.catalogue
-    all_numbers, all_labels = catalogue.present()
+    collection.queries.apply_changes()
+    index = collection.queries.index
+    all_numbers, all_labels = index.items()
     positions = sample(all_numbers, _MAX_ITEMS)
     numbers = np.array(all_numbers, np.int64)[positions]
     labels = [all_labels[position] for position in positions.tolist()]
     if previous and np.array_equal(previous.sample.numbers, numbers) and previous.sample.labels == labels:
         return previous.sample
-    features = catalogue.table.take(numbers)
-    keys = [catalogue.table.name(number) for number in numbers.tolist()]
-    before = project(_vectors(collection.start, features))
+    features = index.table.take(numbers)
+    keys = [index.table.key(number) for number in numbers.tolist()]
+    before = project(_vectors(collection.unlearned_metric, features))
     return _Sample(numbers, keys, labels, len(all_numbers), features, before)
 
 
@@ -124,7 +125,7 @@ class MapView:
             message = _NO_VECTORS if found is None else _TOO_FEW
             return orjson.dumps({"message": message}).decode(), "[]"
         drawn, keys = found.sample, found.sample.keys
-        items = self._collection.items(keys)
+        items = self._collection.catalogue.items(keys)
         labels = _legend_order(Counter(label for label in drawn.labels if label is not None))
         groups = {label: group for group, label in enumerate(labels)}
         data = {

@@ -35,7 +35,7 @@ class MetricView:
         self._collection = collection
         with summary_parent:
             self._summary = _SummaryComponent()
-        start = PublishedMetric(collection.start, 0, 0, None, collection.created)
+        start = PublishedMetric(collection.unlearned_metric, 0, 0, None, collection.created)
         self._start = HistoryPoint(0, 0, tuple(start.weights.values()), None, collection.created)
         self._component = _MetricComponent()
 
@@ -52,7 +52,7 @@ class MetricView:
         start = dict(zip(weights, first, strict=True)) if len(first) == len(weights) else weights
         points = [
             point
-            for point in [self._start, *collection.history()]
+            for point in [self._start, *collection.learner.history()]
             if len(point.weights) == len(weights) and point.version <= published.version
         ]
         return {

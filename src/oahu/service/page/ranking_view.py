@@ -11,7 +11,7 @@ from anyio import to_thread
 from oahu.service.collection import Collection
 from oahu.service.errors import ServiceError
 from oahu.service.page.action_runner import ActionRunner
-from oahu.service.page.browser_data import relation_name, tile, tile_with_payload
+from oahu.service.page.browser_data import tile, tile_with_payload
 from oahu.service.page.catalogue_view import Tiles
 from oahu.service.page.feedback_log_view import DirectFeedback, recent_feedback
 from oahu.service.page.layout import Component
@@ -99,16 +99,16 @@ class RankingView:
 
     def _search(self, query: str) -> _Ranking:
         collection = self._collection
-        item = collection.item(query)
+        item = collection.catalogue.item(query)
         result = self._search_enough(query)
         direct = recent_feedback(collection, query)
         ranked_keys = {key for key, _, _ in result.matches}
         dissimilar = [key for key, given in direct.items() if not given.same and key not in ranked_keys]
-        found = collection.items([*ranked_keys, *dissimilar])
+        found = collection.catalogue.items([*ranked_keys, *dissimilar])
         name = collection.config.name
         ranked = [match for match in result.matches if match[0] in found]
         items = [
-            _result(tile(name, found[key]), rank, match, relation_name(relation))
+            _result(tile(name, found[key]), rank, match, relation)
             for rank, (key, match, relation) in enumerate(ranked, 1)
         ]
         items += [
@@ -122,7 +122,7 @@ class RankingView:
         k = min(self._k, limit)
         while True:
             result = self._collection.search(query, k, self.label)
-            n_similar = sum(relation_name(relation) == "similar" for *_, relation in result.matches)
+            n_similar = sum(relation == "similar" for *_, relation in result.matches)
             wanted = min(self._k + n_similar, _MAX_GROWTH * self._k, limit)
             if k >= wanted:
                 return result

@@ -1,4 +1,4 @@
-"""Group commit: one thread writes, and whatever waits meanwhile goes to disk together."""
+"""Group commit: one thread writes, and all commands that wait are committed together."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from oahu.service.errors import OverloadedError, ServiceError, StoreUnavailableError
 
 __all__ = ["Connection", "GroupCommit"]
 
-_MOST = 10_000  # of weight, in a group
+_MAX_GROUP_WEIGHT = 10_000
+
+log = logging.getLogger("oahu.service")
 
 
 class Connection(Protocol):
-    """What a group needs of a database."""
+    """The database operations that a group commit needs."""
 
     def begin(self) -> None: ...
 
     def savepoint(self) -> Any:
-        """What a command is given."""
+        """Set a savepoint and return the transaction to pass to the command."""
         ...
 
     def release(self) -> None: ...
@@ -30,28 +32,39 @@ class Connection(Protocol):
     def back_to_savepoint(self) -> None: ...
 
     def commit(self) -> list[Callable[[], None]]:
-        """Put all of it on disk; what is to be called then."""
+        """Commit to disk and return the calls to run after it."""
         ...
 
     def rollback(self) -> list[Callable[[], None]]:
-        """Nothing of it happened; what is to be called then."""
+        """Roll everything back and return the calls to run after it."""
         ...
 
     def problem(self, error: Exception) -> ServiceError | None:
-        """What is wrong with the database, if that is what it is."""
+        """Return the service error for a failure of the database; None if the command itself failed."""
         ...
 
 
-class GroupCommit:
-    """Commands one after the other in one thread; what waits together is committed together.
+class _Request(NamedTuple):
+    command: Callable[[Any], Any]
+    future: Future[Any]
+    weight: int
 
-    A command that fails comes to nothing, and the others go on. If the commit fails, all of its group come to
-    nothing, and whoever waits is told why. A command that is cancelled while it waits is left out.
+
+class GroupCommit:
+    """Runs commands one after the other in one thread, and commits those that wait together.
+
+    A command that fails is rolled back alone. If the commit fails, the whole group is rolled back, and every future
+    of the group receives the error. A command that is cancelled while it waits is skipped.
+
+    Parameters
+    ----------
+    max_waiting : int
+        The limit of the total weight in the write queue.
     """
 
-    def __init__(self, connection: Connection, most_waiting: int) -> None:
-        self._connection, self._most_waiting = connection, most_waiting
-        self._queue: deque[tuple[Callable[[Any], Any], Future[Any], int]] = deque()
+    def __init__(self, connection: Connection, max_waiting: int) -> None:
+        self._connection, self._max_waiting = connection, max_waiting
+        self._queue: deque[_Request] = deque()
         self._changed = Condition()
         self._weight, self._closed = 0, False
         self.n_commits = 0
@@ -60,26 +73,28 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """The weight of what waits."""
+        """The total weight of the commands that wait or run."""
         return self._weight
 
     def submit(self, command: Callable[[Any], Any], weight: int) -> Future[Any]:
+        """Append a command to the write queue. A queue that is empty accepts any weight."""
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
                 raise StoreUnavailableError("The service is shutting down.", retry_after=5)
-            if self._weight and self._weight + weight > self._most_waiting:
+            if self._weight and self._weight + weight > self._max_waiting:
                 raise OverloadedError(
-                    f"{self._weight} items and pieces of feedback wait to be stored; {self._most_waiting} may.",
+                    f"Write queue full: {self._weight:,} items and feedback records wait (limit "
+                    f"{self._max_waiting:,}).",
                     retry_after=1,
                 )
-            self._queue.append((command, future, weight))
+            self._queue.append(_Request(command, future, weight))
             self._weight += weight
             self._changed.notify()
         return future
 
     def close(self) -> None:
-        """Commit what waits, and stop."""
+        """Commit the write queue, and stop the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -92,24 +107,24 @@ class GroupCommit:
                     self._changed.wait()
                 if not self._queue:
                     return
-                group: list[tuple[Callable[[Any], Any], Future[Any], int]] = []
+                group: list[_Request] = []
                 weight = 0
-                while self._queue and (not group or weight + self._queue[0][2] <= _MOST):
+                while self._queue and (not group or weight + self._queue[0].weight <= _MAX_GROUP_WEIGHT):
                     group.append(self._queue.popleft())
-                    weight += group[-1][2]
+                    weight += group[-1].weight
             try:
-                wanted = [one[:2] for one in group if one[1].set_running_or_notify_cancel()]
-                if wanted:
-                    self._commit(wanted)
+                active = [request for request in group if request.future.set_running_or_notify_cancel()]
+                if active:
+                    self._commit(active)
             finally:
                 with self._changed:
                     self._weight -= weight
 
-    def _commit(self, group: list[tuple[Callable[[Any], Any], Future[Any]]]) -> None:
+    def _commit(self, group: list[_Request]) -> None:
         done: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.begin()
-            for command, future in group:
+            for command, future, _ in group:
                 try:
                     result = command(self._connection.savepoint())
                     self._connection.release()
@@ -125,23 +140,23 @@ class GroupCommit:
             self._fail(group, error)
             return
         for call in calls:
-            _quietly(call)
+            _run_and_log(call)
         for future, result in done:
             future.set_result(result)
 
-    def _fail(self, group: list[tuple[Callable[[Any], Any], Future[Any]]], error: Exception) -> None:
+    def _fail(self, group: list[_Request], error: Exception) -> None:
         problem = self._connection.problem(error) or error
         for call in self._connection.rollback():
-            _quietly(call)
-        logging.getLogger("oahu.service").error("a group of %d was not stored: %s", len(group), problem)
-        for _, future in group:
-            if not future.done():
-                future.set_exception(problem)
+            _run_and_log(call)
+        log.error("rolled back a group of %d commands: %s", len(group), problem)
+        for request in group:
+            if not request.future.done():
+                request.future.set_exception(problem)
 
 
-def _quietly(call: Callable[[], None]) -> None:
-    """What is called when all is settled cannot change what is on disk: an error in it is only told."""
+def _run_and_log(call: Callable[[], None]) -> None:
+    """Run a call after a commit or a rollback. Its errors are only logged: they cannot change what is stored."""
     try:
         call()
     except Exception:
-        logging.getLogger("oahu.service").exception("after a commit")
+        log.exception("a call after a commit or rollback failed")

@@ -1,9 +1,8 @@
-"""What a store offers. SQLite is one; a shared database could be another.
+"""The interface of a store. The SQLite store implements it; a shared database can implement it too.
 
-Writing goes through `Store.commit`: a command runs inside a transaction, one after the other, and is answered when
-what it wrote is on disk. Whoever decides by what is in the store (is the key taken? does it contradict?) decides
-there.
-Reading goes on meanwhile, from any thread, and sees what was committed.
+Every write goes through `Store.commit`. It runs a command inside a transaction, one command after the other, and
+completes its future once the data are on disk. A command that depends on stored state (is the key taken? is the
+feedback contradictory?) decides inside the transaction. Reads run in any thread and see committed data.
 """
 
 from __future__ import annotations
@@ -20,15 +19,17 @@ from oahu.service.records import (
     HistoryPoint,
     LoggedChange,
     NewItem,
+    TrainingEntry,
+    UndoEntry,
 )
 
-__all__ = ["Commit", "Reading", "Store", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = ["Commit", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
 
 T = TypeVar("T")
 
 
 class StoredCollection(NamedTuple):
-    """A collection as it is kept."""
+    """A collection's id in the store, its settings, and when it was created."""
 
     id: int
     config: CollectionConfig
@@ -36,56 +37,60 @@ class StoredCollection(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """How a request was answered before."""
+    """The answer to an earlier request with an idempotency key."""
 
     digest: str
     first_seq: int
     last_seq: int
 
 
-class Reading(Protocol):
-    """What can be asked of a store."""
+class StoreReader(Protocol):
+    """The read operations of a store."""
 
     def collections(self) -> list[StoredCollection]: ...
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
-        """Entries with a sequence number beyond ``after``, in order."""
+        """Return log entries with a sequence number above ``after``, in order."""
+        ...
+
+    def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
+        """Return the same log entries as `log`, with their training examples."""
         ...
 
     def last_seq(self, collection: int) -> int:
-        """The last sequence number; 0 if nothing was said yet."""
+        """Return the last sequence number; 0 for an empty log."""
         ...
 
-    def undos(self, collection: int) -> list[tuple[int, int, int]]:
-        """All that was ever undone: the sequence number of that, from, to."""
+    def undos(self, collection: int, after: int = 0) -> list[UndoEntry]:
+        """Return all undos with a sequence number above ``after``, in order."""
         ...
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
-        """Which sequence numbers do not count any more: from, to."""
+        """Return the ranges (first, last) of sequence numbers that no longer count."""
         ...
 
     def model(self, collection: int, seq: int) -> bytes:
-        """The file of a model that took over at a sequence number."""
+        """Return the model file of the model replacement at ``seq``."""
         ...
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
-        """Key, number and label of all items, in the order of their numbers."""
+        """Yield key, number and label of every item, ordered by number."""
         ...
 
     def vectors(self, collection: int) -> Iterator[tuple[list[int], list[str], bytes]]:
-        """Numbers, keys and rows of features, some at a time, in the order of numbers; also of items long gone."""
+        """Yield numbers, keys and features in chunks, ordered by number. Includes deleted items still in use."""
         ...
 
     def n_vectors(self, collection: int) -> int:
-        """How many rows of features there are."""
+        """Return how many rows of features are stored."""
         ...
 
     def items(self, collection: int, after: int, limit: int, label: str | None) -> list[CatalogueItem]:
-        """Some of the items, beyond a number, in the order of numbers."""
+        """Return items with a number above ``after``, ordered by number."""
         ...
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
-        """Items, as far as they are there."""
+        """Return the items of those keys that exist."""
         ...
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
@@ -93,19 +98,22 @@ class Reading(Protocol):
     def calibration(self, collection: int) -> Calibration | None: ...
 
     def history(self, collection: int) -> list[HistoryPoint]:
-        """How the weights moved, in the order of versions."""
+        """Return the stored weights of the metric, ordered by version."""
         ...
 
 
-class Transaction(Reading, Protocol):
-    """What a command can do, all or nothing."""
+class Transaction(StoreReader, Protocol):
+    """The write operations of a command. All of them take effect, or none."""
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Call this when it is on disk, before anyone is answered."""
+        """Run ``call`` once the data are on disk, before any caller gets a result."""
         ...
 
-    def after_rollback(self, call: Callable[[], None]) -> None:
-        """Call this if it came to nothing."""
+    def after_rollback(self, call: Callable[[StoreReader], None]) -> None:
+        """Run ``call`` if the command is rolled back, with a reader of the state before it.
+
+        A rollback of several commands runs each distinct call once.
+        """
         ...
 
     def create(self, config: CollectionConfig) -> StoredCollection: ...
@@ -113,71 +121,74 @@ class Transaction(Reading, Protocol):
     def delete(self, collection: int) -> None: ...
 
     def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
-        """Entries at the end of the log, from ``seq`` on."""
+        """Append entries to the log, starting at ``seq``."""
         ...
 
-    def keep_model(self, collection: int, seq: int, data: bytes) -> None: ...
-
-    def answered(self, collection: int, request: str) -> StoredReceipt | None:
-        """How a request was answered, by its idempotency key."""
+    def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
+        """Store or replace the training examples of log entries, given as (seq, examples)."""
         ...
 
-    def answer(self, collection: int, request: str, answer: StoredReceipt) -> None: ...
+    def store_model(self, collection: int, seq: int, data: bytes) -> None: ...
+
+    def find_receipt(self, collection: int, request: str) -> StoredReceipt | None:
+        """Return the answer to the request with this idempotency key."""
+        ...
+
+    def store_receipt(self, collection: int, request: str, receipt: StoredReceipt) -> None: ...
 
     def vector(self, collection: int, number: int) -> bytes: ...
 
     def new_numbers(self, collection: int, count: int) -> range:
-        """Numbers that were never given before."""
+        """Reserve item numbers that were never used before."""
         ...
 
-    def put(self, collection: int, item: NewItem, number: int, new: bool) -> None:
-        """Keep an item under a number; its features too if the number is ``new``."""
+    def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
+        """Store an item under a number, with its features if the number is ``new``."""
         ...
 
-    def remove(self, collection: int, keys: Iterable[str]) -> None:
-        """Without items; their features stay."""
+    def delete_items(self, collection: int, keys: Iterable[str]) -> None:
+        """Delete items. Their features remain."""
         ...
 
-    def forget(self, collection: int, numbers: Iterable[int]) -> None:
-        """Without features that nothing refers to."""
-        ...
+    def delete_vectors(self, collection: int, numbers: Iterable[int]) -> None: ...
 
-    def calibrate(self, collection: int, calibration: Calibration | None) -> None: ...
+    def store_calibration(self, collection: int, calibration: Calibration | None) -> None: ...
 
-    def remember(self, collection: int, moments: Sequence[HistoryPoint]) -> None: ...
+    def store_history(self, collection: int, points: Sequence[HistoryPoint]) -> None: ...
 
-    def forget_history(self, collection: int, from_version: int) -> None: ...
+    def delete_history(self, collection: int, from_version: int) -> None: ...
 
 
+#: A function that runs inside a transaction.
 Commit = Callable[[Transaction], T]
 
 
-class Store(Reading, Protocol):
-    """Where everything is kept."""
+class Store(StoreReader, Protocol):
+    """Durable storage of collections, with one writer."""
 
     @property
     def waiting(self) -> int:
-        """How much waits to be stored."""
+        """The total weight of the commands in the write queue."""
         ...
 
     def commit(self, command: Commit[T], weight: int = 1) -> Future[T]:
-        """Run a command in a transaction; the future is done when it is on disk, or came to nothing."""
+        """Run a command in a transaction. The future completes once it is on disk or rolled back."""
         ...
 
     def save_snapshot(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Keep a model as of a sequence number."""
+        """Store a learner as of a sequence number."""
         ...
 
     def snapshots(self, collection: int) -> list[int]:
-        """The sequence numbers of the models that are kept, newest first."""
+        """Return the sequence numbers of the stored snapshots, newest first."""
         ...
 
     def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """A model and its notes; `ModelFileError` if it is damaged."""
+        """Return a learner and its notes; raise `ModelFileError` if the file is damaged."""
         ...
 
     def drop_snapshots(self, collection: int, seqs: Iterable[int]) -> None: ...
 
     def close(self) -> None:
-        """Store what waits, and let go."""
+        """Commit the write queue and close the store."""
         ...

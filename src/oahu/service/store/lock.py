@@ -1,4 +1,4 @@
-"""One process at a time."""
+"""A lock file: one process per store."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["Lock"]
 
 
 class Lock:
-    """A file that one process holds; the system lets go of it when the process ends, however it ends."""
+    """An exclusive lock on a file. The operating system releases it when the process ends, even after a kill."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _take(self._file)
+            _acquire(self._file)
         except OSError as error:
             holder = os.read(self._file, 32).decode(errors="replace").strip()
             os.close(self._file)
-            who = f" (process {holder})" if holder else ""
+            process = f" (process {holder})" if holder else ""
             raise StoreBusyError(
-                f"{path.parent} is in use by another oahu service{who}: one store has one writer. "
-                "Stop that one first, or take another folder with --data."
+                f"{path.parent} is in use by another oahu service{process}. A store has one writer. "
+                "Stop that service first, or choose another folder with --data."
             ) from error
-        with suppress(OSError):  # on a full disk nobody is told who holds it, but it is held
+        with suppress(OSError):  # on a full disk the process id is missing from the file, but the lock holds
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
 
     def release(self) -> None:
-        """Let go; once more changes nothing."""
+        """Release the lock. Calling it again has no effect."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -39,14 +39,14 @@ class Lock:
 
 if os.name == "nt":  # pragma: no cover
 
-    def _take(file: int) -> None:
+    def _acquire(file: int) -> None:
         import msvcrt
 
-        os.lseek(file, 1024, os.SEEK_SET)  # beyond what is written: others may read who holds it
+        os.lseek(file, 1024, os.SEEK_SET)  # beyond the process id, so that other processes can read it
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
 else:
 
-    def _take(file: int) -> None:
+    def _acquire(file: int) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

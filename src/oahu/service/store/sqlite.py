@@ -1,4 +1,4 @@
-"""The store in one SQLite file: write-ahead log, flushed to disk with every commit."""
+"""The store in one SQLite file, with a write-ahead log that every commit flushes to disk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,12 +24,14 @@ from oahu.service.records import (
     HistoryPoint,
     LoggedChange,
     NewItem,
+    TrainingEntry,
+    UndoEntry,
     active_undo_ranges,
     change_from_json,
     change_to_json,
 )
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt
+from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt, StoreReader
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
@@ -37,8 +40,9 @@ __all__ = ["DATABASE", "SQLiteStore"]
 T = TypeVar("T")
 
 DATABASE: Final = "oahu.db"
-_VERSION: Final = 1
-_CHUNK: Final = 2_000  # rows read at a time
+_FORMAT: Final = 1
+_PAGE_SIZE: Final = 2_000  # rows per read
+_MAX_PARAMETERS: Final = 500  # per statement
 _SCHEMA: Final = """
 CREATE TABLE collections (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, config TEXT NOT NULL, created REAL NOT NULL,
@@ -54,11 +58,14 @@ CREATE UNIQUE INDEX items_by_key ON items (collection, key);
 CREATE TABLE log (
   collection INTEGER NOT NULL REFERENCES collections,
   seq INTEGER NOT NULL, time REAL NOT NULL, change TEXT NOT NULL, PRIMARY KEY (collection, seq)) WITHOUT ROWID;
-CREATE TABLE undone (
+CREATE TABLE training_examples (
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, examples BLOB NOT NULL, PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+CREATE TABLE undos (
   collection INTEGER NOT NULL REFERENCES collections,
   seq INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
   PRIMARY KEY (collection, seq)) WITHOUT ROWID;
-CREATE TABLE requests (
+CREATE TABLE receipts (
   collection INTEGER NOT NULL REFERENCES collections,
   request TEXT NOT NULL, digest TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
   PRIMARY KEY (collection, request)) WITHOUT ROWID;
@@ -67,12 +74,12 @@ CREATE TABLE models (
   seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, seq));
 CREATE TABLE history (
   collection INTEGER NOT NULL REFERENCES collections,
-  version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, loss REAL, time REAL NOT NULL,
-  PRIMARY KEY (collection, version)) WITHOUT ROWID;
+  version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, error_rate REAL,
+  time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
-_TABLES: Final = ("vectors", "items", "log", "undone", "requests", "models", "history")
-#: What only a command can be blamed for, and not the store.
-_OF_A_COMMAND: Final = (
+_TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
+#: SQLite errors that a command causes, not the state of the database.
+_COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
     sqlite3.InterfaceError,
@@ -91,46 +98,59 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reads -------------------------------------------------------------------------------------------------
 
 
-class _Reading:
-    """Questions to a connection, which a subclass has."""
+class _Reader:
+    """The read operations, on a connection that a subclass provides."""
 
-    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def collections(self) -> list[StoredCollection]:
-        found = self._ask("SELECT id, config, created FROM collections ORDER BY id")
+        found = self._query("SELECT id, config, created FROM collections ORDER BY id")
         return [
             StoredCollection(id_, CollectionConfig(**orjson.loads(config)), created)
             for id_, config, created in found
         ]
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
-        found = self._ask(
+        found = self._query(
             "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
-        changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")  # at once: in a fraction of the time
+        # One call for all rows takes a fraction of the time of one call per row.
+        changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")
         return [
             LoggedChange(seq, when, change_from_json(change))
             for (seq, when, _), change in zip(found, changes, strict=True)
         ]
 
+    def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
+        found = self._query(
+            "SELECT log.seq, examples, models.seq IS NOT NULL FROM log"
+            " LEFT JOIN training_examples AS t ON t.collection = log.collection AND t.seq = log.seq"
+            " LEFT JOIN models ON models.collection = log.collection AND models.seq = log.seq"
+            " WHERE log.collection = ? AND log.seq > ? ORDER BY log.seq LIMIT ?",
+            *(collection, after, limit),
+        )
+        return [TrainingEntry(seq, examples, bool(replaces_model)) for seq, examples, replaces_model in found]
+
     def last_seq(self, collection: int) -> int:
-        ((last,),) = self._ask("SELECT max(seq) FROM log WHERE collection = ?", collection)
+        ((last,),) = self._query("SELECT max(seq) FROM log WHERE collection = ?", collection)
         return last or 0
 
-    def undos(self, collection: int) -> list[tuple[int, int, int]]:
-        found = self._ask("SELECT seq, first, last FROM undone WHERE collection = ? ORDER BY seq", collection)
-        return [(seq, first, last) for seq, first, last in found]
+    def undos(self, collection: int, after: int = 0) -> list[UndoEntry]:
+        found = self._query(
+            "SELECT seq, first, last FROM undos WHERE collection = ? AND seq > ? ORDER BY seq", collection, after
+        )
+        return [UndoEntry(*row) for row in found]
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
         return active_undo_ranges(self.undos(collection))
 
     def model(self, collection: int, seq: int) -> bytes:
-        ((data,),) = self._ask("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
+        ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
         return bytes(data)
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
@@ -144,14 +164,14 @@ class _Reading:
             yield list(numbers), list(keys), b"".join(data)
 
     def n_vectors(self, collection: int) -> int:
-        ((count,),) = self._ask("SELECT count(*) FROM vectors WHERE collection = ?", collection)
+        ((count,),) = self._query("SELECT count(*) FROM vectors WHERE collection = ?", collection)
         return int(count)
 
     def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
-        """All rows in the order of their numbers, some at a time: long readings keep a log from shrinking."""
+        """Yield all rows ordered by number, in pages: a long read would keep the write-ahead log from shrinking."""
         after = 0
-        sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_CHUNK}"
-        while page := self._ask(sql, collection, after):
+        sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_PAGE_SIZE}"
+        while page := self._query(sql, collection, after):
             yield page
             after = page[-1][0]
 
@@ -163,9 +183,9 @@ class _Reading:
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         found = {}
-        for some in _some_at_a_time(keys, 500):
-            marks = ",".join("?" * len(some))
-            for item in self._items(f"collection = ? AND key IN ({marks})", collection, *some):
+        for chunk in _chunks(keys, _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            for item in self._items(f"collection = ? AND key IN ({marks})", collection, *chunk):
                 found[item.key] = item
         return found
 
@@ -173,34 +193,35 @@ class _Reading:
         sql = f"SELECT key, number, label, payload, thumbnail IS NOT NULL FROM items WHERE {where}"
         return [
             CatalogueItem(key, number, label, None if payload is None else orjson.loads(payload), bool(thumbnail))
-            for key, number, label, payload, thumbnail in self._ask(sql, *values)
+            for key, number, label, payload, thumbnail in self._query(sql, *values)
         ]
 
     def thumbnail(self, collection: int, key: str) -> bytes | None:
-        found = self._ask("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
+        found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None
 
     def calibration(self, collection: int) -> Calibration | None:
-        found = self._ask("SELECT calibration FROM collections WHERE id = ?", collection)
+        found = self._query("SELECT calibration FROM collections WHERE id = ?", collection)
         if not found or found[0][0] is None:
             return None
-        kept = orjson.loads(found[0][0])
-        pairs = tuple((first, second, same) for first, second, same in kept["pairs"])
-        return Calibration(pairs, kept["target"], kept["seq"])
+        stored = orjson.loads(found[0][0])
+        pairs = tuple((first, second, same) for first, second, same in stored["pairs"])
+        return Calibration(pairs, stored["target"], stored["seq"])
 
     def history(self, collection: int) -> list[HistoryPoint]:
-        found = self._ask(
-            "SELECT version, constraints, weights, loss, time FROM history WHERE collection = ? ORDER BY version",
+        found = self._query(
+            "SELECT version, constraints, weights, error_rate, time FROM history WHERE collection = ?"
+            " ORDER BY version",
             collection,
         )
-        return [HistoryPoint(v, n, tuple(orjson.loads(weights)), loss, when) for v, n, weights, loss, when in found]
+        return [HistoryPoint(v, n, tuple(orjson.loads(weights)), rate, when) for v, n, weights, rate, when in found]
 
 
-# -- writing -------------------------------------------------------------------------------------------------
+# -- writes -------------------------------------------------------------------------------------------------
 
 
-class _Writing(_Reading):
-    """The one connection that writes: a `Transaction` for commands, a `Connection` for the group commit."""
+class _Writer(_Reader):
+    """The only connection that writes: a `Transaction` for commands, a `Connection` for the group commit."""
 
     def __init__(self, path: Path) -> None:
         self.database = _connect(path)
@@ -209,22 +230,22 @@ class _Writing(_Reading):
         except BaseException:
             self.database.close()
             raise
-        self._committed: list[Callable[[], None]] = []
-        self._undone: list[Callable[[], None]] = []
-        self._marks = (0, 0)
+        self._after_commit: list[Callable[[], None]] = []
+        self._after_rollback: list[Callable[[StoreReader], None]] = []
+        self._savepoint = (0, 0)  # how many calls were registered before the current command
 
-    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return self.database.execute(sql, values).fetchall()
 
-    # The group's side.
+    # The interface of the group commit.
 
     def begin(self) -> None:
-        self._committed, self._undone = [], []
-        self.rollback()  # if that failed before
+        self._after_commit, self._after_rollback = [], []
+        self.rollback()  # in case the last rollback failed
         self.database.execute("BEGIN IMMEDIATE")
 
-    def savepoint(self) -> _Writing:
-        self._marks = len(self._committed), len(self._undone)
+    def savepoint(self) -> _Writer:
+        self._savepoint = len(self._after_commit), len(self._after_rollback)
         self.database.execute("SAVEPOINT command")
         return self
 
@@ -234,40 +255,38 @@ class _Writing(_Reading):
     def back_to_savepoint(self) -> None:
         self.database.execute("ROLLBACK TO command")
         self.database.execute("RELEASE command")
-        committed, undone = self._marks
-        calls, self._undone = self._undone[undone:], self._undone[:undone]
-        del self._committed[committed:]
+        n_after_commit, n_after_rollback = self._savepoint
+        calls = dict.fromkeys(self._after_rollback[n_after_rollback:])
+        del self._after_commit[n_after_commit:], self._after_rollback[n_after_rollback:]
         for call in calls:
-            call()
+            call(self)
 
     def commit(self) -> list[Callable[[], None]]:
         self.database.execute("COMMIT")
-        return self._committed
+        return self._after_commit
 
     def rollback(self) -> list[Callable[[], None]]:
-        with suppress(sqlite3.Error):  # it is tried again before the next group
+        with suppress(sqlite3.Error):  # `begin` tries again
             if self.database.in_transaction:
                 self.database.execute("ROLLBACK")
-        return self._undone
+        return [partial(call, self) for call in dict.fromkeys(self._after_rollback)]
 
     def problem(self, error: Exception) -> ServiceError | None:
-        if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_COMMAND):
+        if not isinstance(error, sqlite3.Error) or isinstance(error, _COMMAND_ERRORS):
             return None
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             return StoreFullError(
-                "The disk is full: nothing was stored. Make space and send it again.", retry_after=30
+                "The disk is full. Nothing was stored. Free disk space and send the request again.", retry_after=30
             )
-        return StoreUnavailableError(
-            f"The store cannot be written to ({error}): nothing was stored.", retry_after=10
-        )
+        return StoreUnavailableError(f"Cannot write to the store ({error}). Nothing was stored.", retry_after=10)
 
-    # The commands' side.
+    # The interface of commands.
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        self._committed.append(call)
+        self._after_commit.append(call)
 
-    def after_rollback(self, call: Callable[[], None]) -> None:
-        self._undone.append(call)
+    def after_rollback(self, call: Callable[[StoreReader], None]) -> None:
+        self._after_rollback.append(call)
 
     def create(self, config: CollectionConfig) -> StoredCollection:
         now = time.time()
@@ -284,39 +303,45 @@ class _Writing(_Reading):
 
     def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
         now = time.time()
-        packed = [change_to_json(change) for change in changes]
+        encoded = [change_to_json(change) for change in changes]
         self.database.executemany(
             "INSERT INTO log (collection, seq, time, change) VALUES (?, ?, ?, ?)",
-            [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(packed, seq)],
+            [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(encoded, seq)],
         )
-        undos = [(collection, at, *values) for at, (kind, *values) in enumerate(packed, seq) if kind == "undo"]
-        self.database.executemany("INSERT INTO undone VALUES (?, ?, ?, ?)", undos)
+        undos = [(collection, at, *values) for at, (kind, *values) in enumerate(encoded, seq) if kind == "undo"]
+        self.database.executemany("INSERT INTO undos VALUES (?, ?, ?, ?)", undos)
 
-    def keep_model(self, collection: int, seq: int, data: bytes) -> None:
+    def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
+        self.database.executemany(
+            "INSERT OR REPLACE INTO training_examples VALUES (?, ?, ?)",
+            [(collection, seq, data) for seq, data in examples],
+        )
+
+    def store_model(self, collection: int, seq: int, data: bytes) -> None:
         self.database.execute("INSERT INTO models VALUES (?, ?, ?)", (collection, seq, data))
 
-    def answered(self, collection: int, request: str) -> StoredReceipt | None:
-        found = self._ask(
-            "SELECT digest, first_seq, last_seq FROM requests WHERE collection = ? AND request = ?",
+    def find_receipt(self, collection: int, request: str) -> StoredReceipt | None:
+        found = self._query(
+            "SELECT digest, first_seq, last_seq FROM receipts WHERE collection = ? AND request = ?",
             *(collection, request),
         )
         return StoredReceipt(*found[0]) if found else None
 
-    def answer(self, collection: int, request: str, answer: StoredReceipt) -> None:
-        self.database.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (collection, request, *answer))
+    def store_receipt(self, collection: int, request: str, receipt: StoredReceipt) -> None:
+        self.database.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", (collection, request, *receipt))
 
     def vector(self, collection: int, number: int) -> bytes:
-        ((data,),) = self._ask("SELECT data FROM vectors WHERE collection = ? AND number = ?", collection, number)
+        ((data,),) = self._query("SELECT data FROM vectors WHERE collection = ? AND number = ?", collection, number)
         return bytes(data)
 
     def new_numbers(self, collection: int, count: int) -> range:
-        ((end,),) = self._ask(
+        ((end,),) = self._query(
             "UPDATE collections SET next_number = next_number + ? WHERE id = ? RETURNING next_number",
             *(count, collection),
         )
         return range(end - count, end)
 
-    def put(self, collection: int, item: NewItem, number: int, new: bool) -> None:
+    def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
         if new:
             self.database.execute(
                 "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
@@ -328,30 +353,30 @@ class _Writing(_Reading):
             (collection, number, item.key, item.label, payload, item.thumbnail),
         )
 
-    def remove(self, collection: int, keys: Iterable[str]) -> None:
+    def delete_items(self, collection: int, keys: Iterable[str]) -> None:
         self.database.executemany(
             "DELETE FROM items WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
         )
 
-    def forget(self, collection: int, numbers: Iterable[int]) -> None:
+    def delete_vectors(self, collection: int, numbers: Iterable[int]) -> None:
         self.database.executemany(
             "DELETE FROM vectors WHERE collection = ? AND number = ?", [(collection, number) for number in numbers]
         )
 
-    def calibrate(self, collection: int, calibration: Calibration | None) -> None:
-        kept = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
-        self.database.execute("UPDATE collections SET calibration = ? WHERE id = ?", (kept, collection))
+    def store_calibration(self, collection: int, calibration: Calibration | None) -> None:
+        encoded = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
+        self.database.execute("UPDATE collections SET calibration = ? WHERE id = ?", (encoded, collection))
 
-    def remember(self, collection: int, moments: Sequence[HistoryPoint]) -> None:
+    def store_history(self, collection: int, points: Sequence[HistoryPoint]) -> None:
         self.database.executemany(
             "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.loss, m.time)
-                for m in moments
+                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.error_rate, m.time)
+                for m in points
             ],
         )
 
-    def forget_history(self, collection: int, from_version: int) -> None:
+    def delete_history(self, collection: int, from_version: int) -> None:
         self.database.execute(
             "DELETE FROM history WHERE collection = ? AND version >= ?", (collection, from_version)
         )
@@ -360,32 +385,32 @@ class _Writing(_Reading):
 # -- the store -----------------------------------------------------------------------------------------------
 
 
-class SQLiteStore(_Reading):
-    """A folder with a database and snapshots of models, for one process at a time.
+class SQLiteStore(_Reader):
+    """A folder with a database and snapshots of learners, for one process at a time.
 
     Parameters
     ----------
     folder : path
-        Made if it is not there.
-    most_waiting : int
-        How many items and pieces of feedback may wait to be stored.
+        Created if it does not exist.
+    max_waiting : int
+        The limit of the write queue: items and feedback records that wait to be stored.
     """
 
-    def __init__(self, folder: Path, most_waiting: int = 20_000) -> None:
+    def __init__(self, folder: Path, max_waiting: int = 20_000) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / DATABASE
         self._lock = Lock(folder / "lock")
         try:
-            self._writing = _Writing(self._path)
+            self._writer = _Writer(self._path)
         except BaseException as error:
             self._lock.release()
             if isinstance(error, sqlite3.Error):
-                raise StoreUnavailableError(f"{self._path} cannot be opened ({error}).") from error
+                raise StoreUnavailableError(f"Cannot open {self._path} ({error}).") from error
             raise
         self._snapshots = SnapshotFolder(folder / "snapshots")
         self._local, self._connecting = threading.local(), threading.Lock()
         self._readers: dict[threading.Thread, sqlite3.Connection] = {}
-        self._group = GroupCommit(self._writing, most_waiting)
+        self._group = GroupCommit(self._writer, max_waiting)
 
     @property
     def waiting(self) -> int:
@@ -393,7 +418,7 @@ class SQLiteStore(_Reading):
 
     @property
     def n_commits(self) -> int:
-        """How many groups were committed."""
+        """The number of committed groups."""
         return self._group.n_commits
 
     def commit(self, command: Commit[T], weight: int = 1) -> Future[T]:
@@ -403,7 +428,7 @@ class SQLiteStore(_Reading):
         self._snapshots.save(collection, seq, learner, notes)
 
     def snapshots(self, collection: int) -> list[int]:
-        return self._snapshots.of(collection)
+        return self._snapshots.sequence_numbers(collection)
 
     def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
         return self._snapshots.load(collection, seq)
@@ -415,10 +440,10 @@ class SQLiteStore(_Reading):
         self._group.close()
         for reader in self._readers.values():
             reader.close()
-        self._writing.database.close()
+        self._writer.database.close()
         self._lock.release()
 
-    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         reader = getattr(self._local, "reader", None)
         if reader is None:
             reader = self._local.reader = self._new_reader()
@@ -426,27 +451,28 @@ class SQLiteStore(_Reading):
         return found
 
     def _new_reader(self) -> sqlite3.Connection:
-        """A connection for this thread; those of threads that have ended are closed."""
+        """Open a connection for the current thread, and close those of threads that have ended."""
         reader = _connect(self._path)
         reader.execute("PRAGMA query_only = ON")
         with self._connecting:
-            for thread in [one for one in self._readers if not one.is_alive()]:
+            for thread in [thread for thread in self._readers if not thread.is_alive()]:
                 self._readers.pop(thread).close()
             self._readers[threading.current_thread()] = reader
         return reader
 
 
-def _some_at_a_time(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
+def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
     return (keys[start : start + count] for start in range(0, len(keys), count))
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Make the tables if there are none; refuse those of a newer oahu."""
-    database.execute("PRAGMA foreign_keys = ON")  # nothing is stored for a collection that was deleted
+    """Create the tables of a new database; reject the format of a newer oahu."""
+    database.execute("PRAGMA foreign_keys = ON")  # rejects rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
-    if version > _VERSION:
+    if version > _FORMAT:
         raise StoreUnavailableError(
-            f"{path} was written by a newer oahu (store format {version}; this one knows {_VERSION}). Upgrade oahu."
+            f"{path} was written by a newer oahu (store format {version}; this version reads format {_FORMAT}). "
+            "Upgrade oahu."
         )
     if version == 0:
-        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")

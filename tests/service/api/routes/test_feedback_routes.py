@@ -149,8 +149,8 @@ def test_a_contradiction_response_contains_the_proof(server: Any) -> None:
 def test_a_proof_can_refer_to_the_same_request(server: Any) -> None:
     path = server.new_collection()
     rejected = server.add_feedback(path, ALIKE, ALIKE | {"same": False}, status=409)
-    assert rejected["piece"] == 1
-    assert [link["piece"] for link in rejected["chain"]] == [0]
+    assert rejected["record"] == 1
+    assert [link["record"] for link in rejected["chain"]] == [0]
 
 
 def test_a_request_with_a_contradiction_changes_nothing(server: Any) -> None:

@@ -70,7 +70,7 @@ async def _events(collection: Collection, limit: int | None) -> AsyncIterator[by
     upcoming: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(subscription))
     try:
         await asyncio.sleep(0)  # let the subscription start
-        yield _encode("metric", collection.metric_state(collection.published))
+        yield _encode("metric", collection.published.describe(collection.feedback_log.last_seq))
         n_sent = 1
         while limit is None or n_sent < limit:
             done, _ = await asyncio.wait({upcoming}, timeout=_HEARTBEAT_SECONDS)

@@ -55,7 +55,7 @@ async def add_feedback(
     The feedback is on disk when the response is sent. The next search takes it into account.
     """
     check_batch_size(request, len(body.feedback), "feedback records")
-    receipt = await wait_for(collection.feedback([_constraint(one) for one in body.feedback], idempotency_key))
+    receipt = await wait_for(collection.add_feedback([_constraint(one) for one in body.feedback], idempotency_key))
     return FeedbackAccepted(
         accepted=receipt.last_seq - receipt.first_seq + 1,
         first_seq=receipt.first_seq,
@@ -80,7 +80,7 @@ def list_feedback(
     limit: Annotated[int, Query(ge=1, le=1_000, description="Number of records.")] = 100,
 ) -> FeedbackPage:
     """Return one page of the feedback log, in the order in which it is learned."""
-    records = [_record(entry, active) for entry, active in collection.log(after, limit)]
+    records = [_record(entry, active) for entry, active in collection.feedback_log.page(after, limit)]
     return FeedbackPage(records=records, next=records[-1].seq if len(records) == limit else None)
 
 

@@ -46,7 +46,7 @@ async def put_items(
     _check_unique([item.key for item in body.items])
     items = await to_thread.run_sync(_validate, collection, body.items)
     await wait_for(collection.put_items(items))
-    await to_thread.run_sync(collection.settle)
+    await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsStored(stored=len(items))
 
 
@@ -61,7 +61,7 @@ def _check_unique(keys: Sequence[str]) -> None:
 def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewItem]:
     validated = []
     for row, item in enumerate(items):
-        vector = collection.features(item.vector, f"items/{row}/vector")
+        vector = collection.catalogue.parse_features(item.vector, f"items/{row}/vector")
         _check_payload(item.payload, f"items/{row}/payload")
         thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
         validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail))
@@ -110,7 +110,7 @@ def list_items(
     label: Annotated[Label | None, Query(description="Only return items with this label.")] = None,
 ) -> ItemPage:
     """Return one page of the items, in the order in which they were added."""
-    items = collection.page(after, limit, label)
+    items = collection.catalogue.page(after, limit, label)
     next_ = items[-1].number if len(items) == limit else None
     return ItemPage(items=[_item_response(item) for item in items], next=next_)
 
@@ -127,7 +127,7 @@ async def delete_items(
     check_batch_size(request, len(body.keys), "keys")
     _check_unique(body.keys)
     await wait_for(collection.delete_items(body.keys))
-    await to_thread.run_sync(collection.settle)
+    await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsDeleted(deleted=len(body.keys))
 
 
@@ -139,8 +139,8 @@ def get_item(
     vector: Annotated[bool, Query(description="Whether to return the features.")] = False,
 ) -> ItemResponse:
     """Return one item."""
-    item = _item_response(collection.item(key))
-    return item.model_copy(update={"vector": collection.vector(key).tolist()}) if vector else item
+    item = _item_response(collection.catalogue.item(key))
+    return item.model_copy(update={"vector": collection.catalogue.vector(key).tolist()}) if vector else item
 
 
 @router.get(
@@ -150,7 +150,7 @@ def get_item(
 )
 def get_thumbnail(name: CollectionName, key: str, collection: CollectionForReading) -> Response:
     """Return the thumbnail of an item."""
-    data = collection.thumbnail(key)
+    data = collection.catalogue.thumbnail(key)
     media_type = image_type(data) if data is not None else None
     if data is None or media_type is None:
         raise NotFoundError(f"The item {key!r} in {name!r} does not exist or has no thumbnail.", key=key)

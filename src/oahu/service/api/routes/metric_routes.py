@@ -24,10 +24,10 @@ def get_history(name: CollectionName, collection: CollectionForReading) -> Histo
             metric_version=moment.version,
             constraints=moment.constraints,
             weights=list(moment.weights),
-            error_rate=moment.loss,
+            error_rate=moment.error_rate,
             time=moment.time,
         )
-        for moment in collection.history()
+        for moment in collection.learner.history()
     ]
     return HistoryResponse(spaces=list(collection.published.weights), points=points)
 
@@ -40,7 +40,7 @@ def get_history(name: CollectionName, collection: CollectionForReading) -> Histo
 def download_model(name: CollectionName, collection: CollectionForReading) -> Response:
     """Return the learner as a file that oahu.load reads."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.oahu"'}
-    return Response(collection.model(), media_type="application/octet-stream", headers=headers)
+    return Response(collection.learner.model_file(), media_type="application/octet-stream", headers=headers)
 
 
 @router.put(

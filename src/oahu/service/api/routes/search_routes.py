@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
 from fastapi import Request
@@ -31,12 +31,6 @@ from oahu.service.query_engine import QueryResult
 
 __all__ = ["router"]
 
-_FEEDBACK: Final[dict[str | None, Literal["similar", "dissimilar"] | None]] = {
-    "alike": "similar",
-    "unlike": "dissimilar",
-    None: None,
-}
-
 router = new_router("search")
 
 
@@ -51,17 +45,17 @@ async def search(
 
 def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
     found = collection.search(_query(collection, body), body.k, body.label, body.use_feedback)
-    items = collection.items([key for key, _, _ in found.matches])
+    items = collection.catalogue.items([key for key, _, _ in found.matches])
     matches = [
         SearchMatch(
             key=key,
             distance=match.distance,
             similarity=match.similarity,
-            feedback=_FEEDBACK[feedback],
+            feedback=relation,
             label=items[key].label,
             payload=items[key].payload if body.payload else None,
         )
-        for key, match, feedback in found.matches
+        for key, match, relation in found.matches
         if key in items
     ]
     return SearchResponse(matches=matches, **_metric_fields(found))
@@ -112,7 +106,7 @@ async def calibrate(
 ) -> CalibrateResponse:
     """Store labelled pairs. Thresholds for compare are chosen from them whenever the metric changes."""
     pairs = [(pair.first, pair.second, pair.same) for pair in body.pairs]
-    await run_search(request, lambda: collection.check_calibration(pairs, body.targets))
+    await run_search(request, lambda: collection.queries.check_calibration(pairs, body.targets))
     await wait_for(collection.calibrate(pairs, body.targets))
     published = collection.published
     return CalibrateResponse(pairs=len(pairs), metric_version=published.version, constraints=published.constraints)
@@ -135,7 +129,7 @@ def _metric_fields(result: QueryResult) -> dict[str, Any]:
 def _query(collection: Collection, item: Any, where: str = "") -> Any:
     """Return the key or the validated features that a request gives."""
     key = getattr(item, "key", None)
-    return key if key is not None else collection.features(item.vector, f"{where}vector")
+    return key if key is not None else collection.catalogue.parse_features(item.vector, f"{where}vector")
 
 
 def _check_k(request: Request, k: int) -> None:

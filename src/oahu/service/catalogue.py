@@ -1,0 +1,224 @@
+"""The catalogue: the items of a collection and their features."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.feature_store import FeatureStore
+from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, NewItem
+from oahu.service.store import Store, StoreReader, Transaction
+
+__all__ = ["Catalogue"]
+
+_MAX_LENGTH: Final = 1e9  # Euclidean length of an item
+
+
+@dataclass
+class _State:
+    """Keys and labels as of the last command."""
+
+    numbers: dict[str, int]  # by key
+    labels: dict[int, str | None]  # by number
+
+
+class Catalogue:
+    """The items of a collection: stored durably, with their features in memory.
+
+    Methods that take a transaction are commands, which the store runs one after the other. The other methods are
+    safe in any thread.
+
+    Attributes
+    ----------
+    features : FeatureStore
+        The features of all items, and of deleted items that feedback or the calibration refers to.
+    """
+
+    def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
+        self._store, self._collection, self._config, self._max_items = store, collection, config, max_items
+        dtype = np.dtype(config.parameters.get("dtype", "float32"))
+        self.features = FeatureStore(config.dimension, dtype, store.n_vectors(collection))
+        self._state: _State | None = None
+
+    def load(self) -> None:
+        """Load keys, labels and features into memory."""
+        self._current(self._store)
+        for numbers, keys, data in self._store.vectors(self._collection):
+            self.features.add(numbers, keys, data)
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def put_items(
+        self, transaction: Transaction, items: Sequence[NewItem], in_use: Callable[[int], bool]
+    ) -> CatalogueChange:
+        """Add items, or replace those with the same key.
+
+        An item with new features gets a new number: feedback about the old features does not apply to it. The
+        features of a replaced number are deleted unless it is ``in_use``.
+        """
+        state = self._current(transaction)
+        n_new = len({item.key for item in items} - state.numbers.keys())
+        if len(state.numbers) + n_new > self._max_items:
+            raise InvalidRequestError(
+                f"A collection can hold at most {self._max_items} items. It has {len(state.numbers)}, and the "
+                f"request adds {n_new}."
+            )
+        transaction.after_rollback(self._reload)
+        change, is_new = CatalogueChange(), self._have_new_features(transaction, state, items)
+        numbers = iter(transaction.new_numbers(self._collection, sum(is_new)))
+        for item, new in zip(items, is_new, strict=True):
+            before = state.numbers.get(item.key)
+            number = next(numbers) if new or before is None else before
+            transaction.put_item(self._collection, item, number, new)
+            if new:
+                change.added.append(AddedItem(number, item.key, item.label, item.vector))
+                if before is not None:
+                    change.removed.append(before)
+            elif state.labels[number] != item.label:
+                change.relabelled.append((number, item.label))
+            state.numbers[item.key], state.labels[number] = number, item.label
+        self._purge(transaction, state, change, in_use)
+        if change.added:  # before the commit makes the items visible; after a rollback the numbers are reused
+            added = change.added
+            self.features.add(
+                [item.number for item in added],
+                [item.key for item in added],
+                b"".join(item.vector for item in added),
+            )
+        return change
+
+    def delete_items(
+        self, transaction: Transaction, keys: Sequence[str], in_use: Callable[[int], bool]
+    ) -> CatalogueChange:
+        """Delete items. The features of numbers that are ``in_use`` remain."""
+        state = self._current(transaction)
+        distinct = list(dict.fromkeys(keys))
+        numbers = [self.number_of(transaction, key, "keys", at) for at, key in enumerate(distinct)]
+        transaction.after_rollback(self._reload)
+        transaction.delete_items(self._collection, distinct)
+        for key in distinct:
+            del state.numbers[key]
+        change = CatalogueChange(removed=numbers)
+        self._purge(transaction, state, change, in_use)
+        return change
+
+    def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
+        """Return the number of an item; ``where`` and ``at`` locate the key in the request, for the error."""
+        number = self._current(transaction).numbers.get(key)
+        if number is None:
+            raise NotFoundError(
+                f"There is no item {key!r} in {self._config.name!r} ({where}/{at}).", key=key, at=at
+            )
+        return number
+
+    def _have_new_features(self, transaction: Transaction, state: _State, items: Sequence[NewItem]) -> list[bool]:
+        """Return for each item whether its features differ from those of the same key before."""
+        stored: dict[str, bytes] = {}
+        is_new = []
+        for item in items:
+            if item.key not in stored and item.key in state.numbers:
+                stored[item.key] = transaction.vector(self._collection, state.numbers[item.key])
+            is_new.append(stored.get(item.key) != item.vector)
+            stored[item.key] = item.vector
+        return is_new
+
+    def _purge(
+        self, transaction: Transaction, state: _State, change: CatalogueChange, in_use: Callable[[int], bool]
+    ) -> None:
+        """Delete the features of removed numbers that nothing refers to."""
+        change.purged.extend(number for number in change.removed if not in_use(number))
+        transaction.delete_vectors(self._collection, change.purged)
+        for number in change.removed:
+            del state.labels[number]
+
+    def _current(self, reader: StoreReader) -> _State:
+        if self._state is None:
+            numbers, labels = {}, {}
+            for key, number, label in reader.keys(self._collection):
+                numbers[key], labels[number] = number, label
+            self._state = _State(numbers, labels)
+        return self._state
+
+    def _reload(self, reader: StoreReader) -> None:
+        """Discard the state of commands that were rolled back; the next command loads it."""
+        self._state = None
+
+    # -- reads -------------------------------------------------------------------------------------------
+
+    def key_of(self, number: int) -> str:
+        """Return the key of an item, which may have been deleted."""
+        return self.features.key(number)
+
+    def item(self, key: str) -> CatalogueItem:
+        """Return one item; raise `NotFoundError` if it does not exist."""
+        found = self.items([key])
+        if key not in found:
+            raise NotFoundError(f"There is no item {key!r} in {self._config.name!r}.", key=key)
+        return found[key]
+
+    def items(self, keys: Sequence[str]) -> dict[str, CatalogueItem]:
+        """Return the items of those keys that exist."""
+        return self._store.items_by_key(self._collection, keys)
+
+    def page(self, after: int, limit: int, label: str | None = None) -> list[CatalogueItem]:
+        """Return items with a number above ``after``, in the order in which they were added."""
+        return self._store.items(self._collection, after, limit, label)
+
+    def all_items(self) -> tuple[list[int], list[str | None]]:
+        """Return the numbers and labels of all items, in the order in which they were added."""
+        found = list(self._store.keys(self._collection))
+        return [number for _, number, _ in found], [label for _, _, label in found]
+
+    def thumbnail(self, key: str) -> bytes | None:
+        """Return the thumbnail of an item, if it has one."""
+        return self._store.thumbnail(self._collection, key)
+
+    def vector(self, key: str) -> NDArray[Any]:
+        """Return the features of an item."""
+        return self.vectors([key])[key][1]
+
+    def vectors(self, keys: Iterable[str]) -> dict[str, tuple[int, NDArray[Any]]]:
+        """Return the number and the features of items, by key; raise `NotFoundError` for a missing key."""
+        requested = list(keys)
+        table, found = self.features.table, self.items(requested)
+        for key in requested:
+            if key not in found:
+                raise NotFoundError(f"There is no item {key!r} in {self._config.name!r}.", key=key)
+        numbers = [found[key].number for key in requested]
+        if all(number in table for number in numbers):
+            return dict(zip(requested, zip(numbers, table.take(numbers), strict=True), strict=True))
+        return self.vectors(requested)  # a new table replaced this one between the two reads
+
+    def parse_features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
+        """Return validated features, given as numbers or as little-endian float32 bytes in base64.
+
+        ``where`` names the field of the request, for the error.
+        """
+        d = self._config.dimension
+        try:
+            if isinstance(vector, str):
+                row = np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
+            else:
+                row = np.asarray(vector, np.float64)
+        except (ValueError, OverflowError) as error:
+            raise InvalidRequestError(
+                f"{where} must be {d} numbers, or {d} float32 values in base64 ({error}).", where=where
+            ) from error
+        if row.shape != (d,):
+            raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
+        if not np.isfinite(row).all():
+            raise InvalidRequestError(
+                f"{where} has a value that is not finite, at {int(np.argmin(np.isfinite(row)))}.", where=where
+            )
+        if (length := math.hypot(*row.tolist())) > _MAX_LENGTH:
+            raise InvalidRequestError(
+                f"{where} has length {length:.3g}; the limit is {_MAX_LENGTH:.0e}. Scale the features.", where=where
+            )
+        return row.astype(self.features.dtype)

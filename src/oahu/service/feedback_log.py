@@ -1,0 +1,351 @@
+"""The feedback log of a collection, and the constraint graph of everything that follows from it.
+
+Feedback is expanded once, when it is accepted: into constraints, which the graph holds, and into training examples,
+which the store holds for the learner. Queries ask the graph which items are similar or dissimilar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, Final, Protocol
+
+from oahu.constraints import ConstraintGraph, Pair, Triplet
+from oahu.constraints.contradictions import Contradiction
+from oahu.service.errors import ConflictError, ContradictoryFeedbackError, InvalidRequestError, NotFoundError
+from oahu.service.learner_factory import trains_on_pairs
+from oahu.service.records import (
+    Change,
+    Click,
+    CollectionConfig,
+    FeedbackRecord,
+    LoggedChange,
+    ModelReplacement,
+    Receipt,
+    Undo,
+    constraints_of,
+    first_changed_seq,
+    undone_between,
+)
+from oahu.service.store import Store, StoreReader, Transaction
+from oahu.service.store.interface import StoredReceipt
+from oahu.service.training_examples import encode_examples, expand
+
+__all__ = ["FeedbackLog", "Items", "effective_records"]
+
+_MAX_LINKS: Final = 10  # links of a proof that an error message spells out
+_FEEDBACK: Final = (Triplet, Pair, Click)
+
+
+def effective_records(
+    entries: Iterable[LoggedChange], undone: Iterable[tuple[int, int]]
+) -> list[tuple[int, FeedbackRecord]]:
+    """Return the feedback records among log entries that are not undone, with their sequence numbers."""
+    feedback = [(seq, change) for seq, _, change in entries if isinstance(change, _FEEDBACK)]
+    if not feedback:
+        return []
+    skipped = undone_between(undone, feedback[0][0], feedback[-1][0])
+    return [(seq, record) for seq, record in feedback if seq not in skipped]
+
+
+class Items(Protocol):
+    """Translates between the keys and the numbers of items."""
+
+    def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
+        """Return the number of an existing item."""
+        ...
+
+    def key_of(self, number: int) -> str:
+        """Return the key of an item, which may have been deleted."""
+        ...
+
+
+@dataclass
+class _State:
+    """The log as of the last command."""
+
+    graph: ConstraintGraph
+    seqs: array[int]  # the sequence number of each constraint in the graph
+    last_seq: int
+    referenced: set[int]  # items that the log names, including undone entries
+
+
+class FeedbackLog:
+    """The feedback log of a collection, with its only constraint graph.
+
+    Methods that take a transaction are commands, which the store runs one after the other. The other methods are
+    safe in any thread. They never read the log: they use the graph in memory.
+
+    Attributes
+    ----------
+    last_seq : int
+        The sequence number of the last committed entry.
+    """
+
+    def __init__(self, store: Store, collection: int, config: CollectionConfig, items: Items) -> None:
+        self._store, self._collection, self._config, self._items = store, collection, config, items
+        self._for_pairs = trains_on_pairs(config)
+        self._state: _State | None = None
+        self._lock = RLock()  # protects the graph: the writer extends it while queries read it
+        self.last_seq = store.last_seq(collection)
+
+    def load(self) -> None:
+        """Load the log and build the constraint graph."""
+        self._reload(self._store)
+
+    # -- reads -------------------------------------------------------------------------------------------
+
+    def similar_to(self, number: int) -> list[int]:
+        """Return the items that are similar to an item, by feedback and by what follows from it."""
+        with self._lock:
+            return [] if self._state is None else self._state.graph.similar_to(number)
+
+    def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
+        """Return those of some items that are dissimilar to an item, by feedback and by what follows from it."""
+        with self._lock:
+            if self._state is None:
+                return set()
+            graph = self._state.graph
+            return {other for other in others if graph.are_dissimilar(number, other)}
+
+    def page(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
+        """Return log entries with keys instead of numbers, and whether each is feedback that still counts."""
+        entries = self._store.log(self._collection, after, limit)
+        effective = {seq for seq, _ in effective_records(entries, self._store.undone(self._collection))}
+        return [(entry._replace(change=self._with_keys(entry.change)), entry.seq in effective) for entry in entries]
+
+    def _with_keys(self, change: Change) -> Change:
+        key_of = self._items.key_of
+        if isinstance(change, Undo | ModelReplacement):
+            return change
+        if isinstance(change, Click):
+            positive, negative = tuple(map(key_of, change.positive)), tuple(map(key_of, change.negative))
+            return Click(key_of(change.query), positive, negative)
+        if isinstance(change, Triplet):
+            return Triplet(*map(key_of, change))
+        return change._replace(first=key_of(change.first), second=key_of(change.second))
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def append(
+        self, transaction: Transaction, records: Sequence[FeedbackRecord], request: str | None = None
+    ) -> Receipt:
+        """Accept feedback records, all or none.
+
+        A repeated request, recognised by its idempotency key, gets the same receipt and changes nothing.
+        """
+        digest = ""
+        if request is not None:
+            digest = hashlib.sha256(repr(records).encode()).hexdigest()
+            if stored := transaction.find_receipt(self._collection, request):
+                return _replayed_receipt(request, digest, stored)
+        state = self._current(transaction)
+        numbered = [self._with_numbers(transaction, record, at) for at, record in enumerate(records)]
+        constraints = [constraints_of(record) for record in numbered]
+        self._reject_contradictions(state, constraints)
+        transaction.after_rollback(self._reload)
+        first = state.last_seq + 1
+        examples = [self._extend(state, seq, stated) for seq, stated in enumerate(constraints, first)]
+        state.referenced.update(_referenced(numbered))
+        state.last_seq += len(numbered)
+        transaction.append(self._collection, first, numbered)
+        transaction.store_examples(self._collection, enumerate(examples, first))
+        receipt = Receipt(first, state.last_seq)
+        if request is not None:
+            transaction.store_receipt(self._collection, request, StoredReceipt(digest, first, state.last_seq))
+        self._commit_seq(transaction, state.last_seq)
+        return receipt
+
+    def undo(self, transaction: Transaction, first: int, last: int) -> int:
+        """Undo the feedback records from ``first`` to ``last`` that still count; return the undo's own number."""
+        state = self._current(transaction)
+        if not 1 <= first <= last <= state.last_seq:
+            raise NotFoundError(f"There is no feedback {first}: the log has {state.last_seq} entries.")
+        entries = transaction.log(self._collection, first - 1, last - first + 1)
+        if not effective_records(entries, transaction.undone(self._collection)):
+            if isinstance(entries[0].change, Undo | ModelReplacement):
+                raise InvalidRequestError(f"Log entry {first} is not feedback. Only feedback can be undone.")
+            raise ConflictError(f"Feedback {first} was already undone.")
+        return self._append_undo(transaction, Undo(first, last))
+
+    def restore(self, transaction: Transaction, version: int) -> int:
+        """Undo every log entry after ``version``: feedback, model replacements and undos."""
+        state = self._current(transaction)
+        if not 0 <= version <= state.last_seq:
+            raise NotFoundError(f"There is no version {version}: the log has {state.last_seq} entries.")
+        if version == state.last_seq:
+            raise ConflictError(f"Version {version} is already the newest.")
+        return self._append_undo(transaction, Undo(version + 1, state.last_seq))
+
+    def replace_model(self, transaction: Transaction, data: bytes) -> int:
+        """Log that a model file replaces the learner; return the sequence number."""
+        state = self._current(transaction)
+        transaction.after_rollback(self._reload)
+        state.last_seq += 1
+        replacement = ModelReplacement(hashlib.sha256(data).hexdigest())
+        transaction.append(self._collection, state.last_seq, [replacement])
+        transaction.store_model(self._collection, state.last_seq, data)
+        self._commit_seq(transaction, state.last_seq)
+        return state.last_seq
+
+    def is_referenced(self, transaction: Transaction, number: int) -> bool:
+        """Return whether the log names an item, so that a replay needs its features."""
+        return number in self._current(transaction).referenced
+
+    def _with_numbers(self, transaction: Transaction, record: FeedbackRecord, at: int) -> FeedbackRecord:
+        def number(key: Any) -> int:
+            return self._items.number_of(transaction, key, "feedback", at)
+
+        if isinstance(record, Click):
+            positive, negative = tuple(map(number, record.positive)), tuple(map(number, record.negative))
+            return Click(number(record.query), positive, negative)
+        if isinstance(record, Triplet):
+            return Triplet(*map(number, record))
+        return Pair(number(record.first), number(record.second), record.same)
+
+    def _extend(self, state: _State, seq: int, constraints: Sequence[Pair | Triplet]) -> bytes:
+        """Add the constraints of one record to the graph; return its training examples, encoded.
+
+        The lock is taken for one record at a time, so that queries do not wait for a large request.
+        """
+        with self._lock:
+            state.seqs.extend([seq] * len(constraints))
+            examples = expand(state.graph, constraints, seq, self._config.closure, self._for_pairs)
+        return encode_examples(constraints, examples)
+
+    def _append_undo(self, transaction: Transaction, undo: Undo) -> int:
+        """Log an undo, rebuild the graph, and expand the later records again: their examples may have changed."""
+        state = self._current(transaction)
+        transaction.after_rollback(self._reload)
+        changed = first_changed_seq(transaction.undos(self._collection), undo)
+        transaction.append(self._collection, state.last_seq + 1, [undo])
+        entries = effective_records(transaction.log(self._collection), transaction.undone(self._collection))
+        rebuilt = self._built([entry for entry in entries if entry[0] < changed])
+        examples = [
+            (seq, self._extend(rebuilt, seq, constraints_of(record))) for seq, record in entries if seq >= changed
+        ]
+        transaction.store_examples(self._collection, examples)
+        rebuilt.last_seq, rebuilt.referenced = state.last_seq + 1, state.referenced
+        with self._lock:
+            self._state = rebuilt
+        self._commit_seq(transaction, rebuilt.last_seq)
+        return rebuilt.last_seq
+
+    def _commit_seq(self, transaction: Transaction, seq: int) -> None:
+        def set_last_seq() -> None:
+            self.last_seq = seq
+
+        transaction.after_commit(set_last_seq)
+
+    # -- contradictions ----------------------------------------------------------------------------------
+
+    def _reject_contradictions(self, state: _State, constraints: Sequence[Sequence[Pair | Triplet]]) -> None:
+        flat = [(at, constraint) for at, stated in enumerate(constraints) for constraint in stated]
+        if self._config.contradictions == "newest":
+            for at, constraint in flat:  # a constraint that contradicts itself is rejected under every policy
+                if found := ConstraintGraph().first_contradiction([constraint]):
+                    raise self._contradiction_error(state, found, at, 0, [(at, constraint)])
+            return
+        begin = len(state.seqs)
+        with self._lock:
+            found = state.graph.first_contradiction(constraint for _, constraint in flat)
+        if found is not None:
+            at = flat[found.number - begin][0]
+            raise self._contradiction_error(state, found, at, begin, flat)
+
+    def _contradiction_error(
+        self,
+        state: _State,
+        found: Contradiction,
+        at: int,
+        begin: int,
+        constraints: list[tuple[int, Pair | Triplet]],
+    ) -> ContradictoryFeedbackError:
+        """Return the error with its proof; constraints from number ``begin`` on are those of the request."""
+        key_of = self._items.key_of
+        chain, sentences = [], []
+        for number, first, second, same in found.chain:
+            pair: dict[str, Any] = {"first": key_of(first), "second": key_of(second), "same": same}
+            own = number >= begin
+            source = {"record": constraints[number - begin][0]} if own else {"seq": state.seqs[number]}
+            chain.append(source | pair)
+            sentences.append(
+                f"{'this request' if own else f'feedback {state.seqs[number]}'} says {_sentence(pair)}"
+            )
+        first, second, same = found.pair
+        pair = {"first": key_of(first), "second": key_of(second), "same": same}
+        proof = "; ".join([*sentences[:_MAX_LINKS], "..."][: len(sentences)]) or "an item is similar to itself"
+        return ContradictoryFeedbackError(
+            f"Feedback record {at} says {_sentence(pair)}, but {proof}. No record of this request was accepted. "
+            "Undo one of these records, or remove this one from the request.",
+            chain,
+            record=at,
+            pair=pair,
+        )
+
+    # -- state -------------------------------------------------------------------------------------------
+
+    def _current(self, reader: StoreReader) -> _State:
+        """Return the state that a command decides by."""
+        if self._state is None:
+            self._reload(reader)
+        assert self._state is not None
+        return self._state
+
+    def _reload(self, reader: StoreReader) -> None:
+        """Load the state from the store: at the start, and after commands were rolled back.
+
+        If reading fails, queries do without the graph, and the next command tries again.
+        """
+        with self._lock:
+            self._state = None
+        entries = reader.log(self._collection)
+        state = self._built(effective_records(entries, reader.undone(self._collection)))
+        state.referenced = _referenced(entry.change for entry in entries)
+        state.last_seq = entries[-1].seq if entries else 0
+        with self._lock:
+            self._state = state
+
+    def _built(self, records: Iterable[tuple[int, FeedbackRecord]]) -> _State:
+        """Return a state whose graph holds the constraints of some records."""
+        graph = ConstraintGraph("newest" if self._config.contradictions == "newest" else "raise")
+        seqs = array("q")
+
+        def constraints() -> Iterator[Pair | Triplet]:
+            for seq, record in records:
+                for constraint in constraints_of(record):
+                    seqs.append(seq)
+                    yield constraint
+
+        graph.extend(constraints())
+        return _State(graph, seqs, 0, set())
+
+
+def _replayed_receipt(request: str, digest: str, stored: StoredReceipt) -> Receipt:
+    if stored.digest != digest:
+        raise InvalidRequestError(
+            f"The idempotency key {request!r} was used for other feedback (log entries {stored.first_seq} to "
+            f"{stored.last_seq}). Use a new key for new feedback."
+        )
+    return Receipt(stored.first_seq, stored.last_seq, replayed=True)
+
+
+def _sentence(pair: dict[str, Any]) -> str:
+    relation = "similar" if pair["same"] else "dissimilar"
+    return f"that {pair['first']!r} and {pair['second']!r} are {relation}"
+
+
+def _referenced(changes: Iterable[Change]) -> set[int]:
+    """Return the items that log entries name."""
+    numbers: set[int] = set()
+    for change in changes:
+        if isinstance(change, Click):
+            numbers.update((change.query, *change.positive, *change.negative))
+        elif isinstance(change, Triplet):
+            numbers.update(change)
+        elif isinstance(change, Pair):
+            numbers.update(change[:2])
+    return numbers

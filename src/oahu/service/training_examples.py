@@ -1,0 +1,81 @@
+"""Training examples: the constraints that a learner is trained on for each feedback record.
+
+A feedback record is expanded once, when it is accepted, with the constraint graph as of that record. The store
+holds the result beside the log. The learner therefore needs no constraint graph, and a replay trains on identical
+examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.constraints import ConstraintGraph, Pair, Triplet
+
+__all__ = ["TrainingBatch", "decode_examples", "encode_examples", "expand"]
+
+
+def expand(
+    graph: ConstraintGraph, constraints: Iterable[Pair | Triplet], seq: int, closure: int, for_pairs: bool
+) -> list[Pair | Triplet]:
+    """Add the constraints of one feedback record to the graph, and return the training examples.
+
+    The examples of a constraint are the constraint itself and at most ``closure`` constraints that it implies. A
+    pair learner gets both pairs of a triplet; a triplet learner gets the triplets that a pair completes. The
+    sequence number seeds the random generator that selects the implied constraints.
+    """
+    generator = np.random.default_rng(seq)
+    examples: list[Pair | Triplet] = []
+    for constraint in constraints:
+        graph.extend([constraint])
+        if for_pairs:
+            for pair in constraint.pairs if isinstance(constraint, Triplet) else (constraint,):
+                examples += [pair, *graph.variants(pair, closure, generator)]
+        elif isinstance(constraint, Triplet):
+            examples += [constraint, *graph.variants(constraint, closure, generator)]
+        else:
+            examples += graph.completions(constraint, 1 + closure, generator)
+    return examples
+
+
+class TrainingBatch(NamedTuple):
+    """The examples of several feedback records, as item numbers.
+
+    Attributes
+    ----------
+    stated : ndarray of shape (n, 3)
+        The triplets that the records state, without implied ones: the metric is evaluated on these before training.
+    examples : ndarray of shape (m, 3)
+        Triplets; or for a pair learner the two items of a pair, and 1 if they are similar.
+    """
+
+    stated: NDArray[np.int64]
+    examples: NDArray[np.int64]
+
+
+def encode_examples(stated: Iterable[Pair | Triplet], examples: Iterable[Pair | Triplet]) -> bytes:
+    """Encode the examples of one feedback record: the number of stated triplets, these, and the examples.
+
+    >>> batch = decode_examples([encode_examples([Triplet(1, 2, 3)], [Triplet(1, 2, 3), Triplet(2, 1, 3)])])
+    >>> batch.stated.tolist(), batch.examples.tolist()
+    ([[1, 2, 3]], [[1, 2, 3], [2, 1, 3]])
+    """
+    triplets = [number for one in stated if isinstance(one, Triplet) for number in one]
+    numbers: list[Any] = [len(triplets) // 3, *triplets]
+    for example in examples:
+        numbers += example
+    return np.array(numbers, "<i8").tobytes()
+
+
+def decode_examples(encoded: Sequence[bytes]) -> TrainingBatch:
+    """Decode the examples of several feedback records into one batch."""
+    stated, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
+    for data in encoded:
+        numbers = np.frombuffer(data, "<i8")
+        end = 1 + 3 * int(numbers[0])
+        stated.append(numbers[1:end].reshape(-1, 3))
+        examples.append(numbers[end:].reshape(-1, 3))
+    return TrainingBatch(np.concatenate(stated), np.concatenate(examples))
