@@ -205,7 +205,7 @@ def test_a_body_without_a_key_is_not_read(locked: Any) -> None:
 @pytest.fixture
 def no_key_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes of the key file take effect at once, not within a second."""
-    monkeypatch.setattr("oahu.service.keys._LOOK", 0.0)
+    monkeypatch.setattr("oahu.service.keys._RELOAD_INTERVAL", 0.0)
 
 
 def status(server: Any, token: str | None = None) -> int:
@@ -222,14 +222,14 @@ def test_keys_can_be_rotated_while_the_service_runs(start_server: Any, tmp_path:
     assert status(server, old) == 200
     new = file.add("new", "admin")
     assert (status(server, old), status(server, new)) == (200, 200)
-    file.remove(old.split("_")[1])
+    file.revoke(old.split("_")[1])
     assert (status(server, old), status(server, new)) == (401, 200)
 
 
 def test_a_running_service_reloads_its_keys(
     start_server: Any, tmp_path: Path, wait_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oahu.service.keys._LOOK", 0.05)
+    monkeypatch.setattr("oahu.service.keys._RELOAD_INTERVAL", 0.05)
     server = start_server()
     assert status(server) == 200
     KeyFile(tmp_path / "data").add("first", "admin")
@@ -252,7 +252,7 @@ def test_losing_the_last_key_does_not_open_a_running_service(start_server: Any, 
     server = start_server()
     assert status(server, key) == 200
     if how == "removed":
-        file.remove(key.split("_")[1])
+        file.revoke(key.split("_")[1])
     elif how == "deleted":
         (tmp_path / "data" / "keys.json").unlink()
     else:
@@ -290,7 +290,9 @@ def test_a_session_cookie_only_allows_reading(locked: Any, session: str, method:
         assert response.status_code == 401
 
 
-@pytest.mark.parametrize(("method", "rejected"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
+@pytest.mark.parametrize(
+    ("method", "rejected"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)]
+)
 def test_the_role_check_does_not_rely_on_the_middleware(tmp_path: Path, method: str, rejected: bool) -> None:
     """The operation rejects the request even if no middleware does."""
     key, keys = KeyFile(tmp_path).add("one", "admin"), KeyFile(tmp_path)
@@ -322,7 +324,7 @@ def test_revoking_a_key_ends_its_sessions(tmp_path: Path) -> None:
     kept, key = file.add("kept", "read"), file.add("gone", "admin")
     sessions = Sessions(KeyFile(tmp_path))
     name, other = sessions.start(key), sessions.start(kept)
-    file.remove(key.split("_")[1])
+    file.revoke(key.split("_")[1])
     assert (sessions.role(name), sessions.role(other)) == (None, "read")
 
 

@@ -94,7 +94,7 @@ def test_requests_for_existing_items_get_documented_responses(case: schemathesis
 
 
 def send(case: schemathesis.Case, server: Any) -> None:
-    filled_path = {one.config.name: one.n_items for one in server.service.collections}
+    filled_path = {one.config.name: one.queries.index.n_items for one in server.service.collections}
     if KNOWN not in filled_path:
         server.create_collection(KNOWN)
     if filled_path.get(KNOWN, 0) < N_ITEMS:

@@ -129,7 +129,7 @@ def test_a_failed_learner_is_reported_and_accepts_no_feedback(
     assert server.http.get("/readyz").status_code == 503
     assert server.http.get("/healthz").status_code == 200
     rejected = server.add_feedback(path, ALIKE, status=503)
-    assert rejected["type"] == "urn:oahu:problem:learner-stopped"
+    assert rejected["type"] == "urn:oahu:problem:learner-failed"
     server.request("POST", f"{path}/search", json={"key": "i0"})  # with the last metric
 
 

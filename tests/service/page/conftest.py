@@ -83,7 +83,7 @@ class Locked:
         return token
 
     def remove(self, token: str) -> None:
-        self.keys.remove(token.split("_")[1])
+        self.keys.revoke(token.split("_")[1])
 
 
 @pytest.fixture(scope="session")

@@ -150,9 +150,9 @@ def test_a_closed_connection_ends_the_subscription(server: Any, wait_until: Any)
     collection = server.service.collection(path.rpartition("/")[2])
     with event_stream(server, path) as events:
         next(events)
-        assert len(collection.events._listeners) == 1
+        assert len(collection.events._subscribers) == 1
     server.add_feedback(path, TRIPLET)
-    wait_until(lambda: not collection.events._listeners, "the end of the subscription")
+    wait_until(lambda: not collection.events._subscribers, "the end of the subscription")
     wait_until(lambda: server.app.state.open_streams == 0, "the end of the stream")
 
 
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_read_misses_events(server: Any) -> None:
     collection = server.service.collection(path.rpartition("/")[2])
     with event_stream(server, path) as events:
         next(events)
-        ((_, queue),) = collection.events._listeners.values()
+        ((_, queue),) = collection.events._subscribers.values()
         large = "x" * 100_000
         for _ in range(2_000):  # 200 MB, far more than a connection buffers
             collection.events.publish("filler", text=large)
