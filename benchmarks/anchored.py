@@ -6,7 +6,7 @@ defaults beside other values, on development data alone.
     python benchmarks/anchored.py digits --develop
 
 Everything at its defaults. p is of a paired t-test against the better of the unlearned metrics; "worse" says where
-a learner is significantly worse than it (p < 0.05). Draws DIR/curves.png.
+a learner is significantly worse than it (p < 0.05). ConstraintCache DIR/curves.png.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import numpy as np
 from oahu import OAHU, AnchoredOAHU, Cosine, Euclidean
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import Listener, Plan, bench
-from oahu.evaluation.cells import Cell
 from oahu.evaluation.protocols import PROTOCOLS as PROTOCOLS_BY_NAME
 from oahu.evaluation.protocols import as_method
-from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.statistics import compare
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.statistics import compare_runs
+from oahu.evaluation.trials import Trial
 
 PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}
 SCORES = {"classification": "error_rate", "verification": "auc", "retrieval": "recall@1"}
@@ -119,8 +119,8 @@ VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {
 class Told(Listener):
     """Says what is done."""
 
-    def begins(self, title, cells):
-        print(f"{title}: {len(cells)} cells", flush=True)
+    def on_start(self, title, trials):
+        print(f"{title}: {len(trials)} trials", flush=True)
 
 
 def measured(name, lengths, methods, given):
@@ -133,8 +133,8 @@ def measured(name, lengths, methods, given):
         told = settings | {"n_constraints": length, "n_seeds": length // 2, "seed": given.seed}
         plan = Plan(protocol, data, 10 if protocol == "verification" else given.runs, settings=told)
         record = bench([plan], list(methods.items()), Path(given.out) / f"{name}-{length}", 1, Told())
-        for outcome in sorted(record.outcomes, key=lambda outcome: outcome.cell.run):
-            values.setdefault((outcome.cell.method, length), []).append(outcome.scores[SCORES[protocol]])
+        for outcome in sorted(record.outcomes, key=lambda outcome: outcome.trial.run):
+            values.setdefault((outcome.trial.method, length), []).append(outcome.scores[SCORES[protocol]])
     return values, SCORES[protocol]
 
 
@@ -142,14 +142,14 @@ def developed(name, lengths, methods, given):
     """The same on development data: what `Protocol.validate` measures, of every fold."""
     data = datasets.load(name)
     protocol = PROTOCOLS_BY_NAME[PROTOCOLS.get(name, "classification")]
-    values, draws = {}, Draws()
+    values, draws = {}, ConstraintCache()
     for length in lengths:
         told = protocol.settings(data, n_constraints=length, n_seeds=length // 2, seed=given.seed)
         told |= {"folds": given.runs, "tune_items": 15_000}
         for method in map(as_method, methods.items()):
             for fold in range(given.runs):
-                cell = Cell(protocol.name, name, method.name, fold, told, stage="tuning")
-                outcome = protocol.validate(cell, data, method, draws)
+                trial = Trial(protocol.name, name, method.name, fold, told, stage="tuning")
+                outcome = protocol.validate(trial, data, method, draws)
                 values.setdefault((method.name, length), []).append(outcome.scores[protocol.score])
     return values, protocol.score
 
@@ -164,8 +164,8 @@ def table(title, values, lengths, methods, better):
     for name in methods:
         cells = []
         for length in lengths:
-            test = compare(values[name, length], best[length], better=better, paired=True)
-            cell = f"{test.ours.mean:.4f} ± {test.ours.std:.4f}"
+            test = compare_runs(values[name, length], best[length], better=better, paired=True)
+            cell = f"{test.reference.mean:.4f} ± {test.reference.std:.4f}"
             if name not in UNLEARNED:
                 cell += f" (p {test.p:.3f}{', worse' if test.verdict == 'loss' else ''})"
             cells.append(cell)

@@ -2,10 +2,11 @@
 
     make bench-learners        (or: python benchmarks/learners.py [--quick])
 
-One thread, float32. The streams are made so that nearly every constraint changes the model: one that does not costs
-less. Everything is measured in turns, medians are shown. "numpy" is the update as one would write it from its
-formula; "apart" is how far the two models are apart after the same constraints, relative to the largest number in
-them. "bound" is the time to read and write the d x d floats of the model once.
+One thread, float32. Nearly every constraint of the streams changes the model; one that does not takes less time.
+All variants are measured in turns, and medians are shown. "numpy" is the update written from its formula; "apart"
+is the difference of the two models after the same constraints, relative to their largest number. "bound" is the
+time to read and write the d x d floats of the model once. "learn_one / bulk" is the time of `learn_one` over the
+time of one constraint in a long `partial_fit`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main() -> None:
     console.print(f"[bold]{platform.processor() or platform.machine()}, {versions}[/bold]", highlight=False)
     for d in (64, 256, 784):
         console.print(speeds(d, repeats))
+    console.print(one_by_one(784, repeats))
     console.print(similar_steps(repeats))
     console.print(sparse_growth(repeats))
 
@@ -62,14 +64,14 @@ def triplets_of(n: int, d: int) -> Floats:
 
 
 def pairs_of(n: int, d: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Similar pairs that are far apart and dissimilar ones that are near, so that most of them are mistakes."""
+    """Return similar pairs that are far apart and dissimilar pairs that are close; most change the model."""
     rng = np.random.default_rng(0)
     pairs, same = unit(rng.normal(size=(n, 2, d))), np.arange(n) % 2 == 0
     pairs[~same, 1] = unit(pairs[~same, 0] + 0.3 * pairs[~same, 1])
     return pairs, same
 
 
-# -- the updates, as one would write them ----------------------------------------------------------------
+# -- the updates, written from their formulas ----------------------------------------------------------------
 
 
 def plain_lego(A: Any, pairs: Any, same: Any) -> Any:
@@ -249,7 +251,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def in_turns(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """The median time of each, all measured in turns."""
+    """Return the median time of each action; all are measured in turns."""
     times = [[seconds(action) for action in actions] for _ in range(repeats)]
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
@@ -305,14 +307,14 @@ def speeds(d: int, repeats: int) -> Table:
 
 
 def difference(learner: Any, plain: Plain, start: Any, ours: Any, theirs: Any, data: Any, same: Any) -> float:
-    """How far apart the two models are after the same constraints, relative to the largest number."""
+    """Return the difference of the two models after the same constraints, relative to the largest number."""
     learner.fit(data, same)
     expected = theirs(plain(start, data, same))
     return float(np.abs(ours(learner) - expected).max() / np.abs(expected).max())
 
 
 def oahu_row(d: int, repeats: int) -> list[str]:
-    """OAHU at the paper's sizes; its bound and its peers are in benchmarks/step.py."""
+    """Return the row of OAHU at the paper's sizes; benchmarks/step.py has its bound and its peers."""
     data, learner = triplets_of(1024, d), oahu.OAHU(random_state=0)
     learner.fit(data)
     few = 64
@@ -335,7 +337,7 @@ def oahu_difference(data: Floats, d: int) -> float:
 
 
 def plain_oahu(learner: Any, triplets: Floats) -> Any:
-    """Algorithm 1 with numpy, from where the learner stands: the thresholds are constants of the round."""
+    """Run Algorithm 1 with numpy from the learner's state; the thresholds are constants of a round."""
     W, bias = learner.hidden_weights_, learner.hidden_biases_
     T, bias_T = learner.embedding_weights_, learner.embedding_biases_
     alpha = learner.metric_weights_
@@ -373,8 +375,36 @@ def plain_oahu(learner: Any, triplets: Floats) -> Any:
     return T + W
 
 
+def one_by_one(d: int, repeats: int) -> Table:
+    """Time of `learn_one`, which must not copy the model, beside one constraint of a long call."""
+    table = Table(title=f"\nlearn_one, d = {d}", title_style="bold", title_justify="left")
+    for name in ("", "learn_one, µs", "bulk, µs", "learn_one / bulk"):
+        table.add_column(name, justify="right" if name else "left")
+    learners = {
+        "OAHU": lambda: oahu.OAHU(random_state=0),
+        "AnchoredOAHU": lambda: oahu.AnchoredOAHU(random_state=0),
+    }
+    for name, make in (learners | {name: case[0] for name, case in CASES.items()}).items():
+        pairs = name in ("LEGO", "RDML", "POLA")
+        data, same = pairs_of(256, d) if pairs else (triplets_of(256, d), None)
+        single, bulk = make().fit(data[:16], None if same is None else same[:16]), make().fit(data, same)
+        actions = [partial(teach, single, data, same), partial(bulk.partial_fit, data, same)]
+        in_turns(actions, 1)  # compile
+        times = [[seconds(action) for action in actions] for _ in range(repeats)]
+        one, whole = (statistics.median(column) / len(data) * 1e6 for column in zip(*times, strict=True))
+        ratio = statistics.median(ours / bulks for ours, bulks in times)
+        table.add_row(name, f"{one:.1f}", f"{whole:.1f}", f"{ratio:.2f}")
+    return table
+
+
+def teach(learner: Any, data: Floats, same: Any) -> None:
+    """Learn constraints one by one."""
+    for t, items in enumerate(data):
+        learner.learn_one(*items, y=None if same is None else bool(same[t]))
+
+
 def similar_steps(repeats: int) -> Table:
-    """A similar pair of RDML and POLA that is wrong needs one eigenpair at most."""
+    """The time of a similar pair that RDML and POLA must correct, which needs at most one eigenpair."""
     title = "\nA similar pair that is wrong, against all eigenpairs of the matrix"
     table = Table(title=title, title_style="bold", title_justify="left")
     for name in ("", "d", "wrong", "µs each", "eigh, µs", "eigh / oahu"):

@@ -13,9 +13,9 @@ import torch
 
 from oahu import Classifier
 from oahu.evaluation import datasets
-from oahu.evaluation.protocols.classification import halves
-from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.protocols.scaling import fit_inputs
+from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate
 from oahu.torch import OAHUHead
 
@@ -60,11 +60,11 @@ def main():
         for scaling in SCALINGS:
             errors = []
             for run in range(given.runs):
-                development, test = halves(data, 0, run)
+                development, test = split_halves(data, 0, run)
                 test = test[: given.queries]
-                scaled = fit_inputs(data.X[development], scaling)
+                scaled = fit_scaling(data.X[development], scaling)
                 items, labels = scaled(data.X[development]), data.y[development]
-                stream = Draws().get("triplets", labels, 10_000, 5_000, (0, data.name, "run", run))
+                stream = ConstraintCache().get("triplets", labels, 10_000, 5_000, (0, data.name, "run", run))
                 metric = learned(items, stream.rows, run, **variant)
                 predicted = Classifier(metric, k=5, vote="experts").fit(items, labels).predict(scaled(data.X[test]))
                 errors.append(error_rate(data.y[test], predicted))

@@ -41,8 +41,8 @@ SCALINGS = ("range", "standard", "unit", "centred")
 class Told(Listener):
     """Says what is done."""
 
-    def begins(self, title, cells):
-        print(f"{title}: {len(cells)} cells", flush=True)
+    def on_start(self, title, trials):
+        print(f"{title}: {len(trials)} trials", flush=True)
 
 
 def main():
@@ -63,7 +63,7 @@ def main():
     record = bench(plans, methods, given.out, given.jobs, Told())
     errors = {}
     for outcome in record.results("classification"):
-        where = outcome.cell.method, outcome.cell.settings["scaling"]
+        where = outcome.trial.method, outcome.trial.settings["scaling"]
         errors.setdefault(where, []).append(outcome.scores["error_rate"])
     print(f"\n5-NN error on {data.name}, means of {given.runs} runs, {given.queries:,} test items each\n")
     print(f"| | {' | '.join(SCALINGS)} |\n|---|{'---:|' * len(SCALINGS)}")

@@ -255,7 +255,7 @@ def evenness(repeats: int) -> Table:
         arrays = learner._state.copy().arrays
         ways = (
             lambda i, t=triplets, learner=learner: learner.learn_one(*t[i]),
-            lambda i, t=triplets, learner=learner, a=arrays: learner._step(a, t[i : i + 1], used, used),
+            lambda i, t=triplets, learner=learner, a=arrays: learner.learn_triplets(a, t[i : i + 1], used),
         )
         cells = []
         for way in ways:
@@ -282,7 +282,7 @@ def growth(repeats: int) -> Table:
         triplets = np.random.default_rng(0).standard_normal((256, 3, shape.n_features)).astype(np.float32)
         learner = OAHU(shape.n_layers, shape.hidden_size, shape.embedding_size, random_state=0)
         learner.partial_fit(triplets[:8])
-        stored = learner._state.network.flat.nbytes
+        stored = learner._network.flat.nbytes
         runs.append((shape, stored, _learning(learner, triplets), _bound(triplets, _one_pass_by_two, shape), []))
     for _ in range(repeats):
         for _, _, learn, bound, times in runs:

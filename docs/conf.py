@@ -37,8 +37,7 @@ default_role = "py:obj"
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"oahu {release}"
-html_static_path = ["_static"]
-html_css_files = ["oahu.css"]
+html_sidebars = {"tutorial": [], "glossary": [], "changelog": []}  # pages without a section
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,

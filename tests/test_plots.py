@@ -41,7 +41,7 @@ def test_weights_are_stacked_to_one(tmp_path: Path) -> None:
     drawn.savefig(tmp_path / "weights.png")
 
 
-def test_what_is_learned_is_a_line_and_what_is_not_is_dashed(tmp_path: Path) -> None:
+def test_varying_curves_are_solid_and_constant_ones_dashed(tmp_path: Path) -> None:
     drawn, (left, right) = plots.figure(2, "Two")
     curves = {"plain": [0.4, 0.4, 0.4], "ours": [0.5, 0.3, 0.2]}
     plots.learning_curves(left, [0, 1, 2], curves, "errors", best=0)
@@ -57,20 +57,20 @@ def test_what_is_learned_is_a_line_and_what_is_not_is_dashed(tmp_path: Path) -> 
     drawn.savefig(tmp_path / "curves.png")
 
 
-def test_learners_have_colours_of_their_own() -> None:
+def test_every_learner_has_its_own_colour() -> None:
     _, (ax,) = plots.figure()
     plots.learning_curves(ax, [0, 1], {f"learner {i}": [0.1, 0.2 + 0.01 * i] for i in range(12)}, "many", best=1)
     looks = {(line.get_color(), line.get_linestyle()) for line in named(ax, "curve")}
     assert len(looks) == 12
 
 
-def test_a_curve_of_another_length_is_refused_by_name() -> None:
+def test_a_curve_of_another_length_is_rejected_with_its_name() -> None:
     _, (ax,) = plots.figure()
     with pytest.raises(InvalidInputError, match="The curve of OAHU must have 3 entries"):
         plots.learning_curves(ax, [0, 1, 2], {"OAHU": [0.1, 0.2]}, "errors", best=0)
 
 
-def test_axes_come_row_by_row() -> None:
+def test_axes_are_returned_row_by_row() -> None:
     drawn, axes = plots.figure(3, rows=2, size=(3.0, 2.0))
     places = [ax.get_subplotspec() for ax in axes]
     assert [(place.rowspan.start, place.colspan.start) for place in places] == [
@@ -79,7 +79,7 @@ def test_axes_come_row_by_row() -> None:
     assert tuple(drawn.get_size_inches()) == (9.0, 4.0)
 
 
-# --- Same or different -------------------------------------------------------------------------------------------
+# --- ROC curves --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_curve_is_drawn_with_its_area(pairs: Any, tmp_path: Path) -> None:
     drawn.savefig(tmp_path / "roc.png")
 
 
-def test_the_ring_is_where_as_many_are_wrongly_accepted_as_refused(pairs: Any) -> None:
+def test_the_ring_marks_the_equal_error_rate(pairs: Any) -> None:
     same, score = pairs
     far, tar, _ = sklearn_roc_curve(same, score)
     _, (ax,) = plots.figure()
@@ -112,14 +112,14 @@ def test_the_ring_is_where_as_many_are_wrongly_accepted_as_refused(pairs: Any) -
     assert np.mean(score[same] < threshold) == pytest.approx(x, abs=2 / np.sum(same))
 
 
-def test_the_ring_lies_between_thresholds() -> None:
+def test_the_equal_error_rate_is_interpolated_between_thresholds() -> None:
     _, (ax,) = plots.figure()
     plots.roc_curve(ax, [0.1, 0.3], [0.6, 0.8])  # 1 - tar falls from 0.4 to 0.2 while far grows from 0.1 to 0.3
     np.testing.assert_allclose(named(ax, "equal error")[0].get_xydata(), [[0.25, 0.75]])
     assert texts(ax.get_legend())[0] == "AUC 0.800, EER 25.0%"  # 0.03 + 0.14 + 0.63
 
 
-def test_curves_share_axes_in_colours_of_their_own() -> None:
+def test_curves_in_the_same_axes_have_different_colours() -> None:
     _, (ax,) = plots.figure()
     for i in range(12):
         plots.roc_curve(ax, [0.1], [0.5 + i / 30], f"curve {i}")
@@ -148,7 +148,7 @@ def test_falling_rates_are_the_same_curve() -> None:
     np.testing.assert_array_equal(named(up, "curve")[0].get_xydata(), named(down, "curve")[0].get_xydata())
 
 
-def test_a_logarithmic_axis_reaches_the_lowest_rate_and_bends_what_is_straight(tmp_path: Path) -> None:
+def test_a_logarithmic_axis_reaches_the_lowest_rate_and_curves_straight_segments(tmp_path: Path) -> None:
     drawn, (ax,) = plots.figure()
     plots.roc_curve(ax, [0.0, 0.02], [0.5, 0.9], log=True)
     plots.roc_curve(ax, [0.0, 0.0003, 0.02], [0.1, 0.2, 0.9])
@@ -169,12 +169,12 @@ def test_a_logarithmic_axis_reaches_the_lowest_rate_and_bends_what_is_straight(t
         (([], []), r"far must have shape \(n_thresholds,\). Got \(0,\)"),
         (([0.1, 0.2], [0.5, 1.5]), r"tar must be rates in \[0, 1\]. Got 0.5 to 1.5"),
         (([0.1, np.nan], [0.5, 0.6]), r"far must be rates in \[0, 1\]. Got nan"),
-        (([0.1, 0.3, 0.2], [0.5, 0.6, 0.7]), "both grow or both fall"),
-        (([0.1, 0.2], [0.6, 0.5]), "both grow or both fall"),
+        (([0.1, 0.3, 0.2], [0.5, 0.6, 0.7]), "both rise or both fall"),
+        (([0.1, 0.2], [0.6, 0.5]), "both rise or both fall"),
         (([0.1], [0.5], None, (0.1, 0.2, 0.3)), r"operating_point must have shape \(2,\). Got \(3,\)"),
     ],
 )
-def test_rates_that_are_no_curve_are_refused(rates: Any, message: str) -> None:
+def test_invalid_rates_are_rejected(rates: Any, message: str) -> None:
     _, (ax,) = plots.figure()
     with pytest.raises(InvalidInputError, match=message):
         plots.roc_curve(ax, *rates)
@@ -191,7 +191,7 @@ def by_eigenvectors(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
     return (vectors - vectors.mean(axis=0)) @ directions[:, :-3:-1], variances[:-3:-1] / np.trace(covariance)
 
 
-def test_each_space_is_seen_along_its_own_principal_components(tmp_path: Path) -> None:
+def test_each_space_is_drawn_along_its_own_principal_components(tmp_path: Path) -> None:
     spaces = [DIGITS, np.sqrt(DIGITS)[:, ::2]]
     drawn, axes = plots.figure(2)
     plots.embeddings(axes, spaces, CLASSES, weights=[0.694, 0.306])
@@ -226,7 +226,7 @@ def test_each_item_has_the_colour_that_the_legend_gives_its_class() -> None:
     drawn.draw_without_rendering()
 
 
-def test_twenty_classes_are_colours_and_shapes() -> None:
+def test_twenty_classes_differ_in_colour_and_marker() -> None:
     drawn, (ax,) = plots.figure()
     plots.embeddings(ax, [DIGITS], CLASSES + 10 * (np.arange(len(DIGITS)) % 2))
     looks = {(to_hex(line.get_color()), line.get_marker()) for line in drawn.legends[0].get_lines()}
@@ -235,7 +235,7 @@ def test_twenty_classes_are_colours_and_shapes() -> None:
     assert len(drawn_points(ax)) == len(DIGITS)
 
 
-def test_many_classes_lie_on_a_scale() -> None:
+def test_many_classes_use_a_colour_scale() -> None:
     drawn, (ax,) = plots.figure()
     plots.embeddings(ax, [DIGITS], np.arange(len(DIGITS)) % 101)
     scale = drawn.axes[-1]
@@ -260,7 +260,7 @@ def oklab(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
     ],
     ids=["full", "without green", "without red"],  # Machado et al., 2009
 )
-def test_ten_classes_stay_apart(eye: Any, least: float) -> None:
+def test_ten_class_colours_are_distinguishable(eye: Any, least: float) -> None:
     drawn, (ax,) = plots.figure()
     plots.embeddings(ax, [DIGITS], CLASSES)
     colors = np.array([to_rgb(line.get_color()) for line in drawn.legends[0].get_lines()])
@@ -270,7 +270,7 @@ def test_ten_classes_stay_apart(eye: Any, least: float) -> None:
     assert apart.min() > least  # matplotlib's ten: 0.11, 0.02, 0.01
 
 
-def test_of_too_many_items_the_same_few_are_drawn_each_time() -> None:
+def test_a_sample_of_many_items_is_the_same_each_time() -> None:
     _, axes = plots.figure(3)
     for ax in axes:
         plots.embeddings(ax, [DIGITS], CLASSES, limit=100, random_state=3)
@@ -291,7 +291,7 @@ def test_a_single_item_or_dimension_is_drawn(shape: tuple[int, int]) -> None:
     drawn.draw_without_rendering()
 
 
-def test_axes_left_over_are_blank_and_names_are_taken() -> None:
+def test_unused_axes_are_hidden_and_names_are_used() -> None:
     _, axes = plots.figure(2, rows=2)
     plots.embeddings(axes, np.stack([DIGITS] * 3), CLASSES, names=["a", "b", "c"])
     assert [ax.get_title("left") for ax in axes] == ["a", "b", "c", ""]
@@ -301,17 +301,17 @@ def test_axes_left_over_are_blank_and_names_are_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"vectors": [DIGITS, DIGITS]}, "Got 1 for 2"),
-        ({"vectors": []}, "Got 1 for 0"),
-        ({"vectors": DIGITS}, r"vectors\[0\] must be a table .* Got shape \(64,\)"),
-        ({"labels": CLASSES[1:]}, r"labels must be one for each item. Got 1796 for \[1797\] items"),
+        ({"vectors": [DIGITS, DIGITS]}, "Got 1 axes for 2 spaces"),
+        ({"vectors": []}, "Got 1 axes for 0 spaces"),
+        ({"vectors": DIGITS}, r"vectors\[0\] must have shape .* Got shape \(64,\)"),
+        ({"labels": CLASSES[1:]}, r"Every item needs a label. Got 1796 labels for \[1797\] items"),
         ({"vectors": [np.where(np.arange(1797)[:, None] == 17, np.nan, DIGITS)]}, r"vectors\[0\] .* Row 17 is not"),
         ({"names": ["a", "b"]}, "names must have 1 entries. Got 2"),
         ({"weights": [0.5, 0.5]}, "weights must have 1 entries. Got 2"),
         ({"limit": 0}, "limit must be at least 1. Got 0"),
     ],
 )
-def test_embeddings_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_embeddings_are_rejected(given: dict[str, Any], message: str) -> None:
     _, (ax,) = plots.figure()
     with pytest.raises(InvalidInputError, match=message):
         plots.embeddings(ax, **{"vectors": [DIGITS], "labels": CLASSES} | given)
@@ -346,7 +346,7 @@ def test_a_sheet_shows_the_queries_and_their_neighbours(tmp_path: Path) -> None:
     drawn.savefig(tmp_path / "sheet.png")
 
 
-def test_results_stand_in_order_beside_their_query_without_touching() -> None:
+def test_results_are_drawn_in_order_without_overlap() -> None:
     drawn = plots.contact_sheet([np.eye(8)] * 2, [[np.eye(8)] * 3] * 2, [["left", "middle", "right"]] * 2)
     (ax,) = drawn.axes
     boxes = np.array([frame.get_xydata() for frame in frames(ax)]).reshape(2, 4, 5, 2)
@@ -364,7 +364,7 @@ def test_results_stand_in_order_beside_their_query_without_touching() -> None:
     assert not any(a.overlaps(b) for i, a in enumerate(words) for b in words[:i])
 
 
-def test_right_and_wrong_can_be_told_without_colour() -> None:
+def test_right_and_wrong_frames_differ_without_colour() -> None:
     drawn = plots.contact_sheet([np.eye(2)], [[np.eye(2)] * 3], right=[[True, np.False_, None]])
     _, right, wrong, unknown = frames(drawn.axes[0])
     assert [line.get_linestyle() for line in (right, wrong, unknown)] == ["-", "--", "-"]
@@ -372,7 +372,7 @@ def test_right_and_wrong_can_be_told_without_colour() -> None:
     assert texts(drawn.legends[0]) == ["right", "wrong"]
 
 
-def test_pixels_stay_crisp_and_in_proportion() -> None:
+def test_small_images_are_not_smoothed_and_keep_their_proportions() -> None:
     photo = np.random.default_rng(0).integers(256, size=(100, 200, 3), dtype=np.uint8)
     (ax,) = plots.contact_sheet([photo, np.eye(8)], [[photo[:, :50]], []]).axes
     assert [image.get_interpolation() == "nearest" for image in ax.images] == [False, False, True]
@@ -383,7 +383,7 @@ def test_pixels_stay_crisp_and_in_proportion() -> None:
         assert (lower - upper) / (right - left) == pytest.approx(tall / wide)
 
 
-def test_long_captions_are_cut_and_are_never_formulas() -> None:
+def test_long_captions_are_cut_and_shown_literally() -> None:
     drawn = plots.contact_sheet([np.eye(2)], [[np.eye(2)]], [["$\\a name of a photograph that goes on$ and on"]])
     caption = drawn.axes[0].texts[-1]
     assert caption.get_text().startswith("$\\a name")
@@ -391,7 +391,7 @@ def test_long_captions_are_cut_and_are_never_formulas() -> None:
     drawn.draw_without_rendering()
 
 
-def test_queries_without_results_are_a_column() -> None:
+def test_queries_without_results_form_a_column() -> None:
     drawn = plots.contact_sheet([np.eye(2)] * 3, [[], [], []])
     assert len(drawn.axes[0].images) == 3
     drawn.draw_without_rendering()
@@ -415,7 +415,7 @@ def test_queries_without_results_are_a_column() -> None:
         ({"results": [[np.full((2, 2), np.nan)]]}, r"results\[0\]\[0\] must be in \[0, 1\]"),
     ],
 )
-def test_sheets_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_sheets_are_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         plots.contact_sheet(**{"queries": [np.eye(8)], "results": [[np.eye(8)]]} | given)
 
@@ -423,19 +423,19 @@ def test_sheets_that_do_not_fit_are_refused(given: dict[str, Any], message: str)
 # --- Images ------------------------------------------------------------------------------------------------------
 
 
-def test_digits_become_the_images_they_were() -> None:
+def test_features_of_digits_become_their_images() -> None:
     before = DIGITS.copy()
     np.testing.assert_array_equal(plots.as_images(DIGITS), load_digits().images / 16)
     np.testing.assert_array_equal(DIGITS, before)
 
 
-def test_the_shape_is_guessed_or_taken() -> None:
+def test_the_shape_is_inferred_or_given() -> None:
     assert plots.as_images(np.ones((2, 27))).shape == (2, 3, 3, 3)
     assert plots.as_images(np.ones((2, 12)), (3, 4)).shape == (2, 3, 4)
     assert plots.as_images(np.ones((2, 18)), (3, 2, 3)).shape == (2, 3, 2, 3)
 
 
-def test_the_table_fills_the_range() -> None:
+def test_values_are_scaled_to_the_range_0_to_1() -> None:
     images = plots.as_images(np.random.default_rng(0).normal(size=(5, 16)))
     assert (images.min(), images.max()) == (0.0, 1.0)
     np.testing.assert_array_equal(plots.as_images([[7, 7, 7, 7]]), np.zeros((1, 2, 2)))
@@ -445,18 +445,18 @@ def test_the_table_fills_the_range() -> None:
     ("n_features", "shape", "message"),
     [
         (64, (8, 9), r"shape \(8, 9\) has 72 values. The items have 64 features"),
-        (10, None, "10 features are no square image, grey or in colour: pass the shape"),
+        (10, None, "10 features do not form a square image, grey or in colour: pass the shape"),
         (64, (64,), r"must be \(h, w\) or \(h, w, 3\). Got \(64,\)"),
         (64, (4, 4, 4), r"must be \(h, w\) or \(h, w, 3\). Got \(4, 4, 4\)"),
         (64, (-8, -8), r"must be \(h, w\) or \(h, w, 3\). Got \(-8, -8\)"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(n_features: int, shape: Any, message: str) -> None:
+def test_invalid_shapes_are_rejected(n_features: int, shape: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         plots.as_images(np.ones((3, n_features)), shape)
 
 
-def test_a_figure_is_written_twice_and_alike(tmp_path: Path) -> None:
+def test_a_figure_is_written_as_png_and_svg_with_the_same_bytes(tmp_path: Path) -> None:
     written = []
     for folder in ("one", "two"):
         drawn, (ax,) = plots.figure(1)
@@ -474,11 +474,11 @@ def label_places(heights: list[float]) -> NDArray[np.float64]:
     return np.array([places[f"line {i}"] for i in range(len(heights))])
 
 
-def test_labels_that_have_room_stay_at_their_lines() -> None:
+def test_labels_without_overlap_stay_at_their_lines() -> None:
     np.testing.assert_allclose(label_places([0.1, 0.9, 0.5]), [0.1, 0.9, 0.5])
 
 
-def test_labels_move_apart_in_order_and_evenly() -> None:
+def test_overlapping_labels_are_spread_evenly_in_order() -> None:
     places = label_places([0.5, 0.5, 0.5001])
     assert np.all(np.diff(places) > 0.03)
     assert places.mean() == pytest.approx(0.5, abs=1e-3)
@@ -513,6 +513,6 @@ def test_pairs_are_drawn_side_by_side() -> None:
         ([(np.ones((2, 2)), np.ones(2))], ["a"], [True], r"pairs\[0\]\[1\] must be an image"),
     ],
 )
-def test_pairs_that_cannot_be_drawn_are_refused(pairs: Any, captions: Any, right: Any, message: str) -> None:
+def test_invalid_pairs_are_rejected(pairs: Any, captions: Any, right: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         plots.pair_sheet(pairs, captions, right)

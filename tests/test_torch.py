@@ -51,11 +51,11 @@ def test_learner_to_head_and_back_is_the_same_to_the_bit(n_layers: int, dtype: s
     triplets = np.random.default_rng(0).standard_normal((30, 3, 6))
     learner = OAHU(n_layers, 5, 4, dtype=dtype, bias=bias, tau=0.2, random_state=0).partial_fit(triplets)
     back = OAHUHead.from_learner(learner).to_learner(learning_rate=learner.learning_rate, random_state=0)
-    np.testing.assert_array_equal(back._state.network.flat, learner._state.network.flat)
+    np.testing.assert_array_equal(back._network.flat, learner._network.flat)
     np.testing.assert_array_equal(back.metric_weights_, learner.metric_weights_)
     for one in (learner, back):
         one.partial_fit(triplets)
-    np.testing.assert_array_equal(back._state.network.flat, learner._state.network.flat)
+    np.testing.assert_array_equal(back._network.flat, learner._network.flat)
 
 
 def test_head_embeds_and_transforms_as_the_learner_does() -> None:

@@ -133,8 +133,7 @@ def _openapi() -> dict[str, Any]:
 
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
-    summary = operation.get("summary", "")
-    text = f"\n### {method.upper()} {path}\n\n**{summary}** {_description(operation, summary)}\n"
+    text = f"\n### {method.upper()} {path}\n\n{_description(operation) or operation.get('summary', '')}\n"
     parameters = operation.get("parameters", [])
     if parameters:
         text += "\n| parameter | in | type | meaning |\n|---|---|---|---|\n"
@@ -156,8 +155,8 @@ def _contents(body: dict[str, Any]) -> str:
     return ", ".join(f"`{kind}` {_type(entry.get('schema', {}))}".strip() for kind, entry in entries)
 
 
-def _description(entry: dict[str, Any], without: str = "") -> str:
-    return " ".join(entry.get("description", "").removeprefix(without).split())
+def _description(entry: dict[str, Any]) -> str:
+    return " ".join(entry.get("description", "").split())
 
 
 def _field_table(schema: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""oahu: similarity metrics that change with every piece of feedback that arrives.
+"""oahu: online adaptive metric learning.
 
-The public names are loaded when they are first used: scikit-learn alone takes a second to import.
+Public names are imported on first use, because scikit-learn alone takes a second to import.
 """
 
 from importlib import import_module
@@ -51,8 +51,11 @@ if TYPE_CHECKING:
         AnchoredOAHU,
         Cosine,
         Euclidean,
-        load,
+        Learner,
+        PairLearner,
+        TripletLearner,
     )
+    from oahu.loading import load
     from oahu.metrics import (
         AnchoredMetric,
         BilinearMetric,
@@ -100,6 +103,7 @@ __all__ = [
     "EuclideanMetric",
     "InvalidInputError",
     "InvalidTypeError",
+    "Learner",
     "MahalanobisMetric",
     "Match",
     "ModelFileError",
@@ -109,6 +113,7 @@ __all__ = [
     "OverflowedItemError",
     "Pair",
     "PairComparison",
+    "PairLearner",
     "Pairs",
     "RejectedConstraintError",
     "Retriever",
@@ -119,6 +124,7 @@ __all__ = [
     "SpaceVote",
     "StreamError",
     "Triplet",
+    "TripletLearner",
     "Triplets",
     "TupleTransformer",
     "__version__",
@@ -140,19 +146,22 @@ _PACKAGES = (
     "oahu.metrics",
     "oahu.learners",
     "oahu.tasks",
+    "oahu.loading",
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Client":  # needs the extra "client"
-        value = globals()[name] = import_module("oahu.client").Client
-        return value
-    if name in __all__:
-        for package in map(import_module, _PACKAGES):
-            if name in package.__all__:
-                value = globals()[name] = getattr(package, name)
-                return value
-    raise AttributeError(f"module 'oahu' has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers see the imports above, so that they report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        if name == "Client":  # needs the extra "client"
+            value = globals()[name] = import_module("oahu.client").Client
+            return value
+        if name in __all__:
+            for package in map(import_module, _PACKAGES):
+                if name in package.__all__:
+                    value = globals()[name] = getattr(package, name)
+                    return value
+        raise AttributeError(f"module 'oahu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
-"""Pictures of a metric: how it was learned, what it sees, what it finds. Needs matplotlib: the extra ``plots``.
+"""Plots of learning curves, metric weights, ROC curves, embeddings and search results. Needs the extra ``plots``.
 
-Most functions draw into the axes they are given, so that pictures can be put together; `contact_sheet` makes a
-figure of its own. Nothing needs a screen.
+Most functions draw into given axes, so that plots can be combined. `contact_sheet` and `pair_sheet` return a
+figure. No function needs a display.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ __all__ += ["read_image", "roc_curve", "save", "weights_over_time"]
 Floats = NDArray[np.float64]
 
 _INK, _MUTED, _FAINT = "#1b2a41", "#7b8794", "#e4e7eb"
-# Ten colours as far apart as a search could get them, also for eyes without red or without green.
+# Ten colours that also differ for viewers with red-green colour blindness.
 _COLORS = ("#46c", "#d70", "#4a9", "#603", "#fc3", "#b9f", "#160", "#a47", "#228", "#3ef")
-_MARKERS = ("o", "^")  # classes 11 to 20 have the colours of the first ten
-_LOWEST = 1e-6  # where a logarithmic axis of rates ends
+_MARKERS = ("o", "^")  # classes 11 to 20 use the colours of the first ten
+_LOWEST = 1e-6  # lower limit of a logarithmic axis of rates
 _FRAMES: Any = {True: ("#0b8a5f", "-"), False: ("#d1323f", (0, (2.4, 1.6))), None: (_MUTED, "-")}
 _CELL, _WIDEST, _GAP, _LETTER, _LINE = 0.95, 1.7, 0.14, 0.062, 0.14  # inches in a contact sheet
-_CRISP = 72  # pixels: images up to this size are drawn as squares
+_SMALL_IMAGE = 72  # pixels; smaller images are drawn without interpolation
 
 
 def figure(
     columns: int = 1, title: str = "", rows: int = 1, size: tuple[float, float] = (5.6, 4.2)
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of ``rows`` times ``columns`` axes, each of ``size`` in inches, and the axes row by row."""
+    """Return a figure with ``rows`` times ``columns`` axes, each of ``size`` in inches, and the axes row by row."""
     drawn = _blank(size[0] * columns, size[1] * rows)
     drawn.set_layout_engine("constrained")
     axes = list(np.ravel(drawn.subplots(rows, columns)))
@@ -56,7 +56,7 @@ def figure(
 
 
 def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
-    """Write a figure as ``stem``.png and ``stem``.svg: the same bytes for the same figure."""
+    """Write a figure to ``stem``.png and ``stem``.svg, with the same bytes for the same figure."""
     from matplotlib import rc_context
 
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
 
 
 def read_image(path: Path) -> Floats:
-    """An image file, (h, w) or (h, w, 3), with numbers from 0 to 1."""
+    """Read an image file as an array of shape (h, w) or (h, w, 3), with values from 0 to 1."""
     from matplotlib.image import imread
 
     values = np.asarray(imread(path))
@@ -77,23 +77,23 @@ def read_image(path: Path) -> Floats:
 
 
 def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles: Sequence[dict[str, Any]]) -> None:
-    """Name lines at the right end of their axes, moved apart where they end close together.
+    """Label lines at the right edge of the axes, without overlaps.
 
     Parameters
     ----------
     heights : sequence of float
-        Where each line ends, in data.
+        The last value of each line, in data coordinates.
     names : sequence of str
     styles : sequence of dict
-        What each line was drawn with: ``color``, ``linestyle``, ``marker``; its label has a sample of it.
+        The line styles (``color``, ``linestyle``, ``marker``), which the label repeats.
     """
-    n = len(_one_each(names, len(heights), "names"))
-    _one_each(styles, n, "styles")
+    n = len(_require_length(names, len(heights), "names"))
+    _require_length(styles, n, "styles")
     bottom, top = ax.get_ylim()
     step = 13.0 / 72 * ax.figure.dpi / ax.get_window_extent().height
     wanted = (np.asarray(heights, dtype=float) - bottom) / ((top - bottom) or 1.0)
     across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
-    for place, i in zip(_apart(np.sort(wanted), step), np.argsort(wanted, kind="stable"), strict=True):
+    for place, i in zip(_spread_out(np.sort(wanted), step), np.argsort(wanted, kind="stable"), strict=True):
         thin: dict[str, Any] = {"color": styles[i].get("color", _MUTED), "linewidth": 0.7, "alpha": 0.7}
         ax.plot([1.0, 1.03], [wanted[i], place], gid="leader", **thin, **across)
         ax.plot([1.03, 1.08], [place, place], gid="sample", **(styles[i] | {"markevery": [1]}), **across)
@@ -101,9 +101,9 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
         text.set(text=names[i], parse_math=False)
 
 
-def _apart(wanted: Floats, step: float) -> Floats:
-    """Places in [0, 1], in order, at least ``step`` apart, and as near as can be to those wanted: least squares."""
-    blocks: list[tuple[float, int]] = []  # the mean of what is wanted, less the steps before it, and how many
+def _spread_out(wanted: Floats, step: float) -> Floats:
+    """Return ordered positions in [0, 1], at least ``step`` apart, as near to ``wanted`` as possible."""
+    blocks: list[tuple[float, int]] = []  # (mean of the wanted positions less the steps before them, count)
     for i, place in enumerate(wanted):
         mean, n = float(place) - i * step, 1
         while blocks and blocks[-1][0] > mean:
@@ -111,14 +111,14 @@ def _apart(wanted: Floats, step: float) -> Floats:
             mean, n = (before * m + mean * n) / (m + n), m + n
         blocks.append((mean, n))
     room = 1.0 - step * (len(wanted) - 1)
-    low, high = min(0.0, room / 2), max(room, room / 2)  # too many for the room stick out equally on both sides
+    low, high = min(0.0, room / 2), max(room, room / 2)  # labels that do not fit extend equally beyond both ends
     bases: Floats = np.clip([mean for mean, _ in blocks], low, high)
     places: Floats = np.repeat(bases, [n for _, n in blocks]) + step * np.arange(len(wanted))
     return places
 
 
 def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
-    """How the metric weights move between the depths, stacked to 1.
+    """Draw the metric weights of the experts over time, stacked to 1.
 
     Parameters
     ----------
@@ -141,27 +141,27 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
 
 
 def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike], title: str, best: int) -> None:
-    """How a share of errors or of right answers goes with learning: a line for each name, with where it ends.
+    """Draw one learning curve for each method, labelled with its name and last value.
 
     Parameters
     ----------
     rounds : array-like of shape (n,)
     curves : mapping of str to array-like of shape (n,)
-        In the order in which they are drawn. One that never moves, what was not learned, is dashed and grey.
+        Curves in drawing order. A constant curve, such as an unlearned metric, is dashed and grey.
     title : str
     best : {0, 1}
-        The share that cannot be bettered: the axis ends there.
+        The best possible value, at which the axis ends: 0 for errors, 1 for accuracies.
     """
     x = np.asarray(rounds)
     names, ends, styles = [], [], []
-    n_learned = 0
+    n_varying = 0
     for name, curve in curves.items():
-        y = np.asarray(_one_each(np.ravel(curve), len(x), f"The curve of {name}"), dtype=float)
+        y = np.asarray(_require_length(np.ravel(curve), len(x), f"The curve of {name}"), dtype=float)
         style: dict[str, Any] = {"color": _MUTED, "linewidth": 1.2, "linestyle": "--"}
         if np.ptp(y) > 0:
-            dashes = ("-", "-.", ":")[n_learned // 10 % 3]
-            style = {"color": _COLORS[n_learned % 10], "linewidth": 2.0, "linestyle": dashes}
-            n_learned += 1
+            dashes = ("-", "-.", ":")[n_varying // 10 % 3]
+            style = {"color": _COLORS[n_varying % 10], "linewidth": 2.0, "linestyle": dashes}
+            n_varying += 1
         ax.plot(x, y, gid="curve", **style)
         names.append(f"{name} {y[-1]:.1%}")
         ends.append(y[-1])
@@ -169,7 +169,7 @@ def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike]
     ax.set_xlim(x.min(), x.max())
     ax.set_ylim(0.0 if best == 0 else None, 1.0 if best == 1 else None)
     ax.locator_params(axis="x", nbins=5)
-    ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # a quarter of ten would be rounded
+    ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # steps of 2.5 % would be rounded in the labels
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     _label(ax, title, "triplets learned", "")
     end_labels(ax, ends, names, styles)
@@ -183,23 +183,31 @@ def roc_curve(
     operating_point: ArrayLike | None = None,
     log: bool = False,
 ) -> None:
-    """How many of the same are accepted for how many of the different; call it again to compare.
+    """Draw a ROC curve. Call it again on the same axes to compare curves.
 
-    ``far`` and ``tar``, the false and true accept rates of shape (n_thresholds,), both grow or both fall; the ends
-    (0, 0) and (1, 1) need not be given. The ring is where both errors are equal, the diamond ``operating_point``,
-    a (far, tar). Axes that ``log`` has made logarithmic stay so.
+    The ring marks the equal error rate, the diamond the operating point.
+
+    Parameters
+    ----------
+    ax : Axes
+    far, tar : array-like of shape (n_thresholds,)
+        False and true accept rates, which both rise or both fall. The ends (0, 0) and (1, 1) may be missing.
+    label : str, optional
+    operating_point : (far, tar), optional
+    log : bool, default=False
+        Whether the false accept rate has a logarithmic axis. Axes that are logarithmic stay so.
     """
     x, y = _rates(far, "far"), _rates(tar, "tar", np.size(far))
     point = None if operating_point is None else _rates(operating_point, "operating_point", 2)
     x, y = (x[::-1], y[::-1]) if x[0] > x[-1] or y[0] > y[-1] else (x, y)
-    in_order = np.all(np.diff(x) >= 0) and np.all(np.diff(y) >= 0)
-    _need(in_order, "far and tar must both grow or both fall: sort them by threshold.")
+    sorted_by_threshold = np.all(np.diff(x) >= 0) and np.all(np.diff(y) >= 0)
+    _require(sorted_by_threshold, "far and tar must both rise or both fall: sort them by threshold.")
     x, y = np.array([0.0, *x, 1.0]), np.array([0.0, *y, 1.0])
     error, area = float(np.interp(0.0, x + y - 1.0, x)), np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2
     n_before = sum(line.get_gid() == "curve" for line in ax.lines)
     log = log or ax.get_xscale() == "log"
     _rate_axes(ax, log, float(x[x > 0].min()), first=n_before == 0)
-    if log:  # what is straight between two thresholds bends on this axis
+    if log:  # a straight line between two thresholds is curved on this axis
         between = np.geomspace(_LOWEST, 1.0, 600)
         x, y = np.sort([*x, *between]), np.sort([*y, *np.interp(between, x, y)])
     style: dict[str, Any] = {"color": _COLORS[n_before % 10], "linestyle": ("-", "--")[n_before // 10 % 2]}
@@ -220,14 +228,14 @@ def roc_curve(
 def _rates(data: ArrayLike, what: str, n: int = 0) -> Floats:
     rates = as_array(data, what).astype(np.float64)
     fits = rates.ndim == 1 and len(rates) == (n or len(rates) or 1)
-    _need(fits, f"{what} must have shape ({n or 'n_thresholds'},). Got {rates.shape} instead.")
+    _require(fits, f"{what} must have shape ({n or 'n_thresholds'},). Got {rates.shape} instead.")
     low, high = rates.min(), rates.max()
-    _need(low >= 0 and high <= 1, f"{what} must be rates in [0, 1]. Got {low} to {high} instead.")
+    _require(low >= 0 and high <= 1, f"{what} must be rates in [0, 1]. Got {low} to {high} instead.")
     return rates
 
 
 def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
-    """The axes, and as their first lines the diagonal and the legend's ring."""
+    """Set up the axes, and draw the diagonal and the legend entry of the ring first."""
     if first:
         chance = np.append(0.0, np.geomspace(_LOWEST, 1.0, 200))
         ax.plot(chance, chance, ":", color=_MUTED, linewidth=1.2, label="chance", gid="chance")
@@ -235,7 +243,7 @@ def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
         ax.grid(color=_FAINT, linewidth=0.7)
         ax.set(axisbelow=True, ylim=(-0.015, 1.015))
         ax.yaxis.set_major_formatter("{x:g}")
-        _label(ax, "Same or different?", "false accept rate", "true accept rate")
+        _label(ax, "ROC curve", "false accept rate", "true accept rate")
     if log:
         before = 0.01 if first or ax.get_xscale() != "log" else ax.get_xlim()[0]
         ax.set(xscale="log", aspect="auto")
@@ -254,31 +262,36 @@ def embeddings(
     limit: int = 2000,
     random_state: RandomState = 0,
 ) -> None:
-    """How the items lie in each expert's space, seen along its own two principal components.
+    """Draw items in each space along the first two principal components of that space.
 
-    Ten classes are told apart by colour, twenty by colour and shape; more lie on a scale. Of more than ``limit``
-    items so many are drawn by lot, the same from each space, and the others play no part.
+    Up to 10 classes are distinguished by colour, up to 20 by colour and marker, and more by a colour scale.
 
     Parameters
     ----------
-    axes : Axes, or a sequence of at least n_spaces of them; those left over are blanked
+    axes : Axes, or a sequence of at least n_spaces Axes
+        Unused axes are hidden.
     vectors : array-like (n_spaces, n_items, dims) such as ``metric.embed(X)``, or a sequence of (n_items, dims)
     labels : array-like of shape (n_items,)
-    names, weights : sequences of n_spaces, such as ``metric.metric_weights``
+    names, weights : sequences of length n_spaces, such as ``metric.metric_weights``
+    limit : int, default=2000
+        The largest number of items. Of more items, a random sample is drawn, the same in each space.
+    random_state : int, Generator or None, default=0
     """
     places = list(np.ravel(np.asarray(axes, dtype=object)))
     spaces = [_finite(space, f"vectors[{level}]") for level, space in enumerate(vectors)]
     n, sizes = len(spaces), sorted({len(space) for space in spaces})
-    _need(1 <= n <= len(places), f"There must be axes for each space, and a space. Got {len(places)} for {n}.")
-    _need(sizes == [np.size(labels)], f"labels must be one for each item. Got {np.size(labels)} for {sizes} items.")
-    _need(limit >= 1, f"The limit must be at least 1. Got {limit} instead.")
-    titles = [f"$E_{{{level}}}$" for level in range(n)] if names is None else _one_each(names, n, "names")
+    _require(1 <= n <= len(places), f"Every space needs axes. Got {len(places)} axes for {n} spaces.")
+    _require(
+        sizes == [np.size(labels)], f"Every item needs a label. Got {np.size(labels)} labels for {sizes} items."
+    )
+    _require(limit >= 1, f"The limit must be at least 1. Got {limit} instead.")
+    titles = [f"$E_{{{level}}}$" for level in range(n)] if names is None else _require_length(names, n, "names")
     if weights is not None:
-        shares = _one_each(as_array(weights, "weights"), n, "weights")
+        shares = _require_length(as_array(weights, "weights"), n, "weights")
         titles = [f"{title} · weight {share:.2f}" for title, share in zip(titles, shares, strict=True)]
     flat = np.ravel(labels)
     classes, members = np.unique(flat.astype(str) if flat.dtype == object else flat, return_inverse=True)
-    # In random order even if all are shown: no class then lies on top of the others.
+    # Always in random order, so that no class covers the others.
     shown = as_generator(random_state).permutation(len(members))[:limit]
     for ax, title, space in zip(places, titles, spaces, strict=False):
         points, explained = _principal(space[shown])
@@ -290,8 +303,11 @@ def embeddings(
 
 
 def _principal(vectors: Floats) -> tuple[Floats, Floats]:
-    """Coordinates along the first two components, each with its largest entry positive, and shares of variance."""
-    padding = (0, 1), (0, 1)  # so that there are two, even for a single item or dimension
+    """Return coordinates along the first two principal components, and the components' shares of the variance.
+
+    The largest entry of each component is positive, which fixes its sign.
+    """
+    padding = (0, 1), (0, 1)  # so that there are two components, even of a single item or dimension
     centred = np.pad(vectors - vectors.mean(axis=0), padding)
     _, spread, components = np.linalg.svd(centred, full_matrices=False)
     largest = np.take_along_axis(components, np.abs(components).argmax(axis=1)[:, None], axis=1)
@@ -308,11 +324,11 @@ def _scatter(ax: Axes, points: Floats, members: NDArray[np.intp], n_classes: int
             x, y = points[members // 10 == shape].T
             ax.scatter(x, y, c=np.array(_COLORS)[members[members // 10 == shape] % 10], marker=marker, **style)
     ax.set(xticks=[], yticks=[])
-    ax.set_aspect("equal", adjustable="datalim")  # a length is one in every direction
+    ax.set_aspect("equal", adjustable="datalim")  # equal scales on both axes
 
 
 def _class_key(axes: list[Axes], names: list[str]) -> None:
-    """One legend, or one scale, for all axes. Names are data: neither formulas nor hidden by an underscore."""
+    """Draw one legend, or one colour scale, for all axes. Class names are shown literally, without mathtext."""
     drawn, n = axes[0].figure, len(names)
     if n > 10 * len(_MARKERS):
         ticks = np.linspace(0, n - 1, 6).round()
@@ -334,25 +350,31 @@ def contact_sheet(
     titles: Sequence[str] | None = None,
     right: Sequence[Sequence[bool | None]] | None = None,
 ) -> Figure:
-    """What was asked and what was found: a row for each query, with its results in order.
+    """Return a figure with one row of images for each query: the query, then its results in order.
 
-    An image is an array of shape (h, w), with 1 as white, or (h, w, 3), in [0, 1] or of type uint8; `as_images`
-    makes them of features. Rows need not be equally long.
-
-    ``captions`` are short texts for the results, ``titles`` for the queries; lines too long are cut. ``right`` is
-    True for a result to be framed in solid green, False for dashed red, None if nothing is known.
+    Parameters
+    ----------
+    queries : sequence of images
+        An image is an array of shape (h, w), with 1 as white, or (h, w, 3), in [0, 1] or of dtype uint8.
+        `as_images` makes images of features.
+    results : sequence of sequences of images
+        Rows may have different lengths.
+    captions, titles : optional
+        Short texts for the results and for the queries. Long lines are cut.
+    right : optional
+        For each result, True (solid green frame), False (dashed red frame) or None (unknown).
     """
-    n = len(_one_each(results, len(queries), "results"))
-    _need(n > 0, "There must be at least one query. Got none.")
-    names = _one_each([""] * n if titles is None else titles, n, "titles")
-    words = _one_each([[""] * len(row) for row in results] if captions is None else captions, n, "captions")
-    marks = _one_each([[None] * len(row) for row in results] if right is None else right, n, "right")
+    n = len(_require_length(results, len(queries), "results"))
+    _require(n > 0, "There must be at least one query. Got none.")
+    names = _require_length([""] * n if titles is None else titles, n, "titles")
+    texts = _require_length([[""] * len(row) for row in results] if captions is None else captions, n, "captions")
+    marks = _require_length([[None] * len(row) for row in results] if right is None else right, n, "right")
     rows = [[(_image(query, f"queries[{i}]"), str(names[i]), (_INK, "-"))] for i, query in enumerate(queries)]
     for i, found in enumerate(results):
-        _one_each(words[i], len(found), f"captions[{i}]")
-        _one_each(marks[i], len(found), f"right[{i}]")
-        for j, (image, text, mark) in enumerate(zip(found, words[i], marks[i], strict=True)):
-            _need(mark in _FRAMES, f"right[{i}][{j}] must be True, False or None. Got {shorten(mark)} instead.")
+        _require_length(texts[i], len(found), f"captions[{i}]")
+        _require_length(marks[i], len(found), f"right[{i}]")
+        for j, (image, text, mark) in enumerate(zip(found, texts[i], marks[i], strict=True)):
+            _require(mark in _FRAMES, f"right[{i}][{j}] must be True, False or None. Got {shorten(mark)} instead.")
             rows[i].append((_image(image, f"results[{i}][{j}]"), str(text), _FRAMES[mark]))
     return _sheet(rows, with_key=right is not None)
 
@@ -363,15 +385,15 @@ def pair_sheet(
     right: Sequence[bool | None],
     columns: int = 4,
 ) -> Figure:
-    """Pairs of images side by side, several to a row, each framed by whether it was judged right.
+    """Return a figure with pairs of images, several in a row, framed by whether the answer was right.
 
-    Images, captions and frames are those of `contact_sheet`.
+    Images, captions and frames are as in `contact_sheet`.
     """
     n = len(pairs)
-    _need(n > 0, "There must be at least one pair. Got none.")
-    _one_each(captions, n, "captions")
-    for i, mark in enumerate(_one_each(right, n, "right")):
-        _need(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {shorten(mark)} instead.")
+    _require(n > 0, "There must be at least one pair. Got none.")
+    _require_length(captions, n, "captions")
+    for i, mark in enumerate(_require_length(right, n, "right")):
+        _require(mark in _FRAMES, f"right[{i}] must be True, False or None. Got {shorten(mark)} instead.")
     images = [
         [_image(image, f"pairs[{i}][{side}]") for side, image in enumerate(pair)] for i, pair in enumerate(pairs)
     ]
@@ -405,15 +427,15 @@ def _frame_key(drawn: Figure, ax: Axes) -> None:
 def _image(data: ArrayLike, what: str) -> Floats:
     image = as_array(data, what)
     fits = image.ndim in (2, 3) and 0 not in image.shape and image.shape[2:] in ((), (3,))
-    _need(fits, f"{what} must be an image of shape (h, w) or (h, w, 3). Got {image.shape} instead.")
+    _require(fits, f"{what} must be an image of shape (h, w) or (h, w, 3). Got {image.shape} instead.")
     scaled: Floats = image / 255.0 if image.dtype == np.uint8 else image.astype(np.float64)
     low, high = scaled.min(), scaled.max()
-    _need(low >= 0 and high <= 1, f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g}: use as_images.")
+    _require(low >= 0 and high <= 1, f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g}: use as_images.")
     return scaled
 
 
 def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
-    """Images, texts and frames, in axes that count inches from the upper left corner."""
+    """Draw images, texts and frames, in axes with inches from the upper left corner as coordinates."""
     images, texts, _ = zip(*(cell for row in rows for cell in row), strict=True)
     width = min(max(_CELL, _LETTER * max(len(line) for text in texts for line in text.split("\n"))), _WIDEST)
     height = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for image in images]), 0.5, 2.0))
@@ -441,10 +463,10 @@ def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
 
 
 def _picture(ax: Axes, image: Floats, middle: tuple[float, float], room: tuple[float, float], frame: Any) -> None:
-    """An image as large as there is room for, and a frame that covers none of it."""
+    """Draw an image as large as ``room`` allows, with a frame around it."""
     (x, y), (tall, wide) = middle, image.shape[:2]
     scale = min((room[0] - 0.08) / wide, (room[1] - 0.08) / tall) / 2
-    w, h, smooth = wide * scale, tall * scale, None if max(wide, tall) > _CRISP else "nearest"
+    w, h, smooth = wide * scale, tall * scale, None if max(wide, tall) > _SMALL_IMAGE else "nearest"
     extent = (x - w, x + w, y + h, y - h)
     ax.imshow(image, "gray", vmin=0, vmax=1, extent=extent, aspect="auto", interpolation=smooth)
     corners = x + (w + 0.04) * np.array([-1, 1, 1, -1, -1]), y + (h + 0.04) * np.array([-1, -1, 1, 1, -1])
@@ -452,9 +474,9 @@ def _picture(ax: Axes, image: Floats, middle: tuple[float, float], room: tuple[f
 
 
 def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
-    """Rows of features as images, (n_items, h, w) or (n_items, h, w, 3), scaled so that the table fills [0, 1].
+    """Return rows of features as images, (n_items, h, w) or (n_items, h, w, 3), scaled to [0, 1].
 
-    Without a ``shape``, (h, w) or (h, w, 3), they are taken for squares: s * s features grey, 3 * s * s in colour.
+    Without a ``shape``, (h, w) or (h, w, 3), images are square: grey for s * s features, in colour for 3 * s * s.
 
     >>> as_images([[0, 1, 2, 4]]).tolist()
     [[[0.0, 0.25], [0.5, 1.0]]]
@@ -463,34 +485,37 @@ def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
     n = values.shape[1]
     side, color_side = isqrt(n), isqrt(n // 3)
     squares = {side**2: (side, side), 3 * color_side**2: (color_side, color_side, 3)}
-    _need(
-        shape is not None or n in squares, f"{n} features are no square image, grey or in colour: pass the shape."
+    _require(
+        shape is not None or n in squares,
+        f"{n} features do not form a square image, grey or in colour: pass the shape.",
     )
     wanted = squares[n] if shape is None else tuple(shape)
     image = len(wanted) in (2, 3) and min(wanted) >= 1 and wanted[2:] in ((), (3,))
-    _need(image, f"The shape must be (h, w) or (h, w, 3). Got {wanted} instead.")
-    _need(prod(wanted) == n, f"An image of shape {wanted} has {prod(wanted)} values. The items have {n} features.")
+    _require(image, f"The shape must be (h, w) or (h, w, 3). Got {wanted} instead.")
+    _require(
+        prod(wanted) == n, f"An image of shape {wanted} has {prod(wanted)} values. The items have {n} features."
+    )
     values -= values.min()
     values /= values.max() or 1.0
     return values.reshape(-1, *wanted)
 
 
 def _finite(given: ArrayLike, what: str) -> Floats:
-    """A copy of a table of finite numbers."""
+    """Return a copy of a table of finite numbers."""
     table: Floats = as_table(given, what).astype(np.float64)
     finite = np.isfinite(table).all(axis=1)
-    _need(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} is not.")
+    _require(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} is not.")
     return table
 
 
-def _one_each(given: Any, n: int, what: str) -> Any:
-    _need(len(given) == n, f"{what} must have {n} entries. Got {len(given)} instead.")
+def _require_length(given: Any, n: int, what: str) -> Any:
+    _require(len(given) == n, f"{what} must have {n} entries. Got {len(given)} instead.")
     return given
 
 
-def _need(fulfilled: Any, otherwise: str) -> None:
-    if not fulfilled:
-        raise InvalidInputError(otherwise)
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise InvalidInputError(message)
 
 
 def _blank(width: float, height: float) -> Figure:
@@ -508,7 +533,7 @@ def _label(ax: Axes, title: str, x: str, y: str) -> None:
 
 
 def _depth_colors(n: int) -> Any:
-    """Light for shallow, dark for deep."""
+    """Return colours from light, for shallow experts, to dark, for deep ones."""
     from matplotlib import colormaps
 
     return colormaps["GnBu"](np.linspace(0.3, 1.0, n))

@@ -186,7 +186,7 @@ class OAHUHead(nn.Module):
     @classmethod
     def from_learner(cls, learner: OAHU) -> OAHUHead:
         """A head with a learner's sizes, parameters and weights."""
-        network = learner._require_fitted().network
+        network = learner._network
         shape, dtype = network.shape, getattr(torch, str(network.dtype))
         head = cls(
             shape.n_features,
@@ -232,16 +232,16 @@ class OAHUHead(nn.Module):
             raise InvalidInputError(f"These are the head's own: {', '.join(own.keys() & parameters.keys())}.")
         learner = OAHU(**own, **parameters).initialize(first.in_features)
         hidden, embedding = ([_arrays(layer) for layer in group] for group in (self.hidden, self.embeddings))
-        state = learner._state
-        state.network.assign(
+        network = learner._network
+        network.assign(
             [weights for weights, _ in hidden],
             [biases for _, biases in hidden],
             [weights for weights, _ in embedding],
             [biases for _, biases in embedding],
         )
-        if not np.isfinite(state.network.flat).all():
+        if not np.isfinite(network.flat).all():
             raise InvalidInputError("The head has parameters that are not finite.")
-        state.alpha[:] = self.metric_weights.cpu().numpy()
+        learner._state.arrays["alpha"][:] = self.metric_weights.cpu().numpy()
         return learner
 
 

@@ -1,4 +1,4 @@
-"""An interrupt leaves a learner as it was."""
+"""An interrupt leaves a learner unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
     assert snapshot(learner) == before
 
 
-def test_an_interrupted_learner_goes_on_as_if_it_had_not_been(
+def test_an_interrupted_learner_continues_exactly(
     make: Factory, saved: Saved, monkeypatch: pytest.MonkeyPatch, triplets: Floats
 ) -> None:
     learner = make().partial_fit(triplets[:20])
@@ -99,13 +99,13 @@ def test_a_metric_asked_for_while_fitting_fails_is_the_old_one(
 ) -> None:
     learner = make().partial_fit(triplets[:10])
     seen = []
-    begin = type(learner)._begin
+    begin = type(learner)._initial_state
 
     def watched(self: Any, *arguments: Any) -> Any:
         seen.append(self.metric().version)
         return begin(self, *arguments)
 
-    monkeypatch.setattr(type(learner), "_begin", watched)
+    monkeypatch.setattr(type(learner), "_initial_state", watched)
     before = learner.n_seen_
     learner.fit(triplets)
     assert seen == [before]

@@ -1,4 +1,4 @@
-"""`oahu bench` measures, writes a report, goes on where it stopped, and says what failed."""
+"""Tests of `oahu bench`: options, report, interruption, failures and warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from oahu.cli import app
 from oahu.cli.bench import run
 from oahu.cli.bench_command import BenchOptions
 from oahu.cli.options import Protocol
-from oahu.evaluation.cells import Record
+from oahu.evaluation.protocols import DEFAULT_METHODS
+from oahu.evaluation.trials import BenchmarkRecord
 
 runner = CliRunner()
 FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
@@ -36,141 +37,144 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oahu.cli.bench_command, "error_console", Console(width=200, stderr=True))
 
 
-def benched(out: Path, *words: str) -> Record:
-    """What a command that succeeds leaves."""
+def run_bench(out: Path, *words: str) -> BenchmarkRecord:
+    """Run a command that must succeed and return its record."""
     result = runner.invoke(app, ["bench", *words, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    return Record.load(out / "results.json")
+    return BenchmarkRecord.load(out / "results.json")
 
 
-def scores(record: Record) -> dict[str, dict[str, float]]:
-    return {outcome.cell.id: outcome.as_json()["scores"] for outcome in record.outcomes}
+def scores(record: BenchmarkRecord) -> dict[str, dict[str, float]]:
+    return {outcome.trial.id: outcome.as_json()["scores"] for outcome in record.outcomes}
 
 
-def test_every_method_in_quick(tmp_path: Path) -> None:
-    record = benched(tmp_path, "classification", "--quick")
+def test_quick_compares_all_default_methods(tmp_path: Path) -> None:
+    record = run_bench(tmp_path, "classification", "--quick")
     assert not record.failures
-    rows = {outcome.cell.method for outcome in record.results("classification")}
-    assert rows == {"OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine"}
+    rows = {outcome.trial.method for outcome in record.results("classification")}
+    assert rows == set(DEFAULT_METHODS)
+    assert record.outcomes[0].trial.method == record.reference == "AnchoredOAHU"
 
 
-def test_every_protocol_in_quick(tmp_path: Path) -> None:
-    """And all that is written."""
-    record = benched(tmp_path / "out", "paper", "--quick", "--runs", "1", "--constraints", "100", *FEW)
+def test_quick_paper_runs_all_protocols(tmp_path: Path) -> None:
+    """It also writes all files."""
+    record = run_bench(tmp_path / "out", "paper", "--quick", "--runs", "1", "--constraints", "100", *FEW)
     assert not record.failures
-    protocols = {outcome.cell.protocol for outcome in record.outcomes}
+    protocols = {outcome.trial.protocol for outcome in record.outcomes}
     assert protocols == {"classification", "constraints", "verification", "retrieval", "sensitivity", "regret"}
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written >= {"results.json", "report.html", "tables.md", "tables.tex", "figures", "cells"}
+    assert written >= {"results.json", "report.html", "tables.md", "tables.tex", "figures", "trials"}
     drawn = {path.suffix for path in (tmp_path / "out" / "figures").iterdir()}
     assert drawn == {".png", ".svg"}
 
 
-def test_tuning_reports_what_it_chose(tmp_path: Path) -> None:
-    record = benched(tmp_path, "classification", "--quick", "--tune", *FEW)
-    assert {outcome.cell.stage for outcome in record.outcomes} == {"tuning", "result"}
+def test_tuning_prints_its_choices(tmp_path: Path) -> None:
+    record = run_bench(tmp_path, "classification", "--quick", "--tune", *FEW)
+    assert {outcome.trial.stage for outcome in record.outcomes} == {"tuning", "result"}
     for outcome in record.results("classification"):
-        assert outcome.cell.settings["tuned"]
-        assert outcome.cell.settings["scaling"] in ("range", "standard", "unit", "centred")
-    chosen = {outcome.cell.method: outcome.cell.settings["params"] for outcome in record.results("classification")}
+        assert outcome.trial.settings["tuned"]
+        assert outcome.trial.settings["scaling"] in ("range", "standard", "unit", "centred")
+    chosen = {
+        outcome.trial.method: outcome.trial.settings["params"] for outcome in record.results("classification")
+    }
     assert set(chosen["OAHU"]) == {"tau"}
     assert set(chosen["LEGO"]) == {"learning_rate"}
     again = runner.invoke(app, ["bench", "classification", "--quick", "--tune", *FEW, "--out", str(tmp_path)])
-    assert "Chosen for classification on digits" in again.output
+    assert "Tuning chose for classification on digits" in again.output
 
 
-def test_one_scaling_to_choose_from_is_the_one_that_is_chosen(tmp_path: Path) -> None:
-    record = benched(tmp_path, "classification", "--quick", "--tune", "--scaling", "unit", *FEW)
-    assert {outcome.cell.settings["scaling"] for outcome in record.outcomes} == {"unit"}
+def test_scaling_limits_the_choices_of_tuning(tmp_path: Path) -> None:
+    record = run_bench(tmp_path, "classification", "--quick", "--tune", "--scaling", "unit", *FEW)
+    assert {outcome.trial.settings["scaling"] for outcome in record.outcomes} == {"unit"}
 
 
-def test_options_reach_the_cells(tmp_path: Path) -> None:
+def test_options_reach_the_trials(tmp_path: Path) -> None:
     words = ("--constraints", "300", "--scaling", "centred", "--pca", "20", "--k", "3", "--queries", "50")
-    record = benched(
+    record = run_bench(
         tmp_path, "classification", "--quick", "--runs", "1", "--seed", "7", *words, *FEW, "--set", "OAHU.tau=0.3"
     )
     for outcome in record.outcomes:
-        settings = outcome.cell.settings
+        settings = outcome.trial.settings
         names = ("n_constraints", "n_seeds", "scaling", "pca", "k", "queries", "seed")
         assert [settings[name] for name in names] == [300, 150, "centred", 20, 3, 50, 7]
         assert outcome.scores["error_rate"] * 50 == pytest.approx(round(outcome.scores["error_rate"] * 50))
-    ours = next(outcome for outcome in record.outcomes if outcome.cell.method == "OAHU")
-    assert ours.cell.settings["learner"]["tau"] == 0.3
+    ours = next(outcome for outcome in record.outcomes if outcome.trial.method == "OAHU")
+    assert ours.trial.settings["learner"]["tau"] == 0.3
 
 
-def test_a_parameter_that_was_set_is_another_cell(tmp_path: Path) -> None:
+def test_parameter_changes_the_trial(tmp_path: Path) -> None:
     words = ("classification", "--quick", "--runs", "1", "--methods", "OAHU", "--jobs", "1")
-    before = scores(benched(tmp_path, *words))
-    after = scores(benched(tmp_path, *words, "--set", "OAHU.learning_rate=1e-9"))
+    before = scores(run_bench(tmp_path, *words))
+    after = scores(run_bench(tmp_path, *words, "--set", "OAHU.learning_rate=1e-9"))
     assert not before.keys() & after.keys()
     assert list(before.values()) != list(after.values())
 
 
-def test_own_data_own_learner_and_a_model_file(tmp_path: Path) -> None:
+def test_own_data_own_learner_and_model_file(tmp_path: Path) -> None:
     X, y = load_digits(return_X_y=True)
     np.savez(tmp_path / "mine.npz", X=X[:300], y=y[:300])
     oahu.EuclideanMetric(64).save(tmp_path / "plain.oahu")
     methods = f"Euclidean,{tmp_path / 'plain.oahu'},oahu:AdaSORS"
     words = ("--dataset", str(tmp_path / "mine.npz"), "--methods", methods, "--constraints", "200", "--jobs", "1")
-    record = benched(tmp_path / "out", "classification", *words, "--runs", "2", "--scaling", "none")
+    record = run_bench(tmp_path / "out", "classification", *words, "--runs", "2", "--scaling", "none")
     errors: dict[str, list[float]] = {}
     for outcome in record.outcomes:
-        errors.setdefault(outcome.cell.method, []).append(outcome.scores["error_rate"])
+        errors.setdefault(outcome.trial.method, []).append(outcome.scores["error_rate"])
     assert errors["plain"] == errors["Euclidean"]
     assert len(errors["AdaSORS"]) == 2
     np.savez(tmp_path / "bare.npz", X=X[:300])
     np.save(tmp_path / "labels.npy", y[:300])
     words = ("--dataset", str(tmp_path / "bare.npz"), "--labels", str(tmp_path / "labels.npy"), "--jobs", "1")
-    again = benched(
+    again = run_bench(
         tmp_path / "other", "classification", *words, "--methods", "Euclidean", "--runs", "2", "--scaling", "none"
     )
     assert len(again.outcomes) == 2
 
 
-@pytest.mark.parametrize("whom", ["the command", "its group"])
-def test_interrupted_and_continued_is_the_same(tmp_path: Path, whom: str) -> None:
-    """SIGINT in the middle; the same command goes on, and ends as one that was never stopped.
+@pytest.mark.parametrize("target", ["process", "process group"])
+def test_interrupted_benchmark_continues_with_equal_scores(tmp_path: Path, target: str) -> None:
+    """After SIGINT, the same command continues and gives the scores of an uninterrupted run.
 
-    Ctrl-C in a terminal reaches the whole group of processes.
+    Ctrl-C in a terminal reaches the whole process group.
     """
     words = ["bench", "classification", "--quick", "--runs", "40", "--methods", "OAHU,POLA,Euclidean"]
-    whole = benched(tmp_path / "whole", *words[1:])
+    whole = run_bench(tmp_path / "whole", *words[1:])
     command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
-    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also if whoever runs the tests does not
+    restore_sigint = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also if the test runner ignores SIGINT
     with subprocess.Popen(
-        command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=listening
+        command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=restore_sigint
     ) as process:
-        cells = tmp_path / "cut" / "cells"
-        while process.poll() is None and (not cells.is_dir() or len(list(cells.glob("*.json"))) < 2):
+        trials = tmp_path / "cut" / "trials"
+        while process.poll() is None and (not trials.is_dir() or len(list(trials.glob("*.json"))) < 2):
             time.sleep(0.01)
-        (os.kill if whom == "the command" else os.killpg)(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    kept = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+        (os.kill if target == "process" else os.killpg)(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    kept = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
     assert 2 <= len(kept) < 120
     assert process.returncode == 1
-    assert "Stopped" in said
-    assert "Traceback" not in said
-    continued = benched(tmp_path / "cut", *words[1:])
+    assert "Interrupted" in message
+    assert "Traceback" not in message
+    continued = run_bench(tmp_path / "cut", *words[1:])
     assert scores(continued) == scores(whole)
-    assert {name: (cells / name).stat().st_mtime_ns for name in kept} == kept
+    assert {name: (trials / name).stat().st_mtime_ns for name in kept} == kept
 
 
-def test_a_failing_method_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_failing_method_is_reported(tmp_path: Path) -> None:
     oahu.EuclideanMetric(7).save(tmp_path / "narrow.oahu")  # digits have 64 features
     methods = f"Euclidean,{tmp_path / 'narrow.oahu'}"
     words = ["bench", "classification", "--quick", "--methods", methods, "--jobs", "1", "--out", str(tmp_path)]
     result = runner.invoke(app, words)
     assert result.exit_code == 1
     assert "failed: narrow on digits, run 0" in result.output
-    record = Record.load(tmp_path / "results.json")
-    assert {outcome.cell.method for outcome in record.failures} == {"narrow"}
+    record = BenchmarkRecord.load(tmp_path / "results.json")
+    assert {outcome.trial.method for outcome in record.failures} == {"narrow"}
     assert len(list(record.results("classification"))) == 2
     assert "narrow" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--dataset", "nothing"), "There is no data set 'nothing'"),
         (("--dataset", "fashion-mnist"), "oahu datasets get fashion-mnist"),
@@ -183,53 +187,51 @@ def test_a_failing_method_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
         (("--quick", "--set", "OAHU.tau=0.1", "--methods", "LEGO"), "METHOD.NAME=VALUE"),
         (("--quick", "--set", "LEGO.learning_rate", "--methods", "LEGO"), "NAME=VALUE"),
         (("--quick", "--methods", ""), "There is no method ''"),
-        (("--quick", "--people", "disjoint"), "--people means nothing to classification"),
-        (("--quick", "--folds", "3"), "--folds and --tune-items are for --tune"),
+        (("--quick", "--people", "disjoint"), "--people does not apply to classification"),
+        (("--quick", "--folds", "3"), "--folds and --tune-items need --tune"),
         (("--quick", "--seeds", "2000"), "n_seeds"),
-        (("--quick", "--pca", "65"), "pca must be from 1 to 64"),
+        (("--quick", "--pca", "65"), "'pca' must be from 1 to 64"),
         (("--dataset", "nowhere.npz"), "There is no file nowhere.npz"),
         (("--dataset", __file__, "--labels", "nowhere.npy"), "There is no file nowhere.npy"),
     ],
 )
-def test_what_cannot_be_measured_is_said_and_nothing_is_written(
-    tmp_path: Path, words: tuple[str, ...], said: str
+def test_invalid_options_are_rejected_and_nothing_is_written(
+    tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     result = runner.invoke(app, ["bench", "classification", *words, "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert said in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert not (tmp_path / "out").exists()
 
 
-def test_data_sets_that_are_not_here_are_left_out_of_the_paper(tmp_path: Path) -> None:
+def test_missing_data_sets_of_the_paper_are_skipped(tmp_path: Path) -> None:
     result = runner.invoke(app, ["bench", "paper", "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert "fashion-mnist is not here and is left out" in result.output
-    assert "None of the data sets is here" in result.output
+    assert "Skipping fashion-mnist, which is not available" in result.output
+    assert "None of the data sets is available" in result.output
 
 
-def test_a_terminal_sees_a_live_table_with_the_time_left(tmp_path: Path) -> None:
+def test_live_table_on_a_terminal(tmp_path: Path) -> None:
     order = BenchOptions(
         protocol=Protocol.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
     )
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
     seen = screen.getvalue()
-    for word in ("classification on digits", "OAHU", "error_rate", "seconds a cell", "cells,", "left"):
+    for word in ("classification on digits", "OAHU", "error_rate", "seconds per trial", "trials,", "left"):
         assert word in seen
-    assert "4 of 4 cells" in seen
+    assert "4 of 4 trials" in seen
 
 
-def test_what_is_found_done_is_told_and_the_report_of_another_command_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_trials_and_a_replaced_report_are_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["bench", "classification", "--quick", "--runs", "1", "--methods", "Euclidean,Cosine", "--jobs", "1"]
     words += ["--out", str(tmp_path)]
-    for extra, told in (([], ""), ([], "Cosine 0 (found done)"), (["--pca", "8"], "holds the report of")):
+    for extra, message in (([], ""), ([], "Cosine 0 (stored)"), (["--pca", "8"], "contains the report of")):
         monkeypatch.setattr("sys.argv", ["oahu", *words, *extra])
         result = runner.invoke(app, [*words, *extra])
         assert result.exit_code == 0
-        assert told in result.output
-        assert bool(told) == ("found done" in result.output or "is replaced" in result.output)
+        assert message in result.output
+        assert bool(message) == ("(stored)" in result.output or "which is replaced" in result.output)
     kept = tmp_path / "figures" / "mine.png"
     kept.write_bytes(b"")
     before = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -240,17 +242,60 @@ def test_what_is_found_done_is_told_and_the_report_of_another_command_is_replace
     assert {name.partition("-")[0] for name in after} == {"retrieval", "mine.png"}
 
 
-def test_results_go_into_a_folder(tmp_path: Path) -> None:
+def test_output_must_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     words = ["bench", "classification", "--quick", "--methods", "Euclidean", "--out", str(tmp_path / "taken")]
     result = runner.invoke(app, words)
     assert result.exit_code == 1
-    assert "cannot be one" in " ".join(result.output.split())
+    assert "cannot be used as one" in " ".join(result.output.split())
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_folds_and_items_of_tuning_are_taken_in_quick_too(tmp_path: Path) -> None:
+def test_quick_accepts_folds_and_tune_items(tmp_path: Path) -> None:
     words = ("--tune", "--folds", "3", "--tune-items", "150", "--scaling", "unit,range", "--methods", "Euclidean")
-    record = benched(tmp_path, "classification", "--quick", *words)
-    tuning = [outcome.cell.settings for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+    record = run_bench(tmp_path, "classification", "--quick", *words)
+    tuning = [outcome.trial.settings for outcome in record.outcomes if outcome.trial.stage == "tuning"]
     assert {(settings["folds"], settings["tune_items"]) for settings in tuning} == {(3, 150)}
+
+
+# -- scaling and reference -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw_digits(tmp_path: Path) -> str:
+    """Return the path of a user's file: digits with values from 0 to 16."""
+    X, y = load_digits(return_X_y=True)
+    np.savez(tmp_path / "raw.npz", X=X[:300], y=y[:300])
+    return str(tmp_path / "raw.npz")
+
+
+def bench_output(out: Path, *words: str) -> str:
+    result = runner.invoke(app, ["bench", "classification", *words, "--jobs", "1", "--out", str(out)])
+    return " ".join(result.output.split())
+
+
+def test_own_file_is_used_as_given_and_scaling_is_printed(raw_digits: str, tmp_path: Path) -> None:
+    words = ("--dataset", raw_digits, "--methods", "Euclidean", "--runs", "1")
+    assert "Inputs of raw: features are used as given (none)." in bench_output(tmp_path / "a", *words)
+    record = BenchmarkRecord.load(tmp_path / "a" / "results.json")
+    assert record.outcomes[0].trial.settings["scaling"] == "none"
+    output = bench_output(tmp_path / "b", *words, "--scaling", "unit")
+    assert "Inputs of raw: each item is scaled to length 1 (unit)." in output
+
+
+def test_learners_that_need_another_scale_are_named(raw_digits: str, tmp_path: Path) -> None:
+    words = ("--dataset", raw_digits, "--constraints", "50", "--runs", "1", "--methods", "RDML,oahu:OPML")
+    output = bench_output(tmp_path / "a", *words)
+    assert "warning: RDML: thresholds and step sizes are made for distances near 1" in output
+    assert "warning: OPML: gamma ||x - n||^2 must be below 1" in output
+    assert "rejects such triplets, so that its runs fail. Use --scaling unit" in output
+    assert "Warning: RDML" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    output = bench_output(tmp_path / "b", *words, "--scaling", "unit")
+    assert "warning" not in output
+    assert "failed" not in output
+
+
+def test_reference_is_tested_against_the_others(raw_digits: str, tmp_path: Path) -> None:
+    words = ("--dataset", raw_digits, "--runs", "2", "--methods", "Euclidean,Cosine", "--reference", "cosine")
+    assert "Reference: Cosine." in bench_output(tmp_path, *words)
+    assert "| Cosine against | raw | Win/tie/loss |" in (tmp_path / "tables.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`oahu datasets` says which sets there are, and gets them."""
+"""Tests of `oahu datasets`: the list and downloads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 import oahu.cli.datasets
 import oahu.cli.datasets_command
 from oahu.cli import app
-from oahu.evaluation.datasets import DATASETS, Dataset, Source, registry
-from oahu.evaluation.datasets.cache import Remote
+from oahu.evaluation.datasets import DATASETS, Dataset, DatasetSource, registry
+from oahu.evaluation.datasets.downloads import RemoteFile
 
 runner = CliRunner()
 CONTENT = bytes(range(256)) * 4000
@@ -37,12 +37,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log."""
 
 
 @pytest.fixture
 def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A set of one file, at a server."""
+    """A data set of one file on a local server."""
     monkeypatch.setenv("no_proxy", "*")
     (tmp_path / "served").mkdir()
     (tmp_path / "served" / "items.gz").write_bytes(CONTENT)
@@ -50,8 +50,8 @@ def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/items.gz"
-        remote = Remote("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
-        entry = Source(
+        remote = RemoteFile("small/items.gz", (url,), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
+        entry = DatasetSource(
             name="small",
             title="Small",
             n_items=1,
@@ -60,8 +60,8 @@ def small(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             task="classification",
             licence="MIT",
             homepage="http://example.org/small",
-            forms=(("small/items.gz",),),
-            files=(remote,),
+            file_sets=(("small/items.gz",),),
+            downloads=(remote,),
             read=lambda home: Dataset("small", np.ones((1, 1)), np.zeros(1, int)),
         )
         monkeypatch.setitem(registry._SOURCES, "small", entry)
@@ -78,7 +78,7 @@ def row(output: str, name: str) -> str:
     return next(line for line in output.splitlines() if line.split()[:1] == [name])
 
 
-def test_every_set_is_listed(home: Path) -> None:
+def test_all_data_sets_are_listed(home: Path) -> None:
     result = run()
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.output.splitlines()[2 : 2 + len(DATASETS)]] == list(DATASETS)
@@ -89,53 +89,53 @@ def test_every_set_is_listed(home: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
-        ("fashion-mnist", ["70,000 x 784", "10", "classify", "MIT", "get"]),
-        ("cars196", ["16,185 x yours", "196", "retrieve", "put"]),
-        ("lfw-soft", ["12,949 x 40", "verify", "put"]),
+        ("fashion-mnist", ["70,000 x 784", "10", "classify", "MIT", "download"]),
+        ("cars196", ["16,185 x any", "196", "retrieve", "copy"]),
+        ("lfw-soft", ["12,949 x 40", "verify", "copy"]),
         ("digits", ["1,797 x 64", "CC BY 4.0", "yes"]),
-        ("any", ["-", "yours", "path"]),
+        ("any", ["-", "your own", "path"]),
     ],
 )
-def test_a_row_says_size_terms_and_whether_it_is_here(home: Path, name: str, facts: list[str]) -> None:
+def test_row_shows_size_licence_and_availability(home: Path, name: str, facts: list[str]) -> None:
     shown = row(run().output, name)
     assert all(fact in shown for fact in facts)
     assert shown.rstrip().endswith(facts[-1])
 
 
-def test_what_is_to_be_put_there_is_named(home: Path) -> None:
-    told = " ".join(run().output.split())
-    assert "cars196 Put cars196-features.npz there." in told
-    assert "lfw-soft Put lfw/lfw_facer40.npz there." in told
+def test_files_to_copy_are_named(home: Path) -> None:
+    output = " ".join(run().output.split())
+    assert "cars196 Copy cars196-features.npz to the folder." in output
+    assert "lfw-soft Copy lfw/lfw_facer40.npz to the folder." in output
 
 
-def test_what_is_here_is_told(home: Path) -> None:
+def test_available_data_set_is_marked(home: Path) -> None:
     home.mkdir()
     np.savez(home / "cars196-features.npz", X=np.ones((1, 1)), y=[0])
     assert row(run().output, "cars196").rstrip().endswith("yes")
 
 
-def test_the_list_as_json(home: Path) -> None:
+def test_json_list(home: Path) -> None:
     listed = json.loads(run("--json").output)
     assert listed["home"] == str(home)
     assert [entry["name"] for entry in listed["datasets"]] == list(DATASETS)
     first = listed["datasets"][0]
     assert (first["n_items"], first["n_features"], first["n_classes"]) == (70_000, 784, 10)
-    assert (first["here"], first["can_be_downloaded"], len(first["lacking"])) == (False, True, 4)
-    states = {entry["name"]: (entry["here"], entry["can_be_downloaded"]) for entry in listed["datasets"]}
+    assert (first["available"], first["downloadable"], len(first["missing_files"])) == (False, True, 4)
+    states = {entry["name"]: (entry["available"], entry["downloadable"]) for entry in listed["datasets"]}
     assert states["digits"] == (True, True)
     assert states["cars196"] == (False, False)
     assert states["any"] == (False, False)
 
 
-def test_get_brings_a_set_here(home: Path, small: str) -> None:
+def test_get_downloads_a_data_set(home: Path, small: str) -> None:
     result = run("get", small, small, "digits")
     assert result.exit_code == 0, result.stderr
-    told = [f"small is in {home}.", "digits comes with oahu: there is nothing to get."]
-    assert result.stdout.splitlines() == told
+    output = [f"small is in {home}.", "digits is included in oahu. There is nothing to download."]
+    assert result.stdout.splitlines() == output
     assert (home / "small" / "items.gz").read_bytes() == CONTENT
 
 
-def test_a_terminal_sees_a_bar(home: Path, small: str) -> None:
+def test_progress_bar_on_a_terminal(home: Path, small: str) -> None:
     screen = io.StringIO()
     errors = Console(file=screen, force_terminal=True, width=100)
     oahu.cli.datasets.get(Console(file=io.StringIO()), errors, [small])
@@ -143,23 +143,23 @@ def test_a_terminal_sees_a_bar(home: Path, small: str) -> None:
     assert "MB" in screen.getvalue()
 
 
-def test_a_failure_says_which_file_to_put_where(home: Path, small: str, tmp_path: Path) -> None:
+def test_failed_download_names_file_and_folder(home: Path, small: str, tmp_path: Path) -> None:
     (tmp_path / "served" / "items.gz").unlink()
     result = run("get", small)
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("error: items.gz could not be downloaded (http://127.0.0.1")
-    assert f"put the file into {home / 'small'} yourself, from http://example.org/small" in result.stderr
+    assert f"copy the file to {home / 'small'} yourself, from http://example.org/small" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_what_cannot_be_downloaded_is_said(home: Path) -> None:
+def test_get_explains_files_that_cannot_be_downloaded(home: Path) -> None:
     result = run("get", "cars196")
     assert result.exit_code == 1
     assert f"error: The data set cars196 is not in {home}. It cannot be downloaded" in result.stderr
 
 
-def test_a_wrong_name_is_told_before_anything_is_done(home: Path, small: str) -> None:
+def test_unknown_name_is_rejected_before_any_download(home: Path, small: str) -> None:
     result = run("get", small, "nosuch")
     assert result.exit_code == 1
     assert "There is no data set 'nosuch'" in result.stderr

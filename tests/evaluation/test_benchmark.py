@@ -16,11 +16,12 @@ import pytest
 
 import oahu
 from oahu.evaluation import datasets
-from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
+from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Listener, Plan, bench
 from oahu.evaluation.datasets import DATASETS, Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.runner import _WARM_UP_CONSTRAINTS as WARM_UP
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
 FEW: dict[str, Any] = {"n_constraints": 100, "n_seeds": 50}
@@ -35,7 +36,7 @@ def digits() -> Dataset:
 
 @pytest.fixture(scope="module")
 def plans(digits: Dataset) -> list[Plan]:
-    """Every protocol; of those with many cells, few constraints."""
+    """Every protocol; of those with many trials, few constraints."""
     return [
         Plan("classification", digits, runs=2, settings=FEW),
         Plan("constraints", digits, runs=1, settings=FEW),
@@ -47,35 +48,37 @@ def plans(digits: Dataset) -> list[Plan]:
 
 METHODS = [SMALL, "OPML", "Cosine"]
 # Cells of OAHU, OPML and Cosine: two runs, or ten numbers of constraints, of which OPML has none and Cosine one.
-N_CELLS = 2 * 3 + (10 + 0 + 1) + 2 * 3 + 1 * 3 + 1
+N_TRIALS = 2 * 3 + (10 + 0 + 1) + 2 * 3 + 1 * 3 + 1
 
 
 def numbers(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes}
+    return {
+        outcome.trial.id: json.loads(json.dumps({**outcome.as_json(), "seconds": None})) for outcome in outcomes
+    }
 
 
 def stored(out: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").glob("[!.]*.json")}
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("[!.]*.json")}
 
 
-class Noting(Listener):
-    """Notes what it is told; it may be the one who interrupts."""
+class RecordingListener(Listener):
+    """Records all calls; it can interrupt the benchmark."""
 
     def __init__(self, stop_after: int = 0) -> None:
-        self.begun: list[tuple[str, int]] = []
+        self.started: list[tuple[str, int]] = []
         self.outcomes: list[Outcome] = []
         self.choices: list[tuple[Plan, Mapping[str, Any]]] = []
         self.stop_after = stop_after
 
-    def begins(self, title: str, cells: Sequence[Cell]) -> None:
-        self.begun.append((title, len(cells)))
+    def on_start(self, title: str, trials: Sequence[Trial]) -> None:
+        self.started.append((title, len(trials)))
 
-    def seen(self, outcome: Outcome, found: bool) -> None:
+    def on_outcome(self, outcome: Outcome, stored: bool) -> None:
         self.outcomes.append(outcome)
         if len(self.outcomes) == self.stop_after:
             raise KeyboardInterrupt
 
-    def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
+    def on_tuned(self, plan: Plan, choices: Mapping[str, Any]) -> None:
         self.choices.append((plan, choices))
 
 
@@ -85,72 +88,74 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> Noting:
-    return Noting()
+def told() -> RecordingListener:
+    return RecordingListener()
 
 
 @pytest.fixture(scope="module")
-def record(plans: list[Plan], folder: Path, told: Noting) -> Record:
+def record(plans: list[Plan], folder: Path, told: RecordingListener) -> BenchmarkRecord:
     return bench(plans, METHODS, folder, listener=told, command="again")
 
 
-# -- all of it -------------------------------------------------------------------------------------------
+# -- complete benchmarks -------------------------------------------------------------------------------------------
 
 
-def test_every_protocol_measures_every_method_that_it_is_about(record: Record) -> None:
+def test_protocols_measure_the_methods_they_apply_to(record: BenchmarkRecord) -> None:
     assert not record.failures
-    assert len(record.outcomes) == N_CELLS
-    rows = {(outcome.cell.protocol, outcome.cell.method) for outcome in record.outcomes}
+    assert len(record.outcomes) == N_TRIALS
+    rows = {(outcome.trial.protocol, outcome.trial.method) for outcome in record.outcomes}
     assert {method for protocol, method in rows if protocol == "classification"} == {"OAHU", "OPML", "Cosine"}
     assert {method for protocol, method in rows if protocol == "constraints"} == {"OAHU", "Cosine"}
     assert {method for protocol, method in rows if protocol == "regret"} == {"OAHU"}
 
 
-def test_results_are_in_the_file(record: Record, folder: Path) -> None:
-    loaded = Record.load(folder / "results.json")
+def test_results_are_stored(record: BenchmarkRecord, folder: Path) -> None:
+    loaded = BenchmarkRecord.load(folder / "results.json")
     assert numbers(loaded.outcomes) == numbers(record.outcomes)
-    assert [outcome.cell for outcome in loaded.outcomes] == [outcome.cell for outcome in record.outcomes]
+    assert [outcome.trial for outcome in loaded.outcomes] == [outcome.trial for outcome in record.outcomes]
     assert replace(loaded, outcomes=()) == replace(record, outcomes=())
     assert loaded.command == "again"
 
 
-def test_the_listener_is_told_of_each_plan_and_each_cell(record: Record, told: Noting) -> None:
+def test_listener_receives_each_plan_and_trial(record: BenchmarkRecord, told: RecordingListener) -> None:
     counts = {"classification": 6, "constraints": 11, "verification": 6, "retrieval": 3, "regret": 1}
-    assert told.begun == [(f"{name} on some digits", n) for name, n in counts.items()]
-    assert [outcome.cell.id for outcome in told.outcomes] == [outcome.cell.id for outcome in record.outcomes]
+    assert told.started == [(f"{name} on some digits", n) for name, n in counts.items()]
+    assert [outcome.trial.id for outcome in told.outcomes] == [outcome.trial.id for outcome in record.outcomes]
 
 
-def test_runs_are_measured_one_after_the_other(told: Noting, record: Record) -> None:
+def test_trials_are_sorted_by_run(told: RecordingListener, record: BenchmarkRecord) -> None:
     """So that what is interrupted has the same runs of all methods."""
-    runs = [outcome.cell.run for outcome in record.results("classification")]
+    runs = [outcome.trial.run for outcome in record.results("classification")]
     assert runs == sorted(runs) == [0, 0, 0, 1, 1, 1]
 
 
-def test_other_plans_and_methods_beside_it_make_no_difference(
-    record: Record, plans: list[Plan], tmp_path: Path
+def test_scores_do_not_depend_on_other_plans_and_methods(
+    record: BenchmarkRecord, plans: list[Plan], tmp_path: Path
 ) -> None:
     alone = numbers(bench(plans[:1], ["cosine", SMALL], tmp_path).outcomes)
     assert alone.items() <= numbers(record.outcomes).items()
     assert len(alone) == 4
 
 
-def test_two_jobs_give_the_same(record: Record, plans: list[Plan], tmp_path: Path) -> None:
+def test_two_jobs_give_equal_scores(record: BenchmarkRecord, plans: list[Plan], tmp_path: Path) -> None:
     assert numbers(bench(plans, METHODS, tmp_path, jobs=2).outcomes) == numbers(record.outcomes)
 
 
 @pytest.mark.parametrize("after", [1, 5, 9])
-def test_what_was_interrupted_goes_on(record: Record, plans: list[Plan], tmp_path: Path, after: int) -> None:
+def test_interrupted_benchmark_continues(
+    record: BenchmarkRecord, plans: list[Plan], tmp_path: Path, after: int
+) -> None:
     with pytest.raises(KeyboardInterrupt):
-        bench(plans, METHODS, tmp_path, listener=Noting(stop_after=after))
+        bench(plans, METHODS, tmp_path, listener=RecordingListener(stop_after=after))
     before = stored(tmp_path)
     assert len(before) == after
-    assert len(Record.load(tmp_path / "results.json").outcomes) == after
+    assert len(BenchmarkRecord.load(tmp_path / "results.json").outcomes) == after
     whole = bench(plans, METHODS, tmp_path)
     assert numbers(whole.outcomes) == numbers(record.outcomes)
     assert before.items() <= stored(tmp_path).items()
 
 
-def test_more_runs_go_on_from_fewer(record: Record, plans: list[Plan], tmp_path: Path) -> None:
+def test_more_runs_use_stored_trials(record: BenchmarkRecord, plans: list[Plan], tmp_path: Path) -> None:
     bench([replace(plans[0], runs=1)], METHODS, tmp_path)
     before = stored(tmp_path)
     more = numbers(bench(plans[:1], METHODS, tmp_path).outcomes)
@@ -159,21 +164,21 @@ def test_more_runs_go_on_from_fewer(record: Record, plans: list[Plan], tmp_path:
     assert more.items() <= numbers(record.outcomes).items()
 
 
-def test_another_seed_gives_other_numbers(record: Record, digits: Dataset, tmp_path: Path) -> None:
+def test_seed_changes_the_scores(record: BenchmarkRecord, digits: Dataset, tmp_path: Path) -> None:
     other = bench([Plan("classification", digits, runs=2, settings={**FEW, "seed": 1})], METHODS, tmp_path)
     for method in ("OAHU", "OPML", "Cosine"):
         one, two = (
             {
                 outcome.scores["error_rate"]
                 for outcome in some.results("classification")
-                if outcome.cell.method == method
+                if outcome.trial.method == method
             }
             for some in (record, other)
         )
         assert one != two
 
 
-def test_settings_are_kept_apart_in_one_folder(digits: Dataset, tmp_path: Path) -> None:
+def test_different_settings_are_stored_separately(digits: Dataset, tmp_path: Path) -> None:
     """The same row with another k, another scaling, another learner of its name: nothing is mixed up."""
     changes: list[tuple[dict[str, Any], Any]] = [
         ({}, oahu.OASIS()),
@@ -195,25 +200,25 @@ def test_settings_are_kept_apart_in_one_folder(digits: Dataset, tmp_path: Path) 
 # -- rows that users pass --------------------------------------------------------------------------------
 
 
-def test_learners_and_metrics_can_be_rows(digits: Dataset, tmp_path: Path) -> None:
+def test_learners_and_metrics_can_be_methods(digits: Dataset, tmp_path: Path) -> None:
     learner = oahu.OASIS(aggressiveness=0.01)
     learned = oahu.LEGO(random_state=0).fit(digits.X / np.float32(16), digits.y)
     learned.save(tmp_path / "saved.oahu")
     rows = [learner, ("own", learned.metric()), str(tmp_path / "saved.oahu"), Method("mine", learner=oahu.RDML())]
     record = bench([Plan("classification", digits, runs=1, settings=FEW)], rows, tmp_path / "out")
-    scores = {outcome.cell.method: outcome.scores["error_rate"] for outcome in record.outcomes}
+    scores = {outcome.trial.method: outcome.scores["error_rate"] for outcome in record.outcomes}
     assert list(scores) == ["OASIS", "own", "saved", "mine"]
     assert scores["own"] == scores["saved"]
     assert vars(learner) == vars(oahu.OASIS(aggressiveness=0.01))
 
 
-def test_two_rows_of_one_name_are_refused_before_anything_is_measured(digits: Dataset, tmp_path: Path) -> None:
+def test_duplicate_names_are_rejected_before_any_trial(digits: Dataset, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="Two methods are named 'OASIS'"):
         bench([Plan("classification", digits)], [oahu.OASIS(), "oasis"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_two_data_sets_of_one_name_are_refused(digits: Dataset, tmp_path: Path) -> None:
+def test_data_sets_with_equal_names_are_rejected(digits: Dataset, tmp_path: Path) -> None:
     """One of them would be measured under the name of the other."""
     other = replace(digits, X=digits.X[::-1].copy())
     plans = [Plan("classification", data, runs=1, settings=FEW) for data in (digits, other)]
@@ -230,20 +235,20 @@ class Failing(oahu.OASIS):
     calls = 0
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        Failing.calls += 1
-        if Failing.calls == 1:
-            raise RuntimeError("not today")
+        Failing.calls += len(X) > WARM_UP  # the warm-up's calls do not count
+        if Failing.calls == 1 and len(X) > WARM_UP:
+            raise RuntimeError("fails once")
         return super().partial_fit(X, y)
 
 
-def test_a_failure_is_in_the_record_and_is_tried_again(digits: Dataset, tmp_path: Path) -> None:
+def test_failed_trial_is_recorded_and_measured_again(digits: Dataset, tmp_path: Path) -> None:
     Failing.calls = 0
     plan = Plan("classification", digits, runs=2, settings=FEW)
     record = bench([plan], [Failing(), "Cosine"], tmp_path)
     [failure] = record.failures
-    assert (failure.cell.method, failure.cell.run, failure.error) == ("Failing", 0, "RuntimeError: not today")
+    assert (failure.trial.method, failure.trial.run, failure.error) == ("Failing", 0, "RuntimeError: fails once")
     assert len(list(record.results("classification"))) == 3
-    [loaded] = Record.load(tmp_path / "results.json").failures
+    [loaded] = BenchmarkRecord.load(tmp_path / "results.json").failures
     assert loaded.error == failure.error
     again = bench([plan], [Failing(), "Cosine"], tmp_path)
     assert not again.failures
@@ -260,8 +265,8 @@ def stretched(digits: Dataset) -> Dataset:
     return Dataset("stretched", np.column_stack([digits.X, noise]).astype(np.float32), digits.y, scaling="none")
 
 
-def test_tuning_finds_the_scaling_that_helps_and_results_use_it(stretched: Dataset, tmp_path: Path) -> None:
-    told = Noting()
+def test_results_use_the_scaling_that_tuning_found(stretched: Dataset, tmp_path: Path) -> None:
+    told = RecordingListener()
     plan = Plan(
         "classification",
         stretched,
@@ -274,37 +279,37 @@ def test_tuning_finds_the_scaling_that_helps_and_results_use_it(stretched: Datas
     record = bench([plan], ["Euclidean"], tmp_path, listener=told)
     assert told.choices == [(plan, {"Euclidean": ("standard", {})})]
     for outcome in record.results("classification"):
-        assert (outcome.cell.settings["scaling"], outcome.cell.settings["tuned"]) == ("standard", True)
+        assert (outcome.trial.settings["scaling"], outcome.trial.settings["tuned"]) == ("standard", True)
     untuned = bench([replace(plan, tune=False)], ["Euclidean"], tmp_path)
     for one, two in zip(record.results("classification"), untuned.results("classification"), strict=True):
         assert one.scores["error_rate"] < two.scores["error_rate"]
-        assert two.cell.settings["tuned"] is False
+        assert two.trial.settings["tuned"] is False
 
 
-def test_tuning_looks_at_development_items_alone(digits: Dataset, tmp_path: Path) -> None:
+def test_tuning_uses_development_items_only(digits: Dataset, tmp_path: Path) -> None:
     """Whatever the test half of the first run is, the same is measured and chosen."""
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     X, y = digits.X.copy(), digits.y.copy()
     X[test], y[test] = 16 - X[test], np.roll(y[test], 3)
     method = Method("OASIS", learner=oahu.OASIS(), grid={"aggressiveness": (0.01, 1.0)})
     found = []
     for i, data in enumerate((digits, replace(digits, X=X, y=y))):
-        told = Noting()
+        told = RecordingListener()
         plan = Plan(
             "classification", data, runs=1, tune=True, settings=FEW, folds=2, scalings=("range", "standard")
         )
         record = bench([plan], [method], tmp_path / str(i), listener=told)
-        tuning = [outcome for outcome in record.outcomes if outcome.cell.stage == "tuning"]
+        tuning = [outcome for outcome in record.outcomes if outcome.trial.stage == "tuning"]
         scores = [outcome.scores for outcome in tuning]
         found.append((scores, [choices for _, choices in told.choices]))
         assert len(tuning) == 4 + 2  # all on the first fold, two on the second
     assert found[0] == found[1]
 
 
-def test_tuning_that_was_interrupted_goes_on(stretched: Dataset, tmp_path: Path) -> None:
+def test_interrupted_tuning_continues(stretched: Dataset, tmp_path: Path) -> None:
     plan = Plan("retrieval", stretched, tune=True, settings=FEW, folds=3, scalings=("range", "standard"))
     with pytest.raises(KeyboardInterrupt):
-        bench([plan], ["Euclidean", "OASIS"], tmp_path / "cut", listener=Noting(stop_after=7))
+        bench([plan], ["Euclidean", "OASIS"], tmp_path / "cut", listener=RecordingListener(stop_after=7))
     before = stored(tmp_path / "cut")
     assert len(before) == 7
     cut = bench([plan], ["Euclidean", "OASIS"], tmp_path / "cut")
@@ -312,56 +317,56 @@ def test_tuning_that_was_interrupted_goes_on(stretched: Dataset, tmp_path: Path)
     assert numbers(cut.outcomes) == numbers(bench([plan], ["Euclidean", "OASIS"], tmp_path / "whole").outcomes)
 
 
-def test_parameters_that_were_set_are_kept_where_none_are_chosen(digits: Dataset, tmp_path: Path) -> None:
+def test_parameters_that_are_set_are_not_tuned(digits: Dataset, tmp_path: Path) -> None:
     method = Method("OASIS", learner=oahu.OASIS(), grid={"aggressiveness": (0.5,)})
     settings = {**FEW, "params": {"aggressiveness": 0.3, "normalize": False}}
     plan = Plan("classification", digits, runs=1, tune=True, settings=settings, folds=2, scalings=("range",))
     [result] = bench([plan], [method], tmp_path).results("classification")
-    assert result.cell.settings["params"] == {"aggressiveness": 0.5, "normalize": False}
+    assert result.trial.settings["params"] == {"aggressiveness": 0.5, "normalize": False}
 
 
 # -- plans -----------------------------------------------------------------------------------------------
 
 
-def test_the_papers_plans_are_of_known_protocols_and_data_sets() -> None:
-    assert set(PAPER) == set(PROTOCOLS)
-    assert {name for names in PAPER.values() for name in names} <= set(DATASETS)
+def test_paper_experiments_name_existing_protocols_and_data_sets() -> None:
+    assert set(PAPER_EXPERIMENTS) == set(PROTOCOLS)
+    assert {name for names in PAPER_EXPERIMENTS.values() for name in names} <= set(DATASETS)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"protocol": "clustering"}, "no protocol 'clustering'. There are classification, constraints"),
+        ({"protocol": "clustering"}, "no protocol 'clustering'. The protocols are classification, constraints"),
         ({"settings": {"scaling": "minmax"}}, "The setting 'scaling' must be one of range.*Got 'minmax'"),
         ({"scalings": ("range", "minmax")}, "The setting 'scaling' must be one of range.*Got 'minmax'"),
-        ({"settings": {"n_constrants": 3}}, "no setting 'n_constrants' of classification"),
+        ({"settings": {"n_constrants": 3}}, "classification has no setting 'n_constrants'"),
         (
             {"protocol": "verification", "settings": {"people": "disjont"}},
             "must be one of shared, disjoint. Got 'disjont'",
         ),
         ({"runs": 0}, "at least one run and two folds. Got 0 run"),
         ({"folds": 1}, "at least one run and two folds. Got None run.* and 1 fold"),
-        ({"dataset": Dataset("flat", np.zeros((9, 1)), np.zeros(9))}, "flat has 9 items of 1 class"),
+        ({"dataset": Dataset("flat", np.zeros((9, 1)), np.zeros(9))}, "flat has 9 items and 1 class"),
     ],
 )
-def test_a_plan_that_cannot_be_followed_is_refused(digits: Dataset, changed: dict[str, Any], message: str) -> None:
+def test_invalid_plan_is_rejected(digits: Dataset, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Plan(**{"protocol": "classification", "dataset": digits, **changed})
 
 
-def test_a_method_that_cannot_be_tuned_is_a_failure_and_the_others_go_on(digits: Dataset, tmp_path: Path) -> None:
+def test_method_that_fails_in_tuning_is_a_failure(digits: Dataset, tmp_path: Path) -> None:
     narrow = ("narrow", oahu.EuclideanMetric(7))  # no item has so few features
     plan = Plan("classification", digits, runs=2, tune=True, folds=2, scalings=("range", "unit"))
     record = bench([plan], [narrow, "Euclidean"], tmp_path)
-    failed = [outcome.cell for outcome in record.failures if outcome.cell.stage == "result"]
-    assert [(cell.method, cell.run, cell.settings["tuned"]) for cell in failed] == [
+    failed = [outcome.trial for outcome in record.failures if outcome.trial.stage == "result"]
+    assert [(trial.method, trial.run, trial.settings["tuned"]) for trial in failed] == [
         ("narrow", 0, True),
         ("narrow", 1, True),
     ]
-    assert [outcome.cell.method for outcome in record.results("classification")] == ["Euclidean"] * 2
+    assert [outcome.trial.method for outcome in record.results("classification")] == ["Euclidean"] * 2
 
 
-def test_the_number_of_constraints_is_tuned_as_classification_is(digits: Dataset, tmp_path: Path) -> None:
+def test_constraints_protocol_is_tuned_as_classification(digits: Dataset, tmp_path: Path) -> None:
     """Once for both."""
     small = {"n_constraints": 100, "n_seeds": 50}
     plans = [
@@ -369,17 +374,17 @@ def test_the_number_of_constraints_is_tuned_as_classification_is(digits: Dataset
         for protocol in ("classification", "constraints")
     ]
     record = bench(plans, ["LEGO"], tmp_path)
-    tuned = [outcome.cell for outcome in record.outcomes if outcome.cell.stage == "tuning"]
-    assert {cell.protocol for cell in tuned} == {"classification"}
-    assert len(tuned) == len({cell.id for cell in tuned})
+    tuned = [outcome.trial for outcome in record.outcomes if outcome.trial.stage == "tuning"]
+    assert {trial.protocol for trial in tuned} == {"classification"}
+    assert len(tuned) == len({trial.id for trial in tuned})
 
 
-def test_where_no_method_has_anything_to_measure_that_is_said(digits: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="nothing to measure by regret of LEGO, Euclidean"):
+def test_protocol_without_applicable_method_is_rejected(digits: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="The protocol regret does not apply to LEGO, Euclidean"):
         bench([Plan("regret", digits)], ["LEGO", "Euclidean"], tmp_path)
 
 
-def test_a_learner_whose_module_was_edited_is_measured_anew(
+def test_learner_is_measured_again_after_editing_its_module(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -392,11 +397,11 @@ def test_a_learner_whose_module_was_edited_is_measured_anew(
         monkeypatch.delitem(sys.modules, "edited_learner", raising=False)
         importlib.invalidate_caches()
         record = bench([plan], ["edited_learner:Mine"], tmp_path / "out")
-        ids.append([outcome.cell.id for outcome in record.outcomes])
+        ids.append([outcome.trial.id for outcome in record.outcomes])
     assert ids[0] != ids[1]
 
 
-def test_another_command_in_the_same_folder_has_its_own_time(digits: Dataset, tmp_path: Path) -> None:
+def test_duration_is_counted_per_command(digits: Dataset, tmp_path: Path) -> None:
     plan = Plan("classification", digits, runs=1)
     first = bench([plan], ["Euclidean"], tmp_path, command="one")
     (tmp_path / "results.json").write_text(

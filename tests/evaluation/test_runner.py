@@ -16,10 +16,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import oahu
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
+from oahu.evaluation.runner import _WARM_UP_CONSTRAINTS as WARM_UP
 from oahu.evaluation.runner import Runner
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
 FEW = {"n_constraints": 100, "n_seeds": 50}
@@ -33,19 +34,19 @@ def digits() -> Dataset:
     return Dataset("some digits", whole.X[:160], whole.y[:160])
 
 
-def cells_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Cell]:
+def trials_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Trial]:
     how = PROTOCOLS[protocol]
     return [
-        cell
+        trial
         for method in methods
-        for cell in how.cells(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
+        for trial in how.trials(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
     ]
 
 
 def numbers(outcomes: list[Outcome]) -> dict[str, Any]:
-    """All that was measured of each cell, but the time that it took; NaN is None, so that it equals itself."""
+    """Return all results of each trial except its time; NaN is None, so that it equals itself."""
     without = {"seconds": None}
-    return {outcome.cell.id: json.loads(json.dumps({**outcome.as_json(), **without})) for outcome in outcomes}
+    return {outcome.trial.id: json.loads(json.dumps({**outcome.as_json(), **without})) for outcome in outcomes}
 
 
 def runner(out: Path, data: Dataset, methods: list[Method] = METHODS, jobs: int = 1) -> Runner:
@@ -53,51 +54,49 @@ def runner(out: Path, data: Dataset, methods: list[Method] = METHODS, jobs: int 
 
 
 def stored(out: Path) -> dict[str, int]:
-    """The files of cells, and when each was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").glob("[!.]*.json")}
+    """Return the names and modification times of the stored trials."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("[!.]*.json")}
 
 
 @pytest.fixture(scope="module")
 def expected(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one job measures, in order."""
-    return numbers(runner(tmp_path_factory.mktemp("expected"), digits).run(cells_of(digits)))
+    """Return the results of one job, in order."""
+    return numbers(runner(tmp_path_factory.mktemp("expected"), digits).run(trials_of(digits)))
 
 
-# -- the same numbers ------------------------------------------------------------------------------------
+# -- reproducible scores ------------------------------------------------------------------------------------
 
 
-def test_all_cells_are_measured(digits: Dataset, expected: dict[str, Any]) -> None:
-    assert set(expected) == {cell.id for cell in cells_of(digits)}
+def test_all_trials_are_measured(digits: Dataset, expected: dict[str, Any]) -> None:
+    assert set(expected) == {trial.id for trial in trials_of(digits)}
     assert all(one["error"] is None and 0 < one["scores"]["error_rate"] < 1 for one in expected.values())
     assert len({json.dumps(one["scores"]) for one in expected.values()}) == 6
 
 
-def test_two_jobs_measure_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
-    found = runner(tmp_path, digits, jobs=2).run(cells_of(digits))
+def test_scores_do_not_depend_on_the_jobs(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    found = runner(tmp_path, digits, jobs=2).run(trials_of(digits))
     assert numbers(found) == expected
-    assert [outcome.cell.id for outcome in found] == [cell.id for cell in cells_of(digits)]
+    assert [outcome.trial.id for outcome in found] == [trial.id for trial in trials_of(digits)]
 
 
-def test_another_order_measures_the_same(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
-    assert numbers(runner(tmp_path, digits).run(cells_of(digits)[::-1])) == expected
+def test_scores_do_not_depend_on_the_order(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+    assert numbers(runner(tmp_path, digits).run(trials_of(digits)[::-1])) == expected
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_a_method_alone_measures_the_same(
+def test_scores_do_not_depend_on_other_methods(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path, kept: int
 ) -> None:
     found = numbers(
-        runner(tmp_path, digits, METHODS[kept : kept + 1]).run(cells_of(digits, METHODS[kept : kept + 1]))
+        runner(tmp_path, digits, METHODS[kept : kept + 1]).run(trials_of(digits, METHODS[kept : kept + 1]))
     )
     assert found == {name: one for name, one in expected.items() if one["method"] == METHODS[kept].name}
 
 
-def test_other_data_sets_beside_it_make_no_difference(
-    digits: Dataset, expected: dict[str, Any], tmp_path: Path
-) -> None:
+def test_scores_do_not_depend_on_other_data_sets(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
     other = replace(digits, name="other digits", X=digits.X[:, ::-1])
     both = Runner(tmp_path, {digits.name: digits, other.name: other}, METHODS)
-    found = numbers(both.run([*cells_of(other), *cells_of(digits)]))
+    found = numbers(both.run([*trials_of(other), *trials_of(digits)]))
     assert {name: found[name] for name in expected} == expected
 
 
@@ -105,7 +104,7 @@ def test_other_data_sets_beside_it_make_no_difference(
 
 
 class Interrupting:
-    """Raises after so many cells."""
+    """Raises after so many trials."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -117,29 +116,29 @@ class Interrupting:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_was_interrupted_goes_on(digits: Dataset, expected: dict[str, Any], tmp_path: Path, jobs: int) -> None:
+def test_interrupted_run_continues(digits: Dataset, expected: dict[str, Any], tmp_path: Path, jobs: int) -> None:
     with pytest.raises(KeyboardInterrupt):
-        runner(tmp_path, digits, jobs=jobs).run(cells_of(digits), Interrupting(after=2))
+        runner(tmp_path, digits, jobs=jobs).run(trials_of(digits), Interrupting(after=2))
     before = stored(tmp_path)
     assert len(before) >= 2
-    found = runner(tmp_path, digits).run(cells_of(digits))
+    found = runner(tmp_path, digits).run(trials_of(digits))
     assert numbers(found) == expected
     assert before.items() <= stored(tmp_path).items()
 
 
-def test_cells_are_stored_as_they_finish(digits: Dataset, tmp_path: Path) -> None:
+def test_trials_are_stored_when_they_finish(digits: Dataset, tmp_path: Path) -> None:
     counts: list[int] = []
-    runner(tmp_path, digits).run(cells_of(digits), lambda *seen: counts.append(len(stored(tmp_path))))
+    runner(tmp_path, digits).run(trials_of(digits), lambda *seen: counts.append(len(stored(tmp_path))))
     assert counts == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_is_stored_is_not_measured_again(
+def test_stored_trials_are_not_measured_again(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner(tmp_path, digits).run(cells_of(digits))
+    runner(tmp_path, digits).run(trials_of(digits))
     monkeypatch.setattr("oahu.evaluation.runner._measure", None)
     seen: list[bool] = []
-    found = runner(tmp_path, digits).run(cells_of(digits), lambda outcome, found: seen.append(found))
+    found = runner(tmp_path, digits).run(trials_of(digits), lambda outcome, found: seen.append(found))
     assert numbers(found) == expected
     assert seen == [True] * 6
 
@@ -147,38 +146,38 @@ def test_what_is_stored_is_not_measured_again(
 @pytest.mark.parametrize(
     "content", [b"", b'{"protocol": "classi', b"{}", b"null", b"[]", b'"text"', b"7", b"\xff\xfe"], ids=repr
 )
-def test_a_damaged_file_is_measured_again(
+def test_trial_with_a_damaged_file_is_measured_again(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path, content: bytes
 ) -> None:
-    cells = cells_of(digits)[-2:]
-    runner(tmp_path, digits).run(cells)
-    path = tmp_path / "cells" / f"{cells[0].id}.json"
+    trials = trials_of(digits)[-2:]
+    runner(tmp_path, digits).run(trials)
+    path = tmp_path / "trials" / f"{trials[0].id}.json"
     path.write_bytes(content)
-    found = numbers(runner(tmp_path, digits).run(cells))
-    assert found == {cell.id: expected[cell.id] for cell in cells}
-    assert Outcome.from_json(json.loads(path.read_text())).cell.id == cells[0].id
+    found = numbers(runner(tmp_path, digits).run(trials))
+    assert found == {trial.id: expected[trial.id] for trial in trials}
+    assert Outcome.from_json(json.loads(path.read_text())).trial.id == trials[0].id
 
 
-def test_a_file_whose_scores_are_damaged_is_measured_again(
+def test_trial_with_damaged_scores_is_measured_again(
     digits: Dataset, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    cell = cells_of(digits)[-1]
-    runner(tmp_path, digits).run([cell])
-    path = tmp_path / "cells" / f"{cell.id}.json"
+    trial = trials_of(digits)[-1]
+    runner(tmp_path, digits).run([trial])
+    path = tmp_path / "trials" / f"{trial.id}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "scores": None}))
-    assert numbers(runner(tmp_path, digits).run([cell])) == {cell.id: expected[cell.id]}
+    assert numbers(runner(tmp_path, digits).run([trial])) == {trial.id: expected[trial.id]}
 
 
-def test_other_data_of_the_same_name_is_measured_anew(digits: Dataset, tmp_path: Path) -> None:
+def test_changed_data_set_is_measured_again(digits: Dataset, tmp_path: Path) -> None:
     """A file of the user's that was changed must not be answered about with what was measured before."""
     other = replace(digits, X=digits.X[::-1].copy())
-    old, new = (runner(tmp_path, data).run(cells_of(data)[-1:]) for data in (digits, other))
+    old, new = (runner(tmp_path, data).run(trials_of(data)[-1:]) for data in (digits, other))
     assert new[0].scores["error_rate"] != old[0].scores["error_rate"]
 
 
-def test_a_row_may_have_any_name(digits: Dataset, tmp_path: Path) -> None:
+def test_any_method_name_can_be_stored(digits: Dataset, tmp_path: Path) -> None:
     methods = as_methods([("tau 0.1/0.2: ../mine\n" + "x" * 300, oahu.Euclidean())])
-    (one, two) = runner(tmp_path, digits, methods).run(cells_of(digits, methods))
+    (one, two) = runner(tmp_path, digits, methods).run(trials_of(digits, methods))
     assert one.error is None
     assert two.error is None
     assert len(stored(tmp_path)) == 2
@@ -187,59 +186,57 @@ def test_a_row_may_have_any_name(digits: Dataset, tmp_path: Path) -> None:
 # -- failures --------------------------------------------------------------------------------------------
 
 
-class Sometimes(oahu.OASIS):
+class Unreliable(oahu.OASIS):
     """Fails in every other call, as long as it does."""
 
     fails, calls = True, 0
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        Sometimes.calls += 1
-        if Sometimes.fails and Sometimes.calls % 2 == 0:
-            raise RuntimeError("not today")
+        Unreliable.calls += len(X) > WARM_UP  # the warm-up's calls do not count
+        if len(X) > WARM_UP and Unreliable.fails and Unreliable.calls % 2 == 0:
+            raise RuntimeError("fails at times")
         return super().partial_fit(X, y)
 
 
 @pytest.fixture
-def sometimes() -> Iterator[list[Method]]:
-    Sometimes.fails, Sometimes.calls = True, 0
-    yield as_methods([Sometimes(), "Euclidean"])
-    Sometimes.fails, Sometimes.calls = True, 0
+def unreliable() -> Iterator[list[Method]]:
+    Unreliable.fails, Unreliable.calls = True, 0
+    yield as_methods([Unreliable(), "Euclidean"])
+    Unreliable.fails, Unreliable.calls = True, 0
 
 
-def test_a_failure_is_an_outcome_and_the_rest_goes_on(
-    digits: Dataset, tmp_path: Path, sometimes: list[Method]
-) -> None:
-    outcomes = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
-    assert [outcome.error for outcome in outcomes] == [None, "RuntimeError: not today", None, None]
+def test_failure_is_an_outcome(digits: Dataset, tmp_path: Path, unreliable: list[Method]) -> None:
+    outcomes = runner(tmp_path, digits, unreliable).run(trials_of(digits, unreliable))
+    assert [outcome.error for outcome in outcomes] == [None, "RuntimeError: fails at times", None, None]
     assert outcomes[1].scores == {}
-    assert (outcomes[1].cell.method, outcomes[1].cell.run) == ("Sometimes", 1)
+    assert (outcomes[1].trial.method, outcomes[1].trial.run) == ("Unreliable", 1)
 
 
-def test_a_failure_is_tried_again(digits: Dataset, tmp_path: Path, sometimes: list[Method]) -> None:
-    first = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
+def test_failed_trial_is_measured_again(digits: Dataset, tmp_path: Path, unreliable: list[Method]) -> None:
+    first = runner(tmp_path, digits, unreliable).run(trials_of(digits, unreliable))
     before = stored(tmp_path)
-    Sometimes.fails, Sometimes.calls = False, 0
-    again = runner(tmp_path, digits, sometimes).run(cells_of(digits, sometimes))
-    assert Sometimes.calls == 1
+    Unreliable.fails, Unreliable.calls = False, 0
+    again = runner(tmp_path, digits, unreliable).run(trials_of(digits, unreliable))
+    assert Unreliable.calls == 1
     assert all(outcome.error is None for outcome in again)
     assert numbers([first[0], *first[2:]]).items() <= numbers(again).items()
     assert {name: stored(tmp_path)[name] for name in before} == before
 
 
-def test_what_cannot_be_written_is_a_failure_too(
+def test_outcome_that_cannot_be_stored_is_a_failure(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A number in a curve that JSON does not have: the other cells go on."""
+    """A number in a curve that JSON does not have: the other trials go on."""
     protocol = PROTOCOLS["classification"]
     measure = type(protocol).measure
 
-    def with_nan(self: Any, cell: Cell, *rest: Any) -> Outcome:
-        outcome = measure(self, cell, *rest)
-        return replace(outcome, curves={"weights": [float("nan")]}) if cell.run == 0 else outcome
+    def with_nan(self: Any, trial: Trial, *rest: Any) -> Outcome:
+        outcome = measure(self, trial, *rest)
+        return replace(outcome, curves={"weights": [float("nan")]}) if trial.run == 0 else outcome
 
     monkeypatch.setattr(type(protocol), "measure", with_nan)
     methods = as_methods(["Euclidean"])
-    outcomes = runner(tmp_path, digits, methods).run(cells_of(digits, methods))
+    outcomes = runner(tmp_path, digits, methods).run(trials_of(digits, methods))
     assert outcomes[0].error is not None
     assert outcomes[1].error is None
 
@@ -256,10 +253,10 @@ class Warner(oahu.OASIS):
         return super().partial_fit(X, y)
 
 
-def test_warnings_are_facts_of_their_cell_each_once(digits: Dataset, tmp_path: Path) -> None:
+def test_warnings_are_recorded_once_per_trial(digits: Dataset, tmp_path: Path) -> None:
     """None of them gets out: here it would be an error."""
     methods = as_methods([Warner(), "Euclidean"])
-    one, _, quiet, _ = runner(tmp_path, digits, methods).run(cells_of(digits, methods))
+    one, _, quiet, _ = runner(tmp_path, digits, methods).run(trials_of(digits, methods))
     assert one.facts["warnings"] == ["mind the gap", "and the step"]
     assert "warnings" not in quiet.facts
 
@@ -285,14 +282,14 @@ class Counting(oahu.OASIS):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_cell_has_one_thread_and_gives_the_others_back(digits: Dataset, tmp_path: Path, fails: bool) -> None:
+def test_trial_uses_one_thread_and_restores_the_others(digits: Dataset, tmp_path: Path, fails: bool) -> None:
     Counting.fails = fails
     n_numba, methods = numba.get_num_threads(), as_methods([Counting()])
     with threadpool_limits(2):
         numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
         before = threads()
         try:
-            runner(tmp_path, digits, methods).run(cells_of(digits, methods)[:1])
+            runner(tmp_path, digits, methods).run(trials_of(digits, methods)[:1])
             assert threads() == before
         finally:
             numba.set_num_threads(n_numba)
@@ -303,10 +300,10 @@ def test_a_cell_has_one_thread_and_gives_the_others_back(digits: Dataset, tmp_pa
 # -- the record ------------------------------------------------------------------------------------------
 
 
-def test_a_record_has_all_that_was_measured(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+def test_record_has_all_outcomes(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
     measured = runner(tmp_path, digits)
-    measured.run(cells_of(digits)[:3])
-    measured.run(cells_of(digits)[3:])
+    measured.run(trials_of(digits)[:3])
+    measured.run(trials_of(digits)[3:])
     record = measured.record("some command")
     assert numbers(list(record.outcomes)) == expected
     assert record.command == "some command"
@@ -315,7 +312,7 @@ def test_a_record_has_all_that_was_measured(digits: Dataset, expected: dict[str,
     assert record.machine["versions"]["oahu"] == oahu.__version__
 
 
-def test_time_adds_up_when_it_goes_on(digits: Dataset, tmp_path: Path) -> None:
+def test_duration_is_summed_over_sessions(digits: Dataset, tmp_path: Path) -> None:
     first = runner(tmp_path, digits).record("")
     replace(first, seconds=1000.0).save(tmp_path / "results.json")
     assert runner(tmp_path, digits).record("").seconds >= 1000
@@ -323,17 +320,17 @@ def test_time_adds_up_when_it_goes_on(digits: Dataset, tmp_path: Path) -> None:
     assert runner(tmp_path, digits).record("").seconds < 1000
 
 
-def test_a_record_survives_its_file(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
+def test_record_round_trip(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
     measured = runner(tmp_path, digits)
-    measured.run(cells_of(digits))
+    measured.run(trials_of(digits))
     record = measured.record("again")
     record.save(tmp_path / "results.json")
-    loaded = Record.load(tmp_path / "results.json")
+    loaded = BenchmarkRecord.load(tmp_path / "results.json")
     assert numbers(list(loaded.outcomes)) == expected
     assert replace(loaded, outcomes=()) == replace(record, outcomes=())
 
 
-def test_helpers_that_were_started_in_another_folder_write_into_this_one(
+def test_workers_started_in_another_folder_write_to_the_right_one(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = Plan("classification", digits, runs=2, settings={"n_constraints": 100, "n_seeds": 50})
@@ -342,10 +339,10 @@ def test_helpers_that_were_started_in_another_folder_write_into_this_one(
         monkeypatch.chdir(tmp_path / place)
         record = bench([plan], ["Euclidean"], "out", jobs=2)
         assert not record.failures
-        assert len(list((tmp_path / place / "out" / "cells").glob("*.json"))) == 2
+        assert len(list((tmp_path / place / "out" / "trials").glob("*.json"))) == 2
 
 
-def test_there_is_no_measuring_without_a_job(digits: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="at least one job"):
+def test_zero_jobs_are_rejected(digits: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="'jobs' must be at least 1"):
         runner(tmp_path / "out", digits, jobs=0)
     assert not (tmp_path / "out").exists()

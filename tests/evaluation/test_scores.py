@@ -56,25 +56,25 @@ def test_macro_f1_is_the_mean_of_each_class(form: Callable[[list[int]], Any], bo
     [
         ([], [], r"truth must be of shape \(n,\) and not empty. Got shape \(0,\)"),
         ([1], [], r"predicted must be of shape \(n,\) and not empty. Got shape \(0,\)"),
-        ([1, 2], [1], "one label each for every item. Got 2 and 1"),
+        ([1, 2], [1], "one label per item. Got 2 and 1"),
         ([[1, 2]], [1, 2], r"truth must be of shape \(n,\).*Got shape \(1, 2\)"),
-        ([1, 2], ["1", "2"], "labels of one kind.*Got numbers and strings"),
-        (["a", 1], ["a", "b"], "truth must be all strings or all whole numbers. Got 1 in row 1"),
-        ([1, None], [1, 2], "truth must be all strings or all whole numbers. Got None in row 1"),
-        ([1, 2], [1, 0.5], "predicted must be strings or whole numbers. Got 0.5 in row 1"),
-        ([1, math.nan], [1, 2], "truth must be strings or whole numbers. Got nan in row 1"),
-        ([1, math.inf], [1, 2], "truth must be strings or whole numbers. Got inf in row 1"),
-        ([2.0**53, 2], [1, 2], "truth must be strings or whole numbers. Got 9007199254740992.0 in row 0"),
+        ([1, 2], ["1", "2"], "both be strings or both be integers.*Got numbers and strings"),
+        (["a", 1], ["a", "b"], "truth must be all strings or all integers. Got 1 in row 1"),
+        ([1, None], [1, 2], "truth must be all strings or all integers. Got None in row 1"),
+        ([1, 2], [1, 0.5], "predicted must be strings or integers. Got 0.5 in row 1"),
+        ([1, math.nan], [1, 2], "truth must be strings or integers. Got nan in row 1"),
+        ([1, math.inf], [1, 2], "truth must be strings or integers. Got inf in row 1"),
+        ([2.0**53, 2], [1, 2], "truth must be strings or integers. Got 9007199254740992.0 in row 0"),
         (np.ma.masked_array([1, 2], [True, False]), [1, 2], "truth.*Got masked values"),
         (np.array([b"a"]), [1], "truth.*Got bytes"),
     ],
 )
-def test_what_are_no_labels_is_refused(score: Any, truth: Any, predicted: Any, message: str) -> None:
+def test_invalid_labels_are_rejected(score: Any, truth: Any, predicted: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         score(truth, predicted)
 
 
-def test_sparse_labels_are_refused_with_the_way_out() -> None:
+def test_sparse_labels_are_rejected() -> None:
     with pytest.raises(InvalidTypeError, match=r"truth must be dense labels.*toarray"):
         error_rate(sparse.eye(2), [1, 2])
 
@@ -86,33 +86,33 @@ def test_sparse_labels_are_refused_with_the_way_out() -> None:
 SAME, SCORES = [True, False, True, False, False], [5, 4, 3, 2, 1]
 
 
-def test_roc_auc_by_hand() -> None:
+def test_roc_auc_matches_a_hand_calculation() -> None:
     assert roc_auc(SAME, SCORES) == 5 / 6
 
 
-def test_eer_by_hand() -> None:
+def test_eer_matches_a_hand_calculation() -> None:
     assert eer(SAME, SCORES) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(("far", "tar"), [(0.0, 0.5), (0.33, 0.5), (1 / 3, 1.0), (1.0, 1.0)])
-def test_tar_at_far_by_hand(far: float, tar: float) -> None:
+def test_tar_at_far_matches_a_hand_calculation(far: float, tar: float) -> None:
     assert tar_at_far(SAME, SCORES, far=far) == tar
 
 
 @pytest.mark.parametrize(("n", "expected"), [(999, 0.0), (1000, 1.0)])
-def test_tar_is_asked_at_one_in_a_thousand(n: int, expected: float) -> None:
+def test_default_far_is_one_in_a_thousand(n: int, expected: float) -> None:
     """One dissimilar pair is above the similar one: allowed among 1000, not among 999."""
     assert tar_at_far([1] + [0] * n, [1, 2] + [0] * (n - 1)) == expected
 
 
 @pytest.mark.parametrize("score", [roc_auc, eer, tar_at_far])
-def test_scores_in_place_of_the_truth_are_noticed(score: Any) -> None:
+def test_swapped_arguments_are_rejected(score: Any) -> None:
     with pytest.raises(InvalidInputError, match="same must be True and False"):
         score(SCORES, SAME)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
-def test_a_triplet_is_right_if_its_positive_scores_higher(both: list[tuple[int, int]]) -> None:
+def test_triplet_is_right_if_the_positive_scores_higher(both: list[tuple[int, int]]) -> None:
     right = [similar for similar, dissimilar in both if similar > dissimilar]
     assert triplet_accuracy(*zip(*both, strict=True)) == len(right) / len(both)
 
@@ -121,13 +121,13 @@ def test_a_triplet_is_right_if_its_positive_scores_higher(both: list[tuple[int, 
     ("similar", "dissimilar", "message"),
     [
         ([], [], r"similar_scores must have shape \(n,\), with at least one number.*\(0,\)"),
-        ([1, 2], [1], "one score each for every triplet. Got 2 and 1"),
+        ([1, 2], [1], "one score per triplet. Got 2 and 1"),
         ([1, 2], [[1], [2]], r"dissimilar_scores must have shape \(n,\).*\(2, 1\)"),
         ([1, 2], [math.nan, 1], "dissimilar_scores must be finite numbers. Got NaN in row 0"),
         (["a"], [1], "similar_scores must be real numbers. Got strings"),
     ],
 )
-def test_what_are_no_scores_of_triplets_is_refused(similar: Any, dissimilar: Any, message: str) -> None:
+def test_invalid_triplet_scores_are_rejected(similar: Any, dissimilar: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         triplet_accuracy(similar, dissimilar)
 
@@ -150,7 +150,7 @@ def test_recall_at_k_counts_queries_with_a_hit(
     assert recall_at_k(form(own), [form(row) for row in found], ks) == expected
 
 
-def test_recall_is_asked_at_1_2_4_and_8() -> None:
+def test_default_depths_are_1_2_4_and_8() -> None:
     """The hit is the third of eight."""
     assert recall_at_k([7], [[0, 0, 7, 0, 0, 0, 0, 0]]) == {1: 0.0, 2: 0.0, 4: 1.0, 8: 1.0}
 
@@ -168,8 +168,13 @@ def test_recall_is_asked_at_1_2_4_and_8() -> None:
             [1, 3],
             r"at least 3 labels for each of the 1 queries.*\(1, 3\) or wider. Got shape \(1, 2\)",
         ),
-        ([1], [["1"]], [1], "labels and retrieved_labels must be labels of one kind.*Got numbers and strings"),
-        ([1, 1], [[1, 2], [1, 2.5]], [1], "retrieved_labels must be strings or whole numbers. Got 2.5 in row 1"),
+        (
+            [1],
+            [["1"]],
+            [1],
+            "labels and retrieved_labels must both be strings or both be integers.*Got numbers and strings",
+        ),
+        ([1, 1], [[1, 2], [1, 2.5]], [1], "retrieved_labels must be strings or integers. Got 2.5 in row 1"),
         ([1], [[1]], [], r"'ks' must list at least one depth.*Got \[\]"),
         ([1], [[1]], 1, "'ks' must list at least one depth.*Got 1"),
         ([1], [[1]], [0], "an int of at least 1. Got 0"),
@@ -177,6 +182,6 @@ def test_recall_is_asked_at_1_2_4_and_8() -> None:
         ([1], [[1]], [True], "an int of at least 1. Got True"),
     ],
 )
-def test_what_is_no_retrieval_is_refused(labels: Any, retrieved: Any, ks: Any, message: str) -> None:
+def test_invalid_retrieval_is_rejected(labels: Any, retrieved: Any, ks: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         recall_at_k(labels, retrieved, ks)

@@ -183,12 +183,34 @@ def test_a_path_may_be_a_string_or_a_path(thing: Thing, tmp_path: Path, kind: Ca
     assert isinstance(oahu.load(path), type(thing))
 
 
-def test_a_class_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
-    class Mine(OAHU):
+def test_a_class_that_is_not_registered_is_not_saved(tmp_path: Path) -> None:
+    class Mine(oahu.MahalanobisMetric):
         pass
 
-    with pytest.raises(TypeError, match="Mine"):
-        Mine(n_layers=1).initialize(2).save(tmp_path / "model")
+    with pytest.raises(TypeError, match=r"Mine cannot be saved: oahu\.load does not know the class"):
+        Mine(np.eye(2), 0).save(tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_subclass_of_a_learner_is_saved_and_loaded(tmp_path: Path) -> None:
+    class Mine(oahu.LEGO):
+        pass
+
+    Mine().initialize(2).save(tmp_path / "mine")
+    assert type(oahu.load(tmp_path / "mine", Mine)) is Mine
+
+
+def test_a_class_that_was_defined_again_is_not_saved(tmp_path: Path) -> None:
+    def define() -> type[oahu.LEGO]:
+        class Mine(oahu.LEGO):
+            pass
+
+        return Mine
+
+    first, second = define(), define()
+    second().initialize(2).save(tmp_path / "second")
+    with pytest.raises(TypeError, match="was defined again after this object was created"):
+        first().initialize(2).save(tmp_path / "first")
 
 
 # -- metrics come back --------------------------------------------------------------------------------------
@@ -435,7 +457,7 @@ def test_one_value_that_is_not_finite_is_refused_by_its_array(thing: Thing, name
     header, arrays = parsed(saved(thing))
     wrong = arrays[name].copy()
     wrong.flat[-1] = value
-    assert f"{name!r} has values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
+    assert f"{name!r} contains values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
 
 
 @of_every_array

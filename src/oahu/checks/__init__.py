@@ -1,1 +1,10 @@
-"""Behaviour checks for any learner, ours or a third party's."""
+"""Behaviour checks for any learner, built-in or third-party.
+
+>>> import oahu
+>>> from oahu.checks import check_learner
+>>> check_learner(oahu.Euclidean())
+"""
+
+from oahu.checks.checks import Check, check_learner, yield_checks
+
+__all__ = ["Check", "check_learner", "yield_checks"]

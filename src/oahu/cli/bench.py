@@ -1,263 +1,181 @@
-"""`oahu bench`: the paper's evaluation, and the same on any data."""
+"""`oahu bench`: builds the plans of a benchmark from its options, runs it and writes the report."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import joblib
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Console
 from rich.text import Text
 
 from oahu.cli.bench_command import BenchOptions
-from oahu.cli.output import NOTHING, cell, number, table
+from oahu.cli.bench_progress import ProgressTable, format_duration, format_params
 from oahu.cli.train_command import parse_parameter
 from oahu.evaluation import datasets
-from oahu.evaluation.benchmark import PAPER, Listener, Plan, bench
-from oahu.evaluation.cells import Cell, Outcome, Record
+from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Plan, bench
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
+from oahu.evaluation.protocols.methods import reference_method
 from oahu.evaluation.report import html_page
-from oahu.evaluation.statistics import Summary
+from oahu.evaluation.trials import BenchmarkRecord
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["run"]
 
-_QUICK: dict[str, Any] = {"n_constraints": 1_000, "n_seeds": 500}
-_FLAGS = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
-_QUICK_PLAN: dict[str, Any] = {"runs": 2, "folds": 2, "tune_items": 300}
+_QUICK_SETTINGS: Final[Mapping[str, Any]] = {"n_constraints": 1_000, "n_seeds": 500}
+_QUICK_PLAN: Final[Mapping[str, Any]] = {"runs": 2, "folds": 2, "tune_items": 300}
+_OPTION_NAMES: Final = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
 
 
-def run(console: Console, errors: Console, order: BenchOptions) -> bool:
-    """Measure, and write the report; False if a cell failed."""
-    if not order.tune and (order.folds or order.tune_items):
-        raise InvalidInputError("--folds and --tune-items are for --tune, which is not given.")
-    methods = _methods(order)
-    plans = _plans(errors, order)
-    jobs = order.jobs or joblib.cpu_count()
-    table = _LiveTable(errors, jobs)
+def run(console: Console, errors: Console, options: BenchOptions) -> bool:
+    """Run the benchmark and write its report; return False if a trial failed or the user interrupted it."""
+    if not options.tune and (options.folds or options.tune_items):
+        raise InvalidInputError("--folds and --tune-items need --tune.")
+    methods = _methods(options)
+    reference = reference_method(methods, options.reference)
+    plans = _plans(errors, options)
+    jobs = options.jobs or joblib.cpu_count()
+    table = ProgressTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
-    if (before := _command_of(order.out)) not in (None, command):
-        told = f"{order.out} holds the report of `{before}`: it is replaced. The cells measured for it stay."
-        errors.print(told, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    if (before := _command_of(options.out)) not in (None, command):
+        message = f"{options.out} contains the report of `{before}`, which is replaced. Its trials are not deleted."
+        errors.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
     try:
         with table:
-            record = bench(plans, methods, order.out, jobs, table, command)
+            record = bench(plans, methods, options.out, jobs, table, command, reference)
     except KeyboardInterrupt:
-        kept = f"{table.n_seen:,} cells are kept in {order.out}"
-        errors.print(f"\nStopped: {kept}. The same command goes on from there.", highlight=False, soft_wrap=True)
+        message = f"\nInterrupted. {table.n_measured:,} trials are stored in {options.out}. "
+        errors.print(message + "The same command continues.", highlight=False, soft_wrap=True)
         return False
     with errors.status("Writing the report ..."):
-        path = html_page.write(record, order.out, {plan.dataset.name: plan.dataset for plan in plans})
-    _show(console, record, path)
-    return all(failure.cell.stage == "tuning" for failure in record.failures)
+        path = html_page.write(record, options.out, {plan.dataset.name: plan.dataset for plan in plans})
+    _print_summary(console, record, path)
+    return all(failure.trial.stage == "tuning" for failure in record.failures)
 
 
 def _command_of(out: Path) -> str | None:
-    """What has written the results in a folder, if there are any."""
+    """Return the command that wrote the results in a folder; None without results."""
     try:
-        return Record.load(out / "results.json").command
+        return BenchmarkRecord.load(out / "results.json").command
     except (OSError, InvalidInputError):
         return None
 
 
-def _methods(order: BenchOptions) -> list[Method]:
-    """The rows, with parameters set by ``METHOD.NAME=VALUE``."""
-    methods = as_methods(order.method_names)
-    for text in order.parameters or ():
+def _methods(options: BenchOptions) -> list[Method]:
+    """Return the methods, with the parameters set by ``METHOD.NAME=VALUE``."""
+    methods = as_methods(options.method_names)
+    for text in options.parameters or ():
         owner, _, setting = text.partition(".")
-        found = [method for method in methods if method.name.lower() == owner.lower()]
-        if not found or found[0].learner is None:
-            names = ", ".join(method.name for method in methods)
+        method = next((one for one in methods if one.name.lower() == owner.lower()), None)
+        if method is None or method.learner is None:
+            names = ", ".join(one.name for one in methods if one.learner is not None)
             raise InvalidInputError(
-                f"A parameter is set by METHOD.NAME=VALUE, METHOD one of {names}. Got {text!r} instead."
+                f"--set must be METHOD.NAME=VALUE, with METHOD one of {names}. Got {text!r} instead."
             )
         name, value = parse_parameter(setting)
         try:
-            found[0].learner.set_params(**{name: value})
-            found[0].learner._check_parameters()
+            method.learner.set_params(**{name: value})
+            method.learner.check_parameters()
         except ValueError as error:
-            raise InvalidInputError(f"{text}: {error}") from error
-        grid = {one: values for one, values in found[0].grid.items() if one != name}  # what is set is not tuned
-        methods = [replace(method, grid=grid) if method is found[0] else method for method in methods]
+            raise InvalidInputError(f"--set {text}: {error}") from error
+        # Tuning does not vary a parameter that is set.
+        fixed = replace(method, grid={each: values for each, values in method.grid.items() if each != name})
+        methods = [fixed if one is method else one for one in methods]
     return methods
 
 
-def _plans(errors: Console, order: BenchOptions) -> list[Plan]:
-    wanted: dict[str, Sequence[str]] = dict(PAPER)
-    if order.protocol != "paper":
-        wanted = {order.protocol.value: order.datasets or ()}
-    if order.protocol == "paper" and order.datasets and not order.quick:
-        every = dict.fromkeys(name for sets in PAPER.values() for name in sets)
-        for name in order.datasets:
-            if name not in every:
-                raise InvalidInputError(f"The paper's evaluation is on {', '.join(every)}. Got {name!r} instead.")
-        wanted = {name: tuple(one for one in sets if one in order.datasets) for name, sets in PAPER.items()}
-    if order.quick:
-        wanted = dict.fromkeys(wanted, order.datasets or ("digits",))
-    if order.protocol != "paper" and not order.datasets and not order.quick:
-        wanted = {order.protocol.value: PAPER[order.protocol.value]}
+def _plans(errors: Console, options: BenchOptions) -> list[Plan]:
+    names_by_protocol = _dataset_names(options)
     loaded: dict[str, Dataset] = {}
-    for name in dict.fromkeys(name for names in wanted.values() for name in names):
-        data = _load(errors, name, order)
-        if data is not None:
-            loaded[name] = data
+    for name in dict.fromkeys(name for names in names_by_protocol.values() for name in names):
+        dataset = _load(errors, name, options)
+        if dataset is not None:
+            loaded[name] = dataset
     plans = [
-        _plan(order, protocol, loaded[name], tune)
-        for protocol, names in wanted.items()
+        _plan(options, protocol, loaded[name], tune)
+        for protocol, names in names_by_protocol.items()
         for name in names
         if name in loaded
-        for tune in _tunings(order, protocol)
+        for tune in _tuning_modes(options, protocol)
     ]
     if not plans:
-        raise InvalidInputError("None of the data sets is here. `oahu datasets` says how to get them.")
+        raise InvalidInputError("None of the data sets is available. `oahu datasets` shows how to get them.")
     return plans
 
 
-def _tunings(order: BenchOptions, protocol: str) -> tuple[bool, ...]:
-    """Untuned, tuned, or both: the paper's evaluation with --tune has both."""
-    if not order.tune or not PROTOCOLS[protocol].tunable:
+def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
+    """Return the names of the data sets for each protocol."""
+    is_paper, given = options.protocol == "paper", tuple(options.datasets or ())
+    protocols = tuple(PAPER_EXPERIMENTS) if is_paper else (options.protocol.value,)
+    if options.quick:
+        return dict.fromkeys(protocols, given or ("digits",))
+    if not given:
+        return {protocol: PAPER_EXPERIMENTS[protocol] for protocol in protocols}
+    if not is_paper:
+        return {options.protocol.value: given}
+    in_paper = dict.fromkeys(name for names in PAPER_EXPERIMENTS.values() for name in names)
+    for name in given:
+        if name not in in_paper:
+            raise InvalidInputError(f"The paper's data sets are {', '.join(in_paper)}. Got {name!r} instead.")
+    return {
+        protocol: tuple(name for name in names if name in given) for protocol, names in PAPER_EXPERIMENTS.items()
+    }
+
+
+def _tuning_modes(options: BenchOptions, protocol: str) -> tuple[bool, ...]:
+    """Return whether to run untuned (False), tuned (True) or both: `paper --tune` runs both."""
+    if not options.tune or not PROTOCOLS[protocol].tunable:
         return (False,)
-    return (False, True) if order.protocol == "paper" else (True,)
+    return (False, True) if options.protocol == "paper" else (True,)
 
 
-def _load(errors: Console, name: str, order: BenchOptions) -> Dataset | None:
-    """A data set; None if it is one of several and not here."""
+def _load(errors: Console, name: str, options: BenchOptions) -> Dataset | None:
+    """Return a data set; None if it is missing and the user did not name it."""
     with errors.status(f"Reading {name} ..."):
-        if order.datasets or order.quick or datasets.source(name).here(datasets.data_home()):
-            return datasets.load(name, labels=order.labels) if order.labels else datasets.load(name)
-    errors.print(f"{name} is not here and is left out: see `oahu datasets`.", style="yellow", highlight=False)
+        if options.datasets or options.quick or datasets.source(name).is_available(datasets.data_home()):
+            return datasets.load(name, labels=options.labels) if options.labels else datasets.load(name)
+    message = f"Skipping {name}, which is not available. `oahu datasets` shows how to get it."
+    errors.print(message, style="yellow", highlight=False, soft_wrap=True)
     return None
 
 
-def _plan(order: BenchOptions, protocol: str, dataset: Dataset, tune: bool) -> Plan:
-    known = PROTOCOLS[protocol].settings(dataset)
-    for name in order.settings:
-        if name not in known and order.protocol != "paper":  # of the paper's protocols, those take it that know it
-            flag = _FLAGS.get(name, f"--{name}")
-            raise InvalidInputError(f"{flag} means nothing to {protocol}. See `oahu bench --help`.")
-    settings = {**(_QUICK if order.quick else {}), **order.settings}
-    settings = {name: value for name, value in settings.items() if name in known}
-    asked = {"runs": order.runs, "folds": order.folds, "tune_items": order.tune_items}
-    options: dict[str, Any] = _QUICK_PLAN if order.quick else {}
-    options = options | {name: value for name, value in asked.items() if value is not None}
-    if order.scalings:
-        options["scalings"] = order.scalings
-    return Plan(protocol, dataset, tune=tune, settings=settings, **options)
+def _plan(options: BenchOptions, protocol: str, dataset: Dataset, tune: bool) -> Plan:
+    available = PROTOCOLS[protocol].settings(dataset)
+    for name in options.settings:
+        if name not in available and options.protocol != "paper":  # in `paper`, it applies to some protocols
+            option = _OPTION_NAMES.get(name, f"--{name}")
+            raise InvalidInputError(f"{option} does not apply to {protocol}. See `oahu bench --help`.")
+    settings = {**(_QUICK_SETTINGS if options.quick else {}), **options.settings}
+    settings = {name: value for name, value in settings.items() if name in available}
+    given = {"runs": options.runs, "folds": options.folds, "tune_items": options.tune_items}
+    fields: dict[str, Any] = dict(_QUICK_PLAN) if options.quick else {}
+    fields |= {name: value for name, value in given.items() if value is not None}
+    if options.scalings:
+        fields["scalings"] = options.scalings
+    return Plan(protocol, dataset, tune=tune, settings=settings, **fields)
 
 
-def _show(console: Console, record: Record, path: Path) -> None:
-    """Where the time went, what failed, and where the report is."""
+def _print_summary(console: Console, record: BenchmarkRecord, path: Path) -> None:
+    """Print the time per step, the failures and the path of the report."""
     spent: dict[str, float] = {}
     for outcome in record.outcomes:
-        for what, seconds in outcome.seconds.items():
-            spent[what] = spent.get(what, 0.0) + seconds
+        for step, seconds in outcome.seconds.items():
+            spent[step] = spent.get(step, 0.0) + seconds
     total = sum(spent.values()) or 1.0
-    parts = ", ".join(
-        f"{what} {seconds / total:.0%}" for what, seconds in sorted(spent.items(), key=lambda x: -x[1])
+    shares = ", ".join(
+        f"{step} {seconds / total:.0%}" for step, seconds in sorted(spent.items(), key=lambda x: -x[1])
     )
-    console.print(f"\n{len(record.outcomes):,} cells in {_clock(record.seconds)}: {parts}.", highlight=False)
+    n_trials = f"{len(record.outcomes):,} trials in {format_duration(record.seconds)}"
+    console.print(f"\n{n_trials}: {shares}. Reference: {record.reference}.", highlight=False, soft_wrap=True)
     for failure in record.failures:
-        where, what = f"{failure.cell.method} on {failure.cell.dataset}, run {failure.cell.run}", "failed: "
-        if failure.cell.stage == "tuning":  # the candidate is out; others were left
-            where, what = f"{where}, with {_told(failure.cell.settings['params'])}", "failed in tuning: "
+        trial = failure.trial
+        what, where = "failed: ", f"{trial.method} on {trial.dataset}, run {trial.run}"
+        if trial.stage == "tuning":  # this candidate is eliminated; the others remain
+            what, where = "failed in tuning: ", f"{where}, with {format_params(trial.settings['params'])}"
         console.print(Text.assemble((what, "red"), f"{where}: {failure.error}"), soft_wrap=True)
-    console.print(f"The report: {path}", soft_wrap=True, highlight=False, markup=False)
-
-
-class _LiveTable(Listener):
-    """A row for each method, while it is measured; without a terminal, a line for each cell."""
-
-    def __init__(self, console: Console, jobs: int) -> None:
-        self.console, self.jobs = console, jobs
-        self.n_seen = self.n_found = 0
-        self._cells: dict[str, Cell] = {}
-        self._done: dict[str, Outcome] = {}
-        self._title, self._began = "", time.monotonic()
-        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._drawn)
-
-    def __enter__(self) -> _LiveTable:
-        if self.console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.console.is_terminal:
-            self._live.stop()
-
-    def begins(self, title: str, cells: Sequence[Cell]) -> None:
-        self._title, self._cells, self._done = title, {one.id: one for one in cells}, {}
-        self.n_found = 0
-        self._began = time.monotonic()
-        if not self.console.is_terminal:
-            self.console.print(f"{title}: {len(cells)} cells", highlight=False)
-
-    def seen(self, outcome: Outcome, found: bool) -> None:
-        self.n_seen += outcome.error is None
-        self.n_found += found
-        self._done[outcome.cell.id] = outcome
-        if not self.console.is_terminal:
-            told = outcome.error or ", ".join(f"{k} {number(v)}" for k, v in outcome.scores.items())
-            where = f"{len(self._done)}/{len(self._cells)} {outcome.cell.method} {outcome.cell.run}"
-            where += " (found done)" * found
-            self.console.print(f"{where}: {told}", highlight=False, markup=False, soft_wrap=True)
-
-    def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
-        shown = table("method", "scaling", "parameters")
-        for name, (scaling, params) in choices.items():
-            shown.add_row(cell(name), scaling, cell(_told(params)))
-        self.console.print(f"\nChosen for {plan.protocol} on {plan.dataset.name}:", highlight=False)
-        self.console.print(shown)
-
-    def _drawn(self) -> RenderableType:
-        if not self._cells:
-            return Text("")
-        score = PROTOCOLS[next(iter(self._cells.values())).protocol].score
-        shown = table("method", ">done", f">{score}", ">seconds a cell")
-        for method in dict.fromkeys(one.method for one in self._cells.values()):
-            total = sum(one.method == method for one in self._cells.values())
-            done = [one for one in self._done.values() if one.cell.method == method]
-            shown.add_row(cell(method), f"{len(done)}/{total}", *self._row(done, score))
-        found = f" ({self.n_found} found done)" if self.n_found else ""
-        left = f"{len(self._done)} of {len(self._cells)} cells{found}, {self._left()} left"
-        return Group(Text(f"\n{self._title}", style="bold"), shown, Text(left, style="dim"))
-
-    def _row(self, done: list[Outcome], score: str) -> tuple[str, str]:
-        values = [one.scores[score] for one in done if score in one.scores]
-        failed = sum(one.error is not None for one in done)
-        told = (_spread(values) if values else NOTHING) + (f" ({failed} failed)" if failed else "")
-        seconds = [sum(one.seconds.values()) for one in done if one.error is None]
-        return told, number(sum(seconds) / len(seconds), 1) if seconds else NOTHING
-
-    def _left(self) -> str:
-        """A guess from what the cells of each method took; those not seen yet take the mean of all."""
-        spent: dict[str, list[float]] = {}
-        for one in self._done.values():
-            spent.setdefault(one.cell.method, []).append(sum(one.seconds.values()))
-        if not spent:
-            return "some time"
-        mean = sum(map(sum, spent.values())) / len(self._done)
-        rest = [one.method for key, one in self._cells.items() if key not in self._done]
-        each = {method: sum(times) / len(times) for method, times in spent.items()}
-        return _clock(sum(each.get(method, mean) for method in rest) / self.jobs)
-
-
-def _spread(values: list[float]) -> str:
-    """Their mean, and how far they spread if there are several."""
-    summary = Summary.of(values)
-    return number(summary.mean) + (f" ± {number(summary.std)}" if summary.n > 1 else "")
-
-
-def _told(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in params.items()) or NOTHING
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d} min" if minutes else f"{rest} s"
+    console.print(f"Report: {path}", soft_wrap=True, highlight=False, markup=False)

@@ -36,7 +36,13 @@ class BenchOptions:
         typer.Option(
             metavar="A,B,...",
             help="Learners by name, module:Name or model file.",
-            show_default="the paper's and AnchoredOAHU",
+            show_default="AnchoredOAHU and the paper's",
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Method that the others are tested against.", show_default="AnchoredOAHU"
         ),
     ] = None
     runs: Annotated[
@@ -44,7 +50,7 @@ class BenchOptions:
         typer.Option(min=1, help="Independent runs (or folds).", show_default="10, for retrieval 1"),
     ] = None
     jobs: Annotated[int, typer.Option(min=0, help="Parallel processes; 0 uses one per core.")] = 0
-    out: Annotated[Path, typer.Option(help="Folder for results and report. Finished cells are not repeated.")] = (
+    out: Annotated[Path, typer.Option(help="Folder for results and report. Finished trials are not repeated.")] = (
         Path("bench-output")
     )
     tune: Annotated[bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation.")] = False
@@ -63,8 +69,9 @@ class BenchOptions:
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="Scaling of the features; with --tune, a list A,B,... to choose from.",
-            show_default="the data set's",
+            help="Scaling of the features: range, standard, unit, centred or none; with --tune, a list A,B,... to "
+            "choose from.",
+            show_default="none for your own file, else the data set's",
         ),
     ] = None
     pca: Annotated[

@@ -1,4 +1,4 @@
-"""`oahu datasets`: which data sets there are, which are here, and getting those that are not."""
+"""`oahu datasets`: lists data sets and downloads them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as Bars
 
 from oahu.cli.output import NOTHING, cell, print_facts, print_json, table
-from oahu.evaluation.datasets import DATASETS, Source, data_home, fetch, source
-from oahu.evaluation.datasets.cache import Progress
+from oahu.evaluation.datasets import DATASETS, DatasetSource, data_home, fetch, source
+from oahu.evaluation.datasets.downloads import Progress
 
 __all__ = ["get", "show"]
 
@@ -21,48 +21,48 @@ _TASKS = {"classification": "classify", "verification": "verify", "retrieval": "
 
 
 def show(console: Console, as_json: bool) -> None:
-    """List all data sets, and whether they are here."""
+    """Print all data sets and whether they are available."""
     home = data_home()
     if as_json:
         print_json({"home": home, "datasets": [_described(source(name), home) for name in DATASETS]})
         return
-    listed = table("name", ">items x features", ">classes", "task", "licence", "here")
+    listed = table("name", ">items x features", ">classes", "task", "licence", "available")
     for column in listed.columns:
         column.no_wrap = True
     for name in DATASETS:
         entry = source(name)
-        here = _here(entry, home)
+        available = _availability(entry, home)
         listed.add_row(
             cell(name, "bold"),
             cell(_size(entry)),
             cell(_count(entry.n_classes)),
             cell(_TASKS[entry.task]),
             cell(entry.licence),
-            cell(here, "green" if here == "yes" else ""),
+            cell(available, "green" if available == "yes" else ""),
         )
     console.print(listed)
     print_facts(console, _facts(home))
 
 
 def get(console: Console, errors: Console, names: Sequence[str]) -> None:
-    """Download data sets, one after the other, into the folder of data sets."""
+    """Download data sets into the data folder."""
     home = data_home()
-    entries = [source(name) for name in dict.fromkeys(names)]  # a wrong name is told before anything is done
+    entries = [source(name) for name in dict.fromkeys(names)]  # rejects a wrong name before any download
     for entry in entries:
         with _bars(errors) as progress:
             fetch(entry.name, home, progress)
-        console.print(cell(_got(entry, home)), soft_wrap=True)
+        console.print(cell(_result(entry, home)), soft_wrap=True)
 
 
-def _got(entry: Source, home: Path) -> str:
-    if entry.forms == ((),):
-        return f"{entry.name} comes with oahu: there is nothing to get."
+def _result(entry: DatasetSource, home: Path) -> str:
+    if entry.file_sets == ((),):
+        return f"{entry.name} is included in oahu. There is nothing to download."
     return f"{entry.name} is in {home}."
 
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Progress]:
-    """A bar for each file, if somebody is there to see it."""
+    """Show a progress bar for each file, on a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -81,19 +81,19 @@ def _bars(console: Console) -> Iterator[Progress]:
         yield progress
 
 
-def _here(entry: Source, home: Path) -> str:
-    """yes, or what to do."""
-    if not entry.forms:
+def _availability(entry: DatasetSource, home: Path) -> str:
+    """Return "yes", or what to do: "path", "copy" or "download"."""
+    if not entry.file_sets:
         return "path"
-    if entry.here(home):
+    if entry.is_available(home):
         return "yes"
-    return "put" if entry.to_put(home) else "get"
+    return "copy" if entry.manual_files(home) else "download"
 
 
-def _size(entry: Source) -> str:
+def _size(entry: DatasetSource) -> str:
     if entry.n_items is None:
         return NOTHING
-    return f"{entry.n_items:,} x {'yours' if entry.n_features is None else _count(entry.n_features)}"
+    return f"{entry.n_items:,} x {'any' if entry.n_features is None else _count(entry.n_features)}"
 
 
 def _count(n: int | None) -> str:
@@ -102,17 +102,18 @@ def _count(n: int | None) -> str:
 
 def _facts(home: Path) -> dict[str, str | None]:
     notes: dict[str, str | None] = {name: _note(source(name), home) for name in DATASETS}
-    way = "`oahu datasets get NAME` downloads it into the folder; put: a file goes there by your hands"
-    return {"folder": str(home), "get": way, **notes}
+    way = "`oahu datasets get NAME` downloads a data set into the folder"
+    return {"folder": str(home), "download": way, "copy": "copy the files to the folder yourself", **notes}
 
 
-def _note(entry: Source, home: Path) -> str | None:
-    """What to put where, and what else to know."""
-    put = [f"Put {' and '.join(entry.to_put(home))} there."] if entry.to_put(home) else []
-    return " ".join([*put, *([entry.note] if entry.note else [])]) or None
+def _note(entry: DatasetSource, home: Path) -> str | None:
+    """Return which files to copy, and the note of the registry."""
+    files = entry.manual_files(home)
+    copy = [f"Copy {' and '.join(files)} to the folder."] if files else []
+    return " ".join([*copy, *([entry.note] if entry.note else [])]) or None
 
 
-def _described(entry: Source, home: Path) -> dict[str, Any]:
+def _described(entry: DatasetSource, home: Path) -> dict[str, Any]:
     return {
         "name": entry.name,
         "title": entry.title,
@@ -122,8 +123,8 @@ def _described(entry: Source, home: Path) -> dict[str, Any]:
         "task": entry.task,
         "licence": entry.licence,
         "homepage": entry.homepage or None,
-        "here": entry.here(home),
-        "can_be_downloaded": bool(entry.forms) and not entry.to_put(home),
-        "lacking": entry.lacking(home),
+        "available": entry.is_available(home),
+        "downloadable": bool(entry.file_sets) and not entry.manual_files(home),
+        "missing_files": entry.missing_files(home),
         "note": entry.note or None,
     }

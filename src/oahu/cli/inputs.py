@@ -42,7 +42,7 @@ class LoadedModel:
         """Load a learner, a metric, or a task with its metric."""
         from oahu.learners.base import Learner
 
-        content = oahu.load(path)
+        content: Any = oahu.load(path)
         metric = content.metric() if isinstance(content, Learner) else getattr(content, "metric", content)
         return cls(path, content, metric)
 

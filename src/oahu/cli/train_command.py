@@ -76,7 +76,7 @@ def train(options: TrainOptions) -> None:
 
     check_folder(options.model)
     learner, position = _open_learner(options)
-    learner._check_parameters()
+    learner.check_parameters()
     features = None if options.features is None else oahu.read_features(options.features)
     trainer = Trainer(learner, options.model, options.source, features, position, options.save_every)
     reader = _Reader(options)

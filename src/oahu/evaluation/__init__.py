@@ -1,4 +1,4 @@
-"""How good it is."""
+"""Evaluation: scores, data sets, protocols, benchmarks and reports."""
 
 from oahu.evaluation.scores import (
     eer,

@@ -1,4 +1,4 @@
-"""A whole benchmark: protocols on data sets, tuned or not, into a folder."""
+"""A complete benchmark: protocols on data sets, tuned or not, with all results in a folder."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
-from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, race
+from oahu.evaluation.protocols.methods import reference_method
+from oahu.evaluation.protocols.scale_advice import scale_warnings
+from oahu.evaluation.protocols.scaling import describe_scaling
+from oahu.evaluation.protocols.tuning import TUNED_SCALINGS, Candidate, tune
 from oahu.evaluation.runner import Runner
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["PAPER", "Listener", "Plan", "bench"]
+__all__ = ["PAPER_EXPERIMENTS", "Listener", "Plan", "bench"]
 
-#: What the paper measures: each of its protocols, and the data sets that it takes. ``lfw-soft`` is ours.
-PAPER: Final[Mapping[str, tuple[str, ...]]] = {
+#: The data sets that the paper uses with each protocol. ``lfw-soft`` is an addition of ours.
+PAPER_EXPERIMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "classification": ("fashion-mnist", "emnist-balanced", "cifar10-gray"),
     "constraints": ("fashion-mnist", "cifar10-gray"),
     "verification": ("lfw", "lfw-soft"),
@@ -25,9 +28,6 @@ PAPER: Final[Mapping[str, tuple[str, ...]]] = {
     "sensitivity": ("fashion-mnist",),
     "regret": ("fashion-mnist",),
 }
-
-_FOLDS: Final = 10
-_TUNE_ITEMS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class Plan:
     Attributes
     ----------
     protocol : str
-        One of `oahu.evaluation.protocols.PROTOCOLS`.
+        A name in `oahu.evaluation.protocols.PROTOCOLS`.
     dataset : Dataset
     runs : int, optional
-        As many as the protocol has by default.
+        Number of runs; the protocol's default if None.
     tune : bool
-        Whether scaling and parameters are chosen by cross-validation on development data first.
+        Whether to choose scaling and parameters by cross-validation on development data first.
     settings : mapping
-        What is to be other than the protocol's defaults: ``n_constraints``, ``scaling``, ``k``, ...
+        Settings that differ from the protocol's defaults: ``n_constraints``, ``scaling``, ``k``, ...
     folds, tune_items : int
-        Folds of the cross-validation, and development items that it is done on at most.
+        Number of folds of the cross-validation, and the largest number of development items it uses.
     scalings : sequence of str
-        The input scalings that tuning chooses from.
+        The input scalings that tuning tries.
     """
 
     protocol: str
@@ -56,39 +56,48 @@ class Plan:
     runs: int | None = None
     tune: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    folds: int = _FOLDS
-    tune_items: int = _TUNE_ITEMS
+    folds: int = 10
+    tune_items: int = 10_000
     scalings: Sequence[str] = TUNED_SCALINGS
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
-            raise InvalidInputError(f"There is no protocol {self.protocol!r}. There are {', '.join(PROTOCOLS)}.")
-        PROTOCOLS[self.protocol].check(self.dataset)
-        settings = PROTOCOLS[self.protocol].settings(self.dataset, **self.settings)
+            raise InvalidInputError(
+                f"There is no protocol {self.protocol!r}. The protocols are {', '.join(PROTOCOLS)}."
+            )
+        protocol = PROTOCOLS[self.protocol]
+        protocol.check_dataset(self.dataset)
+        settings = protocol.settings(self.dataset, **self.settings)
         if self.settings.get("n_seeds", 0) > settings["n_constraints"]:
             raise InvalidInputError(
-                f"n_seeds is how many of the {settings['n_constraints']:,} constraints are drawn. "
+                f"The setting 'n_seeds' must be at most n_constraints, {settings['n_constraints']:,}. "
                 f"Got {self.settings['n_seeds']:,} instead."
             )
         for scaling in self.scalings:
-            PROTOCOLS[self.protocol].settings(self.dataset, scaling=scaling)
+            protocol.settings(self.dataset, scaling=scaling)
         if (self.runs is not None and self.runs < 1) or self.folds < 2:
             raise InvalidInputError(
-                f"There must be at least one run and two folds. Got {self.runs} run(s) and {self.folds} fold(s)."
+                f"A plan needs at least one run and two folds. Got {self.runs} run(s) and {self.folds} fold(s)."
             )
 
 
 class Listener:
-    """Is told how a benchmark goes on; this one does nothing."""
+    """Receives the progress of a benchmark; this base class ignores it."""
 
-    def begins(self, title: str, cells: Sequence[Cell]) -> None:
-        """These cells are measured next."""
+    def on_start(self, title: str, trials: Sequence[Trial]) -> None:
+        """Called before a group of trials is measured."""
 
-    def seen(self, outcome: Outcome, found: bool) -> None:
-        """A cell is done, or was found done in the folder."""
+    def on_outcome(self, outcome: Outcome, stored: bool) -> None:
+        """Called when a trial is measured, or when its stored outcome is loaded."""
 
-    def chosen(self, plan: Plan, choices: Mapping[str, Any]) -> None:
-        """Tuning has chosen a scaling and parameters for each method."""
+    def on_tuned(self, plan: Plan, choices: Mapping[str, Candidate]) -> None:
+        """Called when tuning has chosen a scaling and parameters for each method."""
+
+    def on_note(self, text: str) -> None:
+        """Called with information about a plan, such as its input scaling."""
+
+    def on_warning(self, text: str) -> None:
+        """Called with a problem of a plan, such as inputs on a scale that does not suit a method."""
 
 
 def bench(
@@ -97,24 +106,27 @@ def bench(
     out: str | Path = "bench-output",
     jobs: int = 1,
     listener: Listener | None = None,
-    command: str = "oahu.evaluation.benchmark(...)",
-) -> Record:
-    """Measure methods as planned; writes ``out/results.json`` and, as they finish, ``out/cells``.
+    command: str = "oahu.evaluation.benchmark.bench(...)",
+    reference: str | None = None,
+) -> BenchmarkRecord:
+    """Measure methods as planned; write ``out/results.json`` and, during the run, ``out/trials``.
 
-    Run again with the same folder, it goes on where it was interrupted. A cell that fails is reported in the
-    record, and the others go on.
+    A second call with the same folder continues an interrupted benchmark. A trial that fails is reported in the
+    record; the others are still measured.
 
     Parameters
     ----------
     plans : sequence of Plan
     methods : sequence of Method, Learner, Metric, (name, Learner or Metric) or str, optional
-        The rows: see `oahu.evaluation.protocols.as_method`. Those of the paper and its related work by default.
+        See `oahu.evaluation.protocols.as_method`. By default `oahu.evaluation.protocols.DEFAULT_METHODS`.
     out : path
     jobs : int
-        Cells measured at the same time. The numbers do not depend on it.
+        Number of parallel processes. The scores do not depend on it.
     listener : Listener, optional
     command : str
-        How it can be done again, for the record.
+        How to repeat the benchmark, for the record.
+    reference : str, optional
+        The method that the others are tested against; by default AnchoredOAHU, or OAHU if it is not measured.
 
     Examples
     --------
@@ -126,51 +138,60 @@ def bench(
     >>> round(record.outcomes[0].scores["error_rate"], 2)
     0.03
     """
-    rows, told = as_methods(methods), listener or Listener()
-    names = {plan.dataset.name: plan.dataset for plan in plans}
+    compared, listener = as_methods(methods), listener or Listener()
+    reference = reference_method(compared, reference)
+    by_name = {plan.dataset.name: plan.dataset for plan in plans}
     for plan in plans:
-        if plan.dataset.digest != names[plan.dataset.name].digest:
-            raise InvalidInputError(f"Two data sets are named {plan.dataset.name!r}: name them differently.")
-    runner = Runner(Path(out), names, rows, jobs)
+        if plan.dataset.digest != by_name[plan.dataset.name].digest:
+            raise InvalidInputError(f"Two data sets are named {plan.dataset.name!r}. Give them different names.")
+    runner = Runner(Path(out), by_name, compared, jobs, reference)
     try:
         for plan in plans:
-            _follow(plan, rows, runner, told)
+            _run_plan(plan, compared, runner, listener)
     finally:
         record = runner.record(command)
         record.save(Path(out) / "results.json")
     return record
 
 
-def _follow(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Listener) -> None:
+def _run_plan(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Listener) -> None:
     protocol, dataset = PROTOCOLS[plan.protocol], plan.dataset
     settings = protocol.settings(dataset, **plan.settings)
     title = f"{plan.protocol} on {dataset.name}"
-    measured = [method for method in methods if protocol.cells(dataset, method, 1, settings)]
+    measured = [method for method in methods if protocol.trials(dataset, method, 1, settings)]
     if not measured:
         names = ", ".join(method.name for method in methods)
-        raise InvalidInputError(f"There is nothing to measure by {plan.protocol} of {names}.")
+        raise InvalidInputError(f"The protocol {plan.protocol} does not apply to {names}.")
 
-    def run(cells: Sequence[Cell], title: str) -> list[Outcome]:
-        listener.begins(title, cells)
-        return runner.run(cells, listener.seen)
+    def run(trials: Sequence[Trial], title: str) -> list[Outcome]:
+        listener.on_start(title, trials)
+        return runner.run(trials, listener.on_outcome)
 
-    choices: Mapping[str, Any] = {}
-    if plan.tune and protocol.tunable:
+    choices: Mapping[str, Candidate] = {}
+    tuned = plan.tune and protocol.tunable
+    if tuned:
         tuning = {**settings, "folds": plan.folds, "tune_items": plan.tune_items, "tuned": True}
-        choices = race(
-            protocol, dataset, measured, tuning, lambda cells: run(cells, f"tuning {title}"), plan.scalings
+        choices = tune(
+            protocol, dataset, measured, tuning, lambda trials: run(trials, f"tuning {title}"), plan.scalings
         )
-        listener.chosen(plan, choices)
-    cells: list[Cell] = []
+        listener.on_tuned(plan, choices)
+    else:
+        scaling = settings["scaling"]
+        listener.on_note(f"Inputs of {dataset.name}: {describe_scaling(scaling, settings['pca'])} ({scaling}).")
+        for warning in scale_warnings(dataset, measured, settings):
+            runner.add_warning(warning)
+            listener.on_warning(warning)
+    trials: list[Trial] = []
     for method in measured:
         own = {**settings, "learner": method.described}
         if method.name in choices:
             scaling, params = choices[method.name]
             own |= {"scaling": scaling, "params": {**settings["params"], **params}, "tuned": True}
-        planned = protocol.cells(dataset, method, plan.runs or protocol.runs, own)
-        if plan.tune and protocol.tunable and method.name not in choices:
-            why = "None of its candidates could be measured in tuning: see there."
-            runner.refuse([replace(cell, settings={**cell.settings, "tuned": True}) for cell in planned], why)
+        planned = protocol.trials(dataset, method, plan.runs or protocol.runs, own)
+        if tuned and method.name not in choices:
+            error = "All candidates failed in tuning. See the failures of tuning."
+            marked = [replace(trial, settings={**trial.settings, "tuned": True}) for trial in planned]
+            runner.mark_failed(marked, error)
         else:
-            cells += planned
-    run(sorted(cells, key=lambda cell: cell.run), title)
+            trials += planned
+    run(sorted(trials, key=lambda trial: trial.run), title)

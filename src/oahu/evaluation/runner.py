@@ -1,4 +1,4 @@
-"""Measuring many cells: in parallel, stored as they finish, and going on where it was interrupted."""
+"""Measures many trials: in parallel, with stored outcomes, so that an interrupted benchmark can continue."""
 
 from __future__ import annotations
 
@@ -10,150 +10,194 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import joblib
 import numba
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-from oahu.evaluation.cells import Cell, Outcome, Record, versions, write_json
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.draws import Draws
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial, package_versions, write_json
 from oahu.exceptions import InvalidInputError
 
 __all__ = ["Runner"]
 
-Seen = Callable[[Outcome, bool], None]
+OnOutcome = Callable[[Outcome, bool], None]
+
+_WARM_UP_ITEMS: Final = 144  # enough for every protocol
+_WARM_UP_CONSTRAINTS: Final = 20
+_warmed_up: set[tuple[str, ...]] = set()  # what this process has compiled
 
 
 class Runner:
-    """Measures cells of some methods on some data sets, and keeps what came out in a folder.
+    """Measures trials and stores their outcomes in a folder.
 
-    A cell's numbers depend on nothing but itself: not on the order, not on how many jobs there are. Each cell
-    computes in one thread.
+    The scores of a trial depend on the trial only, not on the order or on the number of jobs. Each trial computes
+    in one thread. Compilation happens before the time is measured.
 
     Parameters
     ----------
     out : path
-        Where cells are kept as they finish. Those that are there are not measured again; failures are.
+        Folder of the outcomes. Trials with a stored outcome are not measured again; failed trials are.
     datasets : mapping of names to Dataset
     methods : sequence of Method
     jobs : int
-        How many cells are measured at the same time.
+        Number of parallel processes.
+    reference : str
+        The method that the report compares the others with.
     """
 
     def __init__(
-        self, out: Path, datasets: Mapping[str, Dataset], methods: Sequence[Method], jobs: int = 1
+        self,
+        out: Path,
+        datasets: Mapping[str, Dataset],
+        methods: Sequence[Method],
+        jobs: int = 1,
+        reference: str = "",
     ) -> None:
         if jobs < 1:
-            raise InvalidInputError(f"There must be at least one job. Got {jobs} instead.")
-        self.out = out.absolute()  # those who help may be in another folder
-        self.datasets, self.jobs = datasets, jobs
+            raise InvalidInputError(f"'jobs' must be at least 1. Got {jobs} instead.")
+        self.out = out.absolute()  # a worker process may have another working directory
+        self.datasets, self.jobs, self.reference = datasets, jobs, reference
         self.methods = {method.name: method for method in methods}
         self.outcomes: dict[str, Outcome] = {}
-        self._order: dict[str, None] = {}  # ids, as cells were asked for
-        self._started, self._began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+        self.warnings: list[str] = []
+        self._ids: dict[str, None] = {}  # of all requested trials, in order
+        self._started, self._start_time = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
         try:
-            (out / "cells").mkdir(parents=True, exist_ok=True)
+            (out / "trials").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidInputError(
-                f"Results are kept in a folder, and {out} cannot be one: {error.strerror}."
+                f"Results are stored in a folder, and {out} cannot be used as one: {error.strerror}."
             ) from error
 
-    def run(self, cells: Sequence[Cell], seen: Seen | None = None) -> list[Outcome]:
-        """Measure cells, or find what was measured of them; ``seen`` is told of each as soon as it is there.
+    def run(self, trials: Sequence[Trial], on_outcome: OnOutcome | None = None) -> list[Outcome]:
+        """Measure trials or load their stored outcomes, and return the outcomes in order.
 
-        With it goes whether it was found done.
+        ``on_outcome(outcome, stored)`` is called for each trial as soon as its outcome is available.
         """
         missing = []
-        self._order.update(dict.fromkeys(cell.id for cell in cells))
-        for cell in cells:
-            kept = self._kept(cell)
-            if kept is None:
-                missing.append(cell)
+        self._ids.update(dict.fromkeys(trial.id for trial in trials))
+        for trial in trials:
+            stored = self._load(trial)
+            if stored is None:
+                missing.append(trial)
             else:
-                self._take(kept, seen, True)
-        with warnings.catch_warnings(), closing(self._measured(missing)) as measured:
-            warnings.filterwarnings("ignore", ".*tasks which were still being processed")  # if interrupted
+                self._add(stored, on_outcome, stored=True)
+        with warnings.catch_warnings(), closing(self._measure_all(missing)) as measured:
+            # joblib warns when an interrupt ends its workers.
+            warnings.filterwarnings("ignore", ".*tasks which were still being processed")
             for outcome in measured:
-                self._take(outcome, seen)
-        return [self.outcomes[cell.id] for cell in cells]
+                self._add(outcome, on_outcome, stored=False)
+        return [self.outcomes[trial.id] for trial in trials]
 
-    def refuse(self, cells: Sequence[Cell], why: str) -> None:
-        """Put down that cells cannot be measured."""
-        for cell in cells:
-            self._order[cell.id] = None
-            self.outcomes[cell.id] = Outcome(cell, error=why)
+    def mark_failed(self, trials: Sequence[Trial], error: str) -> None:
+        """Record trials as failed without measuring them."""
+        for trial in trials:
+            self._ids[trial.id] = None
+            self.outcomes[trial.id] = Outcome(trial, error=error)
 
-    def record(self, command: str) -> Record:
-        """All that was measured so far."""
+    def add_warning(self, text: str) -> None:
+        """Add a warning about the whole benchmark to the record, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def record(self, command: str) -> BenchmarkRecord:
+        """Return all outcomes so far."""
         datasets = {
             name: {"n_items": len(data), "n_features": data.n_features, "n_classes": data.n_classes}
             for name, data in self.datasets.items()
         }
         before = _seconds_before(self.out / "results.json", command)
-        seconds = before + time.monotonic() - self._began
-        ordered = tuple(self.outcomes[cell] for cell in self._order if cell in self.outcomes)
-        return Record(command, self._started, round(seconds, 1), _machine(self.jobs), datasets, ordered)
+        seconds = round(before + time.monotonic() - self._start_time, 1)
+        outcomes = tuple(self.outcomes[each] for each in self._ids if each in self.outcomes)
+        machine = _machine(self.jobs)
+        return BenchmarkRecord(
+            command, self._started, seconds, machine, datasets, outcomes, self.reference, tuple(self.warnings)
+        )
 
-    def _take(self, outcome: Outcome, seen: Seen | None, found: bool = False) -> None:
-        self.outcomes[outcome.cell.id] = outcome
-        if seen is not None:
-            seen(outcome, found)
+    def _add(self, outcome: Outcome, on_outcome: OnOutcome | None, *, stored: bool) -> None:
+        self.outcomes[outcome.trial.id] = outcome
+        if on_outcome is not None:
+            on_outcome(outcome, stored)
 
-    def _kept(self, cell: Cell) -> Outcome | None:
+    def _load(self, trial: Trial) -> Outcome | None:
+        """Return the stored outcome; None if the file is missing or damaged."""
         try:
-            return Outcome.from_json(json.loads(self._path(cell).read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or damaged
+            return Outcome.from_json(json.loads(self._path(trial).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def _path(self, cell: Cell) -> Path:
-        return self.out / "cells" / f"{re.sub('[^-.=+ a-zA-Z0-9_]', '_', cell.id)[-128:]}.json"
+    def _path(self, trial: Trial) -> Path:
+        return self.out / "trials" / f"{re.sub('[^-.=+ a-zA-Z0-9_]', '_', trial.id)[-128:]}.json"
 
-    def _measured(self, cells: Sequence[Cell]) -> Generator[Outcome]:
-        """Outcomes in the order in which they finish."""
+    def _measure_all(self, trials: Sequence[Trial]) -> Generator[Outcome]:
+        """Yield outcomes in the order in which they finish."""
+        cache = self.out / "constraints"
         tasks = (
             joblib.delayed(_measure)(
-                cell, self.datasets[cell.dataset], self.methods[cell.method], self.out / "draws", self._path(cell)
+                trial, self.datasets[trial.dataset], self.methods[trial.method], cache, self._path(trial)
             )
-            for cell in cells
+            for trial in trials
         )
-        jobs = min(self.jobs, max(1, len(cells)))
-        with joblib.parallel_config("loky", initializer=_deaf) if jobs > 1 else nullcontext():
+        jobs = min(self.jobs, max(1, len(trials)))
+        with joblib.parallel_config("loky", initializer=_ignore_interrupts) if jobs > 1 else nullcontext():
             yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
 
 
-def _deaf() -> None:
-    """Leave interrupts, which reach every process of a terminal, to the one that measures with this one's help."""
+def _ignore_interrupts() -> None:
+    """Ignore SIGINT in a worker: a terminal sends it to all processes, and the main process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _measure(cell: Cell, dataset: Dataset, method: Method, draws: Path, path: Path) -> Outcome:
-    """Measure a cell in one thread, and keep what came out; what goes wrong is an outcome too."""
-    protocol = PROTOCOLS[cell.protocol]
-    measure = protocol.measure if cell.stage == "result" else protocol.validate
+def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: Path) -> Outcome:
+    """Measure a trial in one thread and store its outcome; an exception becomes an outcome with an error."""
+    protocol = PROTOCOLS[trial.protocol]
+    measure = protocol.measure if trial.stage == "result" else protocol.validate
     try:
-        with _one_thread(), warnings.catch_warnings(record=True) as warned:
+        with _one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            outcome = measure(cell, dataset, method, Draws(draws))
-        facts = {**outcome.facts, "versions": versions()}
-        if warned:
-            facts["warnings"] = list(dict.fromkeys(str(warning.message) for warning in warned))
+            _warm_up(trial, dataset, method)
+            caught.clear()
+            outcome = measure(trial, dataset, method, ConstraintCache(cache))
+        facts = {**outcome.facts, "versions": package_versions()}
+        if caught:
+            facts["warnings"] = list(dict.fromkeys(str(warning.message) for warning in caught))
         outcome = replace(outcome, facts=facts)
         write_json(path, outcome.as_json())
     except Exception as error:
-        return Outcome(cell, error=f"{type(error).__name__}: {error}")
+        return Outcome(trial, error=f"{type(error).__name__}: {error}")
     return outcome
+
+
+def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
+    """Compile what a trial uses, by measuring a tiny random data set once per process."""
+    learner = None if method.learner is None else (method.learner.__class__, method.learner.get_params(deep=False))
+    key = (trial.protocol, method.name, str(learner), str(dataset.n_features))
+    if key in _warmed_up:
+        return
+    _warmed_up.add(key)
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(_WARM_UP_ITEMS, dataset.n_features)).astype(np.float32)
+    tiny = Dataset("warm-up", items, np.arange(_WARM_UP_ITEMS) % 3, scaling="unit")
+    changed: dict[str, Any] = {"scaling": "unit", "pca": None, "n_constraints": _WARM_UP_CONSTRAINTS}
+    changed |= {"n_seeds": _WARM_UP_CONSTRAINTS, "of": _WARM_UP_CONSTRAINTS}
+    settings = {**trial.settings, **changed, "queries": None, "k": min(trial.settings.get("k", 1), 5)}
+    tiny_trial = Trial(trial.protocol, tiny.name, method.name, 0, settings)
+    with suppress(Exception):  # the trial itself reports the error
+        PROTOCOLS[trial.protocol].measure(tiny_trial, tiny, method, ConstraintCache())
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute in one thread, whatever computes."""
+    """Limit numba and BLAS to one thread."""
     before = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
@@ -164,7 +208,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _seconds_before(results: Path, command: str) -> float:
-    """How long the same command has measured before, if this goes on with it."""
+    """Return the duration of earlier, interrupted sessions of the same command."""
     try:
         before = json.loads(results.read_text(encoding="utf-8"))
         return float(before["seconds"]) if before["command"] == command else 0.0
@@ -178,7 +222,7 @@ def _machine(jobs: int) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "jobs": jobs,
-        "versions": versions(),
+        "versions": package_versions(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Classifying, comparing and retrieving, each in a number from 0 to 1. The truth is the first argument."""
+"""Scores of classification, comparison and retrieval, all from 0 to 1. The truth is the first argument."""
 
 from __future__ import annotations
 
@@ -16,59 +16,60 @@ from oahu.tasks.roc import Roc, as_scores
 
 __all__ = ["eer", "error_rate", "macro_f1", "recall_at_k", "roc_auc", "tar_at_far", "triplet_accuracy"]
 
-_LARGEST: Final = 2.0**53  # from here on, floats skip whole numbers
+_MAX_INTEGER: Final = 2.0**53  # larger floats cannot represent every integer
 
-# -- classifying -----------------------------------------------------------------------------------------
+# -- classification -----------------------------------------------------------------------------------------
 
 
 def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of items whose predicted label is not the true one.
+    """Return the share of items whose predicted label is wrong.
 
     Parameters
     ----------
     truth, predicted : array-like of shape (n,)
-        Labels: strings or whole numbers, the same in both.
+        Labels: both strings or both integers.
 
     Examples
     --------
     >>> error_rate(["cat", "dog", "dog", "cow"], ["cat", "dog", "cat", "cow"])
     0.25
     """
-    true, said = _as_both_labels(truth, predicted)
-    return float(zero_one_loss(true, said, normalize=False) / len(true))  # counts: 1 - accuracy would be rounded
+    true, predicted_labels = _as_both_labels(truth, predicted)
+    return float(zero_one_loss(true, predicted_labels, normalize=False) / len(true))  # exact, unlike 1 - accuracy
 
 
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The mean over classes of F1 = 2 tp / (2 tp + fp + fn), each class counting the same.
+    """Return the unweighted mean over classes of F1 = 2 tp / (2 tp + fp + fn).
 
-    The classes are those that occur in ``truth`` or in ``predicted``: one that was predicted and never true is a 0.
+    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but never
+    true has 0.
 
     Parameters
     ----------
     truth, predicted : array-like of shape (n,)
-        Labels: strings or whole numbers, the same in both.
+        Labels: both strings or both integers.
 
     Examples
     --------
     >>> macro_f1([0, 0, 0, 1], [0, 0, 1, 0])
     0.3333333333333333
     """
-    true, said = _as_both_labels(truth, predicted)
-    return float(f1_score(true, said, average="macro"))
+    true, predicted_labels = _as_both_labels(truth, predicted)
+    return float(f1_score(true, predicted_labels, average="macro"))
 
 
-# -- comparing -------------------------------------------------------------------------------------------
+# -- comparison -------------------------------------------------------------------------------------------
 
 
 def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
-    """The probability that a similar pair scores higher than a dissimilar one, a tie counting half: `Roc.auc`.
+    """Return the probability that a similar pair scores higher than a dissimilar one; a tie counts half.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Which pairs are alike: True and False, 1 and 0, or +1 and -1.
+        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for pairs that are more alike.
+        Higher for more similar pairs.
 
     Examples
     --------
@@ -79,14 +80,14 @@ def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
 
 
 def eer(same: ArrayLike, scores: ArrayLike) -> float:
-    """The equal error rate, where as many dissimilar pairs are accepted as similar ones are not: `Roc.eer`.
+    """Return the equal error rate: the false accept rate at which it equals the false reject rate.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Which pairs are alike: True and False, 1 and 0, or +1 and -1.
+        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for pairs that are more alike.
+        Higher for more similar pairs.
 
     Examples
     --------
@@ -97,16 +98,16 @@ def eer(same: ArrayLike, scores: ArrayLike) -> float:
 
 
 def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
-    """The share of similar pairs that a threshold can accept with at most ``far`` of the dissimilar ones.
+    """Return the highest true accept rate of a threshold whose false accept rate is at most ``far``.
 
-    See `Roc.tar_at_far`. With fewer than 1 / ``far`` dissimilar pairs none of them may be accepted.
+    With fewer than 1 / ``far`` dissimilar pairs, the threshold accepts none of them.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Which pairs are alike: True and False, 1 and 0, or +1 and -1.
+        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for pairs that are more alike.
+        Higher for more similar pairs.
     far : float in [0, 1]
 
     Examples
@@ -118,12 +119,12 @@ def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
 
 
 def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) -> float:
-    """The share of triplets whose positive scores higher than its negative; a tie is wrong.
+    """Return the share of triplets whose positive scores higher than the negative; a tie is wrong.
 
     Parameters
     ----------
     similar_scores, dissimilar_scores : array-like of shape (n_triplets,)
-        The scores of anchor and positive, and of anchor and negative: higher for more alike.
+        Scores of anchor and positive, and of anchor and negative; higher for more similar items.
 
     Examples
     --------
@@ -134,29 +135,29 @@ def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) ->
     dissimilar = as_scores(dissimilar_scores, "dissimilar_scores")
     if len(similar) != len(dissimilar):
         raise InvalidInputError(
-            "similar_scores and dissimilar_scores must have one score each for every triplet. "
+            "similar_scores and dissimilar_scores must have one score per triplet. "
             f"Got {len(similar)} and {len(dissimilar)} instead."
         )
     return float(np.mean(similar > dissimilar))
 
 
-# -- retrieving ------------------------------------------------------------------------------------------
+# -- retrieval ------------------------------------------------------------------------------------------
 
 
 def recall_at_k(
     labels: ArrayLike, retrieved_labels: ArrayLike, ks: Iterable[int] = (1, 2, 4, 8)
 ) -> dict[int, float]:
-    """For each k, the share of queries with at least one item of their own label among the first k retrieved.
+    """Return, for each k, the share of queries with at least one item of their own label among the first k.
 
-    This is Recall@K as metric learning reports it for CARS-196 and its kin (Oh Song et al., CVPR 2016): a query
-    counts 1 or 0, however many items of its label there are. A query must not be among what it retrieved.
+    This is Recall@K as in the metric learning literature (Oh Song et al., CVPR 2016): a query counts 1 or 0,
+    regardless of the number of items with its label. A query must not be among its own retrieved items.
 
     Parameters
     ----------
     labels : array-like of shape (n_queries,)
-        The queries' own labels: strings or whole numbers.
+        Labels of the queries: strings or integers.
     retrieved_labels : array-like of shape (n_queries, at least max(ks))
-        The labels of what each query retrieved, nearest first.
+        Labels of the retrieved items, nearest first.
     ks : iterable of int
 
     Examples
@@ -170,28 +171,29 @@ def recall_at_k(
     depths = _as_depths(ks)
     if found.shape[0] != len(own) or found.shape[1] < max(depths):
         raise InvalidInputError(
-            f"retrieved_labels must hold at least {max(depths)} labels for each of the {len(own)} queries: shape "
+            f"retrieved_labels must have at least {max(depths)} labels for each of the {len(own)} queries: shape "
             f"({len(own)}, {max(depths)}) or wider. Got shape {found.shape} instead."
         )
     hit = found[:, : max(depths)] == own[:, None]
     return {k: float(np.mean(hit[:, :k].any(axis=1))) for k in depths}
 
 
-# -- checking --------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------
 
 
 def _as_both_labels(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    true, said = _as_labels(truth, "truth", 1), _as_labels(predicted, "predicted", 1)
-    if len(true) != len(said):
+    true, predicted_labels = _as_labels(truth, "truth", 1), _as_labels(predicted, "predicted", 1)
+    if len(true) != len(predicted_labels):
         raise InvalidInputError(
-            f"truth and predicted must have one label each for every item. Got {len(true)} and {len(said)} instead."
+            "truth and predicted must have one label per item. "
+            f"Got {len(true)} and {len(predicted_labels)} instead."
         )
-    _check_comparable(true, said, "truth", "predicted")
-    return true, said
+    _check_comparable(true, predicted_labels, "truth", "predicted")
+    return true, predicted_labels
 
 
 def _as_labels(labels: Any, what: str, ndim: int) -> NDArray[Any]:
-    """Strings, or whole numbers: an array of ``ndim`` dimensions, none of them 0."""
+    """Return labels as an array of strings or integers; raise if it is empty or not of ``ndim`` dimensions."""
     if hasattr(labels, "tocsr"):
         raise InvalidTypeError(f"{what} must be dense labels. Got a sparse matrix instead: use toarray().")
     array = np.asanyarray(labels) if hasattr(labels, "__array__") else np.array(labels, dtype=object)
@@ -204,29 +206,28 @@ def _as_labels(labels: Any, what: str, ndim: int) -> NDArray[Any]:
     if array.dtype.kind != "U":
         array = as_array(array, f"labels in {what}, unless strings,")
     if array.dtype.kind == "f":
-        _check_whole(array, what)
+        _check_integers(array, what)
     return array
 
 
 def _check_objects(array: NDArray[Any], what: str) -> None:
-    """Refuse objects that are neither all strings nor all numbers."""
+    """Raise if the objects are neither all strings nor all numbers."""
     kind: Any = str if isinstance(array.flat[0], str) else int | float | np.number | np.bool_
     for place, label in np.ndenumerate(array):
         if not isinstance(label, kind):
             raise InvalidInputError(
-                f"{what} must be all strings or all whole numbers. Got {shorten(label)} in row {place[0]} instead."
+                f"{what} must be all strings or all integers. Got {shorten(label)} in row {place[0]} instead."
             )
 
 
-def _check_whole(array: NDArray[Any], what: str) -> None:
-    """Refuse floats that are no labels: fractions, NaN, infinity, and those too large to tell from the next."""
+def _check_integers(array: NDArray[Any], what: str) -> None:
+    """Raise for floats that are not integers, or too large to represent every integer."""
     with np.errstate(invalid="ignore"):
-        wrong = np.argwhere((array % 1 != 0) | (np.abs(array) >= _LARGEST))
+        wrong = np.argwhere((array % 1 != 0) | (np.abs(array) >= _MAX_INTEGER))
     if len(wrong):
         place = tuple(int(i) for i in wrong[0])
         raise InvalidInputError(
-            f"{what} must be strings or whole numbers. "
-            f"Got {shorten(array[place].item())} in row {place[0]} instead."
+            f"{what} must be strings or integers. Got {shorten(array[place].item())} in row {place[0]} instead."
         )
 
 
@@ -234,7 +235,7 @@ def _check_comparable(one: NDArray[Any], other: NDArray[Any], what: str, what_ot
     kinds = ["strings" if array.dtype.kind == "U" else "numbers" for array in (one, other)]
     if kinds[0] != kinds[1]:
         raise InvalidInputError(
-            f"{what} and {what_other} must be labels of one kind, strings or whole numbers. "
+            f"{what} and {what_other} must both be strings or both be integers. "
             f"Got {kinds[0]} and {kinds[1]} instead."
         )
 

@@ -1,41 +1,40 @@
-"""Repeated measurements: what they come to, and whether two of them differ."""
+"""Statistics of repeated runs: mean and spread, and significance tests between two methods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, nan, sqrt
-from typing import Final, Literal, Self
+from math import copysign, inf, isfinite, nan
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy import stats
 
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
-__all__ = ["Better", "Comparison", "Summary", "Tally", "Verdict", "compare"]
+__all__ = ["Better", "SignificanceTest", "Summary", "Verdict", "WinTieLoss", "compare_runs"]
 
 Better = Literal["lower", "higher"]
 Verdict = Literal["win", "tie", "loss"]
 Floats = NDArray[np.float64]
 
-_SAME: Final = 1e-12  # means that differ by less, relative to their size, differ by rounding only
+_ROUNDING: Final = 1e-12  # differences below this, relative to the values, are rounding errors
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of some runs and their spread.
+    """Mean and spread of the runs of one method.
 
     Attributes
     ----------
     mean : float
-        NaN if there is nothing to average.
+        NaN without any run.
     std : float
-        The standard deviation of a sample, with n - 1 below the line; NaN for fewer than two runs, which show no
-        spread.
+        Sample standard deviation (denominator n - 1); NaN for fewer than two runs.
     n : int
-        How many runs there are; those without a value do not count.
+        Number of runs with a finite value.
 
     Examples
     --------
@@ -49,125 +48,128 @@ class Summary:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
-        kept = _finite(values)
-        n = len(kept)
-        mean = float(kept.mean()) if n else nan
-        return cls(mean, float(kept.std(ddof=1)) if n > 1 else nan, n)
+        """Summarise the finite values."""
+        finite = _finite(values)
+        n = len(finite)
+        return cls(float(finite.mean()) if n else nan, float(finite.std(ddof=1)) if n > 1 else nan, n)
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """OAHU against another method, by Student's t-test.
+class SignificanceTest:
+    """A Student's t-test of the reference method against another method.
 
     Attributes
     ----------
-    ours, theirs : Summary
-        Of the runs that were compared.
+    reference, other : Summary
+        Summaries of the compared runs.
     t, p : float
-        The statistic, positive where ours is greater, and the two-sided p-value; NaN if there is no test.
+        The statistic, positive where the reference has the greater mean, and the two-sided p-value; NaN without a
+        test.
     verdict : {"win", "tie", "loss"} or None
-        Of ours; None if a side has fewer than two runs, of which nothing can be said.
+        Result for the reference; None if a method has fewer than two runs, so that no test is possible.
     """
 
-    ours: Summary
-    theirs: Summary
+    reference: Summary
+    other: Summary
     t: float
     p: float
     verdict: Verdict | None
 
     @property
     def mark(self) -> str:
-        """As the paper has it: • where OAHU is better, ∘ where it is worse, nothing otherwise."""
+        """The paper's mark: • where the reference is significantly better, ∘ where it is worse, "" otherwise."""
         return {"win": "•", "loss": "∘"}.get(self.verdict or "", "")
 
 
-def compare(
-    ours: Sequence[float],
-    theirs: Sequence[float],
+def compare_runs(
+    reference: Sequence[float],
+    other: Sequence[float],
     alpha: float = 0.05,
     better: Better = "lower",
     paired: bool = False,
-) -> Comparison:
-    """Whether two methods differ by more than their runs do.
+) -> SignificanceTest:
+    """Test whether the mean scores of two methods differ significantly.
 
-    Student's t-test for two samples with a pooled variance, as the paper names it. ``paired`` compares run by run
-    instead, which is the sharper test where both saw the same splits. Runs without a finite value are left out.
+    The test is Student's t-test for two samples with a pooled variance, as in the paper.
+    With ``paired`` it is the paired test, which is more powerful where both methods used
+    the same splits. Runs without a finite value are ignored.
 
     Parameters
     ----------
-    ours, theirs : sequences of float
-        A value for each run; of equal length, and in the same order, if ``paired``.
+    reference, other : sequences of float
+        One score per run. With ``paired``: of equal length and in the same order.
     alpha : float in (0, 1)
-        What p must be below.
+        Significance level: p must be below it.
     better : {"lower", "higher"}
+        Which scores are better.
 
     Examples
     --------
-    >>> compare([0.18, 0.19, 0.17], [0.22, 0.21, 0.23]).verdict
+    >>> compare_runs([0.18, 0.19, 0.17], [0.22, 0.21, 0.23]).verdict
     'win'
-    >>> compare([0.18, 0.19, 0.17], [0.18, 0.16, 0.20]).verdict
+    >>> compare_runs([0.18, 0.19, 0.17], [0.18, 0.16, 0.20]).verdict
     'tie'
     """
     if not 0 < alpha < 1:
         raise InvalidInputError(f"'alpha' must be in (0, 1). Got {shorten(alpha)} instead.")
     if better not in ("lower", "higher"):
         raise InvalidInputError(f"'better' must be 'lower' or 'higher'. Got {shorten(better)} instead.")
-    one, other = _pairs(ours, theirs) if paired else (_finite(ours), _finite(theirs))
-    summaries = Summary.of(one), Summary.of(other)
-    if min(len(one), len(other)) < 2:
-        return Comparison(*summaries, t=nan, p=nan, verdict=None)
-    t, freedom = _paired(one, other) if paired else _pooled(one, other)
-    p = float(2 * stdtr(freedom, -abs(t)))
+    first, second = _finite_pairs(reference, other) if paired else (_finite(reference), _finite(other))
+    summaries = Summary.of(first), Summary.of(second)
+    if min(len(first), len(second)) < 2:
+        return SignificanceTest(*summaries, t=nan, p=nan, verdict=None)
+    t, p = _t_test(first, second, paired)
     verdict: Verdict = "tie" if p >= alpha else "win" if (t < 0) == (better == "lower") else "loss"
-    return Comparison(*summaries, t=t, p=p, verdict=verdict)
+    return SignificanceTest(*summaries, t=t, p=p, verdict=verdict)
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How often OAHU wins, ties and loses; ``unknown`` are those that could not be tested."""
+class WinTieLoss:
+    """Counts of the reference method's wins, ties and losses; ``untested`` counts comparisons without a test."""
 
     wins: int = 0
     ties: int = 0
     losses: int = 0
-    unknown: int = 0
+    untested: int = 0
 
     @classmethod
-    def of(cls, comparisons: Iterable[Comparison]) -> Self:
-        verdicts = [comparison.verdict for comparison in comparisons]
+    def of(cls, tests: Iterable[SignificanceTest]) -> Self:
+        """Count the verdicts."""
+        verdicts = [test.verdict for test in tests]
         return cls(*(verdicts.count(verdict) for verdict in ("win", "tie", "loss", None)))
 
     def __str__(self) -> str:
         return f"{self.wins}/{self.ties}/{self.losses}"
 
 
-def _pooled(one: Floats, other: Floats) -> tuple[float, int]:
-    freedom = len(one) + len(other) - 2
-    squares = np.square(one - one.mean()).sum() + np.square(other - other.mean()).sum()
-    error = sqrt(squares / freedom * (1 / len(one) + 1 / len(other)))
-    return _statistic(one, other, error), freedom
-
-
-def _paired(one: Floats, other: Floats) -> tuple[float, int]:
-    return _statistic(one, other, float((one - other).std(ddof=1)) / sqrt(len(one))), len(one) - 1
-
-
-def _statistic(one: Floats, other: Floats, error: float) -> float:
-    """The difference in standard errors; none if it is rounding, endless if there is no spread at all."""
-    difference, size = float(one.mean() - other.mean()), float(max(np.abs(one).max(), np.abs(other).max()))
-    if abs(difference) <= _SAME * size:
-        return 0.0
-    return difference / error if error > _SAME * size else inf * difference
+def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
+    """Return t and p; without any spread, scipy's result would depend on rounding errors."""
+    difference = float(first.mean() - second.mean())
+    rounding = _ROUNDING * float(max(np.abs(first).max(), np.abs(second).max()))
+    if abs(difference) <= rounding:
+        return 0.0, 1.0
+    spreads = [first - second] if paired else [first, second]
+    if max(float(np.ptp(values)) for values in spreads) <= rounding:
+        return copysign(inf, difference), 0.0
+    if paired:
+        result: Any = stats.ttest_rel(first, second)
+    else:  # from means and deviations: one sample may be constant, of which `ttest_ind` warns
+        samples = ((sample.mean(), sample.std(ddof=1), len(sample)) for sample in (first, second))
+        result = stats.ttest_ind_from_stats(*next(samples), *next(samples))
+    return float(result.statistic), float(result.pvalue)
 
 
 def _finite(values: Iterable[float]) -> Floats:
     return np.array([value for value in values if isfinite(value)], dtype=np.float64)
 
 
-def _pairs(ours: Sequence[float], theirs: Sequence[float]) -> tuple[Floats, Floats]:
-    if len(ours) != len(theirs):
+def _finite_pairs(reference: Sequence[float], other: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return the runs in which both values are finite."""
+    if len(reference) != len(other):
         raise InvalidInputError(
-            f"A paired test needs a value of both for each run. Got {len(ours)} and {len(theirs)} values."
+            "A paired test needs one value of both methods for each run. "
+            f"Got {len(reference)} and {len(other)} values instead."
         )
-    both = [pair for pair in zip(ours, theirs, strict=True) if all(map(isfinite, pair))]
-    one, other = np.array(both, dtype=np.float64).reshape(-1, 2).T
-    return one, other
+    both = [pair for pair in zip(reference, other, strict=True) if all(map(isfinite, pair))]
+    first, second = np.array(both, dtype=np.float64).reshape(-1, 2).T
+    return first, second

@@ -1,17 +1,18 @@
-"""What changes: online learners under one contract, and loading what was saved of them.
+"""Online learners with one interface.
 
-A learner's module is imported when it is first used: most of them bring numba along.
+The module of a learner is imported on first use, because most of them import numba.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from oahu.io import model_files
-from oahu.io.model_files import load
+from oahu.io.class_registry import LEARNER_MODULES
 
 if TYPE_CHECKING:
     from oahu.learners.anchored import AnchoredOAHU
+    from oahu.learners.base import Learner
     from oahu.learners.fixed import Cosine, Euclidean
+    from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
     from oahu.learners.lego import LEGO
     from oahu.learners.oahu import OAHU
     from oahu.learners.oasis import OASIS
@@ -35,31 +36,26 @@ __all__ = [
     "AnchoredOAHU",
     "Cosine",
     "Euclidean",
-    "load",
+    "Learner",
+    "PairLearner",
+    "ScoresOnlyMixin",
+    "TripletLearner",
 ]
 
-_HOMES = {
-    "OAHU": "oahu.learners.oahu",
-    "AnchoredOAHU": "oahu.learners.anchored",
-    "LEGO": "oahu.learners.lego",
-    "RDML": "oahu.learners.rdml",
-    "OASIS": "oahu.learners.oasis",
-    "OPML": "oahu.learners.opml",
-    "POLA": "oahu.learners.pola",
-    "SOML": "oahu.learners.soml",
-    "SORS": "oahu.learners.sors",
-    "AdaSORS": "oahu.learners.sors",
-    "Euclidean": "oahu.learners.fixed",
-    "Cosine": "oahu.learners.fixed",
+#: The names of the built-in learners.
+LEARNERS: Final = tuple(LEARNER_MODULES)
+
+_MODULES: Final = {
+    **LEARNER_MODULES,
+    "Learner": "oahu.learners.base",
+    "PairLearner": "oahu.learners.kinds",
+    "ScoresOnlyMixin": "oahu.learners.kinds",
+    "TripletLearner": "oahu.learners.kinds",
 }
 
-#: The names of all learners.
-LEARNERS = tuple(_HOMES)
+if not TYPE_CHECKING:  # type checkers see the imports above, so that they report names that do not exist
 
-model_files.homes.update(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'oahu.learners' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return getattr(import_module(_MODULES[name]), name)
+        raise AttributeError(f"module 'oahu.learners' has no attribute {name!r}")

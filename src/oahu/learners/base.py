@@ -1,25 +1,28 @@
-"""The one contract: what every learner offers, and the part of it that is the same for all.
+"""The base class of all learners: validation, learning, scoring, saving.
 
-A learner is a scikit-learn estimator whose heart is `partial_fit`. A call is learned whole or not at all: a new
-state is built beside the old one and takes its place when the last constraint has been checked and learned. A
-`metric` that another thread asks for meanwhile is the old state's.
+A learner is a scikit-learn estimator whose main method is `partial_fit`. A call is learned completely or not at
+all. `partial_fit` learns on a copy of the state, which replaces the state when the last constraint of the call was
+learned. `learn_one` changes the state in place where the learner can reject a constraint before it changes
+anything. A metric that another thread requests in the meantime is the metric before the call.
 
-What learners differ in, what they learn from and what comes out, is in kinds.py.
+kinds.py has the learners of triplets and of pairs, which concrete learners derive from.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import math
+import operator
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -33,8 +36,11 @@ from oahu.exceptions import (
     RejectedConstraintError,
 )
 from oahu.io import model_files
+from oahu.io.class_registry import storable
 from oahu.io.model_files import Content
+from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
+from oahu.metrics import Metric
 from oahu.parameters import check_choice, check_integer, check_seed
 from oahu.randomness import (
     RandomState,
@@ -45,103 +51,183 @@ from oahu.randomness import (
     state_restorer,
 )
 
-__all__ = ["Learner", "S", "State", "shape_of", "share"]
+if TYPE_CHECKING:
 
+    class BaseEstimator:
+        """The methods of scikit-learn's class that learners use; scikit-learn has no types."""
 
-class State(Protocol):
-    """Everything a learner has learned, and nothing it was told."""
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Self: ...
+        def __getstate__(self) -> Any: ...
+        def __sklearn_tags__(self) -> Any: ...
 
-    rng: np.random.Generator
-    n_seen: int
-    n_used: int
+    class TransformerMixin:
+        """The same for scikit-learn's transformers."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
+        def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.floating]: ...
+        def set_output(self, *, transform: Any = None) -> Self: ...
 
-    def copy(self) -> Self: ...
+else:
+    from sklearn.base import BaseEstimator, TransformerMixin
 
+__all__ = ["Learner", "M", "fraction", "missing_methods", "shape_of"]
 
-S = TypeVar("S", bound=State)
+M = TypeVar("M", bound=Metric)
 T = TypeVar("T", bound=Tuples)
 
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
+_NO_LABELS: Final = np.empty(0, np.bool_)  # in place of the labels of pairs, for triplets
+_UNWRITTEN: Final = 255  # a byte that no bool has: the step has not finished
 
-class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
-    """Base of all learners.
 
-    A subclass says how a state begins (`_begin`), how constraints change it (`_learn`), what metric it stands for
-    (`_metric`) and how it is kept (`_state_to_content`, `_state_from_content`); its parameters include those
-    declared here.
+class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
+    """Base of all learners. Derive your own from `TripletLearner` or `PairLearner`.
+
+    Parameters
+    ----------
+    n_constraints : int, default=10000
+        Number of constraints that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+    dtype : {"float32", "float64"}, default="float32"
+        The floating-point type that the model computes in.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seeds the initial arrays and the drawing of constraints from labels.
     """
 
-    random_state: RandomState
-    preprocessor: Any
     n_constraints: int
+    preprocessor: Any
     dtype: str
+    random_state: RandomState
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    _state: LearnerState
 
-    #: Whether items may come as a sparse matrix.
+    #: Whether items may be rows of a sparse matrix.
     accepts_sparse: ClassVar[bool] = False
 
-    # -- what a subclass provides ------------------------------------------------------------------------
+    #: Whether a step rejects every constraint that would overflow the arrays. Otherwise they are checked
+    #: afterwards.
+    rejects_overflow: ClassVar[bool] = False
 
-    def _check_parameters(self) -> None:
-        """Raise `InvalidInputError` for a parameter out of range."""
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] != "oahu":
+            storable(cls)  # a class of oahu is registered by its decorator
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        missing = sorted(cls.__abstractmethods__)
+        if missing:
+            raise InvalidTypeError(
+                f"{cls.__name__} cannot be used as a learner: it does not implement {', '.join(missing)}. "
+                "Derive it from oahu.TripletLearner or oahu.PairLearner and define these methods."
+            )
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        *,
+        n_constraints: int = 10_000,
+        preprocessor: ArrayLike | None = None,
+        dtype: str = "float32",
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_constraints = n_constraints
+        self.preprocessor = preprocessor
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # -- what a subclass defines -------------------------------------------------------------------------
+
+    @abstractmethod
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
+        """Return the arrays of a model that has learned nothing.
+
+        Parameters
+        ----------
+        n_features : int
+        dtype : dtype
+            The floating-point type that the model computes in.
+        rng : numpy Generator
+            For random initial values.
+
+        Returns
+        -------
+        dict of ndarray
+            Every number that the learner learns. Saving, loading and copying handle these arrays.
+        """
+
+    @abstractmethod
+    def build_metric(self, arrays: Arrays, version: int) -> M:
+        """Return the metric of these arrays; it must not share their memory.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        version : int
+            The metric's version: the number of constraints learned.
+        """
+
+    def check_parameters(self) -> None:
+        """Raise `InvalidInputError` for an invalid parameter. Extend it for parameters of your own."""
         check_integer(self, "n_constraints", self.n_constraints, least=1)
         check_choice(self, "dtype", self.dtype, ("float32", "float64"))
         check_seed(self, "random_state", self.random_state)
 
-    @abstractmethod
-    def _begin(self, n_features: int, rng: np.random.Generator) -> S:
-        """A state that has seen nothing."""
+    def check_arrays(self, arrays: Arrays) -> None:
+        """Raise ValueError for arrays from a file that cannot result from learning."""
 
-    @abstractmethod
-    def _learn(self, state: S, constraints: Any) -> None:
-        """Change ``state`` by every constraint in order; `InvalidInputError` for one that is not finite."""
-
-    @abstractmethod
-    def _metric(self, state: S) -> Any:
-        """The metric of a state; it may share the state's memory."""
-
-    @abstractmethod
-    def _state_to_content(self, state: S) -> Content:
-        """What a file keeps of a state beside its counts and its generator."""
-
-    @abstractmethod
-    def _state_from_content(self, content: Content) -> S:
-        """The state that was kept, with its counts still 0."""
+    # -- what the learners of triplets and of pairs define -----------------------------------------------
 
     @abstractmethod
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples:
-        """What was given, as constraints to learn; with ``n_features`` if it is known."""
+        """Return validated constraints of the kind that the learner learns from."""
 
     @abstractmethod
-    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
-        """``n_constraints`` constraints to learn, drawn from labels."""
+    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
+        """Return ``n_constraints`` constraints drawn from labels."""
 
-    def metric(self) -> Any:
-        """The metric as it is now: a frozen value that later learning does not touch."""
-        return self._metric(self._require_fitted())
+    @abstractmethod
+    def _learn_block(
+        self,
+        arrays: Arrays,
+        block: NDArray[Any],
+        similar: NDArray[np.bool_],
+        used: NDArray[np.bool_],
+        in_place: bool = False,
+    ) -> int | None:
+        """Learn a block of constraints; return LEARNED or None, or the row of a rejected constraint.
+
+        With ``in_place`` the block is one constraint, which must be rejected before an array changes.
+        """
 
     # -- learning ----------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         with self._all_or_nothing():
-            self._check_parameters()
+            self.check_parameters()
             known = self._known_features
             constraints = self._constraints(X, y, known)
-            state = self._begin_anew(constraints.n_features) if known is None else self._state.copy()
-            self._learn_into(state, constraints)
+            state = self._initial_state(constraints.n_features) if known is None else self._state.copy()
+            self._learn(state, constraints)
+            self._commit(state)
         return self
 
     def learn_one(self, *items: ArrayLike, y: Any = None) -> Self:
-        """Learn from one constraint: vectors, or rows of the preprocessor's table.
+        """Learn from one constraint: vectors, or row numbers in the preprocessor's table.
 
-        ``learn_one(anchor, positive, negative)`` for a triplet; learners of pairs also take
+        ``learn_one(anchor, positive, negative)`` for a triplet; learners of pairs also accept
         ``learn_one(first, second, y=+1)``, or ``y=-1``.
+
+        The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled step is raised
+        after the constraint was learned; `n_seen_` counts it then.
         """
+        if self._learn_in_place(items, y):
+            return self
         names = {2: "First and second", 3: "Anchor, positive and negative"}
         if len(items) not in names:
             raise InvalidInputError(
-                f"One constraint has two items and y=, or three. Got {len(items)} items instead."
+                f"One constraint has two items and y=, or three items. Got {len(items)} items instead."
             )
         try:
             constraint = np.array([items])
@@ -152,119 +238,260 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
                 got = "a ragged item"
             count = {2: "two", 3: "three"}[len(items)]
             raise InvalidInputError(
-                f"{names[len(items)]} must be {count} vectors of as many features, or {count} rows of "
+                f"{names[len(items)]} must be {count} vectors of the same length, or {count} row numbers of "
                 f"preprocessor. Got {got} instead."
             ) from error
         return self.partial_fit(constraint, None if y is None else [y])
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then learn from constraints as `partial_fit` does, or from labelled items.
+        """Reset the learner, then learn from constraints as `partial_fit` does, or from labelled items.
 
         Parameters
         ----------
         X : array-like
             Constraints, or items of shape (n_items, n_features) with their labels as ``y``.
         y : array-like, optional
-            Labels of items: ``n_constraints`` constraints are drawn from them and learned. For pairs, whether each
-            is alike.
+            Labels of items: ``n_constraints`` constraints are drawn from them and learned. For pairs: +1 for
+            similar, -1 for dissimilar.
         """
         with self._all_or_nothing():
-            self._check_parameters()
+            self.check_parameters()
             if y is None or self._are_constraints(X):
                 constraints = self._constraints(X, y, None)
-                state = self._begin_anew(constraints.n_features)
+                state = self._initial_state(constraints.n_features)
                 self.__dict__.pop("feature_names_in_", None)
-                self._learn_into(state, constraints)
+                self._learn(state, constraints)
             else:
-                items, labels = self._labelled(X, y, reset=True)
-                self._learn_labelled(self._begin_anew(items.shape[1]), items, labels)
+                items, labels = self._validate_labelled(X, y, reset=True)
+                state = self._initial_state(items.shape[1])
+                self._learn_labelled(state, items, labels)
+            self._commit(state)
         return self
 
     def initialize(self, n_features: int) -> Self:
-        """Forget everything and stand at the start: a metric that has learned nothing yet."""
+        """Reset the learner to the model that has learned nothing."""
         with self._all_or_nothing():
-            self._check_parameters()
+            self.check_parameters()
             check_integer(self, "n_features", n_features, least=1)
-            self._state = self._begin_anew(int(n_features))
-            self.n_features_in_ = int(n_features)
+            self._commit(self._initial_state(int(n_features)))
             self.__dict__.pop("feature_names_in_", None)
         return self
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the learner, and a generator it was given, as they were if anything goes wrong inside."""
-        before, put_back = self.__dict__.copy(), state_restorer(self.random_state)
+        """Restore the learner, and a random generator passed as random_state, if anything is raised inside."""
+        before, restore = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
         except BaseException:  # an interrupt too
             self.__dict__.update(before)
             for name in self.__dict__.keys() - before.keys():
                 del self.__dict__[name]
-            put_back()
+            restore()
             raise
 
-    def _begin_anew(self, n_features: int) -> S:
-        return self._begin(n_features, private_generator(self.random_state))
+    def _initial_state(self, n_features: int) -> LearnerState:
+        rng, dtype = private_generator(self.random_state), np.dtype(self.dtype)
+        return LearnerState(self.initial_arrays(n_features, dtype, rng), dtype, n_features, rng)
 
-    def _learn_into(self, state: S, constraints: Tuples) -> None:
-        self._learn(state, constraints)
-        state.n_seen += len(constraints)
+    def _commit(self, state: LearnerState) -> None:
+        """Replace the learner's state."""
+        state.validated = self._parameter_values()
         self._state = state
-        self.n_features_in_ = constraints.n_features
+        self.n_features_in_ = state.n_features
 
-    def _learn_labelled(self, state: S, items: Any, labels: NDArray[Any]) -> None:
-        self._learn_into(state, self._drawn(items, labels, state.rng))
+    def _learn(self, state: LearnerState, constraints: Tuples) -> None:
+        """Change ``state`` by every constraint in order; raise for the first that is invalid or rejected."""
+        for start, block in constraints.blocks(state.dtype):
+            constraints.check_finite(start, block)
+            similar = constraints.same[start : start + len(block)] if isinstance(constraints, Pairs) else _NO_LABELS
+            used = np.zeros(len(block), np.bool_)
+            rejected = self._learn_block(state.arrays, block, similar, used)
+            self._finish_block(state, constraints, start, similar, used, rejected)
+
+    def _finish_block(
+        self,
+        state: LearnerState,
+        constraints: Tuples,
+        start: int,
+        similar: NDArray[np.bool_],
+        used: NDArray[np.bool_],
+        rejected: int | None,
+    ) -> None:
+        """Count a block, or raise for a constraint that was rejected."""
+        if rejected is not None and rejected != LEARNED:
+            self._reject(constraints, start + int(rejected), self._why_rejected(state))
+        if not self.rejects_overflow:
+            self._check_finite_arrays(state, constraints, start, len(used))
+        state.count(similar, used)
+
+    def _learn_labelled(self, state: LearnerState, items: Any, labels: NDArray[Any]) -> None:
+        self._learn(state, self._sample(items, labels, state.rng))
+
+    def _check_finite_arrays(self, state: LearnerState, constraints: Tuples, start: int, n: int) -> None:
+        for name, array in state.arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                last = constraints.origin(start + n - 1)[1]
+                why = f"this or a later one, up to {last}, makes the array {name!r} overflow."
+                self._reject(constraints, start, why)
+
+    def _why_rejected(self, state: LearnerState) -> str:
+        return (
+            f"learning it would overflow the model's {state.dtype} numbers. Scale the features to a usual range, "
+            "or reduce the step size."
+        )
 
     @staticmethod
-    def _refuse(constraints: Tuples, position: int, why: str) -> NoReturn:
-        """`RejectedConstraintError` for the constraint at ``position``, in the words of who gave it."""
+    def _reject(constraints: Tuples, position: int, why: str) -> NoReturn:
+        """Raise `RejectedConstraintError` for the constraint at ``position``."""
         noun, row = constraints.origin(position)
         raise RejectedConstraintError(
-            f"{noun.capitalize()} {row} was refused: {why} Nothing of this call was learned.", row
+            f"{noun.capitalize()} {row} was rejected: {why} Nothing of this call was learned.", row
         )
+
+    # -- learning in place -------------------------------------------------------------------------------
+
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        """Whether the step for the next constraint rejects it, if at all, before it changes an array.
+
+        The step must then be compiled, so that no interrupt can stop it halfway, and must write ``used`` if, and
+        only if, it learned the constraint.
+        """
+        return False
+
+    def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
+        """Learn one constraint without a copy of the state; return False if it must be learned on a copy.
+
+        That is the case for everything unusual: the first constraint, a state that others read, changed parameters,
+        items that are not plain float vectors, and a constraint that is rejected.
+        """
+        state = self.__dict__.get("_state")
+        if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):
+            return False
+        values = map(self.__dict__.get, _validated_names(type(self)))
+        if not all(map(operator.is_, state.validated, values)):
+            return False
+        similar = self._label_of_one(len(items), y)
+        block = None if similar is None else self._block_of_one(items, state)
+        if block is None or similar is None:
+            return False
+        used = np.empty(1, np.bool_)
+        written = used.view(np.uint8)
+        written[0] = _UNWRITTEN
+        with state.lock:
+            if state.frozen:
+                return False
+            state.metric = None
+            try:
+                self._learn_block(state.arrays, block, similar, used, in_place=True)
+            finally:  # also when an interrupt is raised as soon as the step returns
+                learned = bool(written[0] != _UNWRITTEN)
+                if learned:
+                    state.count_one(similar, used)
+        return learned
+
+    def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
+        """Return the labels for a block of one constraint, or None if the general path must handle it."""
+        return _NO_LABELS if n_items == 3 and y is None else None
+
+    def _block_of_one(self, items: tuple[Any, ...], state: LearnerState) -> NDArray[Any] | None:
+        """Return plain vectors, or rows of the table, as a block; None if the general path must handle them."""
+        table = self.preprocessor
+        if isinstance(table, np.ndarray) and all(type(i) is int or isinstance(i, np.integer) for i in items):
+            if not all(0 <= i < len(table) for i in items):
+                return None
+            items = tuple(table[i] for i in items)
+        shape, block = (state.n_features,), np.empty((len(items), state.n_features), state.dtype)
+        for item in items:
+            if type(item) not in (np.ndarray, np.memmap) or item.shape != shape or item.dtype not in _FLOATS:
+                return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            for place, item in enumerate(items):
+                block[place] = item
+            flat = block.reshape(-1)
+            finite = math.isfinite(np.dot(flat, flat))
+        return block[None] if finite else None
+
+    def _parameter_values(self) -> tuple[Any, ...] | None:
+        """Return the values of the parameters in a fixed order; None if one of them may change in place."""
+        values = tuple(map(self.__dict__.get, _validated_names(type(self))))
+        return values if all(isinstance(value, _FIXED_TYPES) for value in values) else None
 
     # -- using -------------------------------------------------------------------------------------------
 
+    def metric(self) -> M:
+        """Return the current metric, a frozen value that later learning does not change."""
+        return self._metric(self._fitted_state())
+
+    def _metric(self, state: LearnerState) -> M:
+        """Return the metric of a frozen state; it may share the state's memory."""
+        if state.metric is None:
+            state.metric = self.build_metric(state.arrays, state.n_seen)
+        metric: M = state.metric  # type: ignore[assignment]
+        return metric
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Return one vector per item, whose Euclidean distances are the metric's."""
+        metric: Any = self._metric(self._fitted_state())
+        vectors: NDArray[np.floating] = metric.transform_checked(self._validate_items(X))
+        return vectors
+
+    def pair_distance(self, pairs: Any) -> NDArray[np.float64]:
+        """Return the distance within each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
+        """
+        return np.asarray(-self.pair_score(pairs))
+
     def pair_score(self, pairs: Any) -> NDArray[np.float64]:
-        """How alike each pair is, higher is more: (n, 2, n_features), or (n, 2) rows of the preprocessor."""
-        self._require_fitted()
-        scores: NDArray[np.float64] = self._scores(self._unlabelled_pairs(pairs))[0]
+        """Return the similarity of each pair, higher is more similar.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
+        """
+        state = self._fitted_state()
+        scores: NDArray[np.float64] = self._scores(state, self._unlabelled_pairs(pairs))[0]
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The share of what should be more alike that is: triplet accuracy, or for pairs the area under the ROC.
+        """Return the triplet accuracy, or the area under the ROC curve for pairs.
 
-        Takes triplets, whose positive should be more like the anchor than the negative is; or items with labels,
-        from which ``n_constraints`` triplets are drawn; or pairs with y, where an alike pair should score higher
-        than one that is not. To cross-validate on labels, let every fold have several classes (StratifiedKFold, or
-        shuffled).
+        Triplet accuracy is the share of triplets whose positive scores higher than their negative.
+
+        Parameters
+        ----------
+        X : array-like
+            Triplets; or items, from whose labels ``n_constraints`` triplets are drawn; or pairs. To cross-validate
+            on labels, use folds with several classes each (StratifiedKFold, or shuffled).
+        y : array-like, optional
+            Labels of items; for pairs +1 for similar, -1 for dissimilar.
         """
-        self._require_fitted()
+        state = self._fitted_state()
         if isinstance(X, Tuples) and y is not None:
-            raise InvalidInputError(f"{type(X).__name__} say themselves what is alike: y must be None.")
+            raise InvalidInputError(f"{type(X).__name__} have their own labels: y must be None.")
         if isinstance(X, Pairs) or (y is not None and self._are_constraints(X)):
-            return self._ranking(self._tuples(Pairs, X, y, n_features=self.n_features_in_))
+            return self._area_under_roc(state, self._tuples(Pairs, X, y, n_features=self.n_features_in_))
         if y is None:
             triplets = self._tuples(Triplets, X, n_features=self.n_features_in_)
         else:
-            rng = as_generator(copy.deepcopy(self.random_state))  # scoring is not drawing from the caller's
-            items, labels = self._labelled(X, y, reset=False)
+            rng = as_generator(copy.deepcopy(self.random_state))  # scoring must not advance the caller's generator
+            items, labels = self._validate_labelled(X, y, reset=False)
             triplets = self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
-        positive, negative = self._scores(triplets)
+        positive, negative = self._scores(state, triplets)
         return float(np.mean(positive > negative))
 
-    def _ranking(self, pairs: Pairs) -> float:
+    def _area_under_roc(self, state: LearnerState, pairs: Pairs) -> float:
         from sklearn.metrics import roc_auc_score
 
         if pairs.same.all() or not pairs.same.any():
-            raise InvalidInputError(
-                "Scoring pairs needs some that are alike and some that are not. Got one kind only."
-            )
-        return float(roc_auc_score(pairs.same, self._scores(pairs)[0]))
+            raise InvalidInputError("Scoring pairs needs similar and dissimilar pairs. Got only one kind.")
+        return float(roc_auc_score(pairs.same, self._scores(state, pairs)[0]))
 
-    def _scores(self, tuples: Tuples) -> NDArray[np.float64]:
-        """How alike each tuple's first item is to its others, (size - 1, n), block by block."""
-        state = self._state
+    def _scores(self, state: LearnerState, tuples: Tuples) -> NDArray[np.float64]:
+        """Return the similarity of each tuple's first item to its others, of shape (size - 1, n)."""
         metric = self._metric(state)
         scores = np.empty((tuples.size - 1, len(tuples)))
         for start, block in tuples.sparse_blocks(state.dtype) if tuples.is_sparse else tuples.blocks(state.dtype):
@@ -278,7 +505,7 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             scores[:, start : start + part.shape[1]] = part
         return scores
 
-    # -- checking what comes in --------------------------------------------------------------------------
+    # -- validation --------------------------------------------------------------------------------------
 
     @property
     def _known_features(self) -> int | None:
@@ -286,16 +513,16 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """What the model computes in, or will."""
+        """The type that the model computes in, or will compute in."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
-        """Constraints of a kind, checked for this learner. That they are finite is seen when they are walked."""
+        """Return constraints of a kind, validated for this learner except that their values may not be finite."""
         owner = type(self).__name__
         if isinstance(data, kind):
             data.check_features(n_features, owner)
             if data.is_sparse and not self.accepts_sparse:
-                raise InvalidTypeError(f"{owner} takes dense features. Got a sparse table instead: use toarray().")
+                raise InvalidTypeError(f"{owner} needs dense features. Got a sparse table instead: use toarray().")
             return data
         return kind(
             data,
@@ -307,31 +534,35 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         )
 
     def _over(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
-        """Constraints over items that were checked."""
+        """Return constraints over items that were validated."""
         return kind(indices, *labels, preprocessor=items, accept_sparse=self.accepts_sparse)
 
     def _unlabelled_pairs(self, pairs: Any) -> Pairs:
-        known = self.n_features_in_
+        n_features = self.n_features_in_
         if isinstance(pairs, Pairs):
-            return self._tuples(Pairs, pairs, n_features=known)
-        return self._tuples(Pairs, pairs, _any_label(pairs), n_features=known)
+            return self._tuples(Pairs, pairs, n_features=n_features)
+        try:
+            n = len(pairs)
+        except TypeError:
+            n = 0
+        return self._tuples(Pairs, pairs, np.ones(n, bool), n_features=n_features)  # scoring ignores the labels
 
     def _are_constraints(self, X: Any) -> bool:
-        """Whether X is constraints, rather than labelled items: values, or rows of a table that there is."""
+        """Whether X holds constraints rather than labelled items: values, or row numbers of the table."""
         if isinstance(X, Tuples):
             return True
         shape = shape_of(X)
-        # With a table, whole numbers in two or three columns are its rows; as items they would be tiny ones.
+        # With a table, integers in two or three columns are row numbers; as items they would have 2 or 3 features.
         rows = self.preprocessor is not None and len(shape) == 2 and shape[1] in (2, 3)
         return len(shape) == 3 or (rows and np.asarray(X).dtype.kind in "iu")
 
-    def _items(self, X: Any) -> Any:
-        """Items, checked to be finite and to have the features that are known."""
-        return self._validated(X, reset=False)
+    def _validate_items(self, X: Any) -> Any:
+        """Return items that are finite and have the known number of features."""
+        return self._validate(X, reset=False)
 
-    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Items and their classes, checked; ``reset`` takes the features as the ones to know from now on."""
-        items, labels = self._validated(X, y, reset=reset)
+    def _validate_labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        """Return validated items and labels; ``reset`` makes their features the known ones."""
+        items, labels = self._validate(X, y, reset=reset)
         try:
             check_classification_targets(labels)
         except (ValueError, TypeError) as error:
@@ -342,8 +573,8 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             )
         return items, labels
 
-    def _validated(self, *arrays: Any, reset: bool) -> Any:
-        """scikit-learn's checks with oahu's errors, which say where."""
+    def _validate(self, *arrays: Any, reset: bool) -> Any:
+        """Return what scikit-learn's validation returns, with oahu's errors, which say where."""
         own = np.dtype(self.dtype) if reset else self._dtype
         options = {
             "dtype": [own, np.float64, np.float32],
@@ -360,56 +591,95 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
         check_items(checked if len(arrays) == 1 else checked[0], own)
         return checked
 
-    # -- what was seen -----------------------------------------------------------------------------------
+    # -- counts and scikit-learn's contract --------------------------------------------------------------
 
     @property
     def n_seen_(self) -> int:
-        """How many constraints were learned."""
-        return self._require_fitted().n_seen
+        """Number of constraints learned."""
+        self._check_fitted()
+        return self._state.n_seen
 
     @property
     def utilization_(self) -> float:
-        """The share of the constraints seen that changed the model; NaN before the first."""
-        state = self._require_fitted()
-        return share(state.n_used, state.n_seen)
+        """Share of the constraints seen that changed the model; NaN before the first."""
+        self._check_fitted()
+        return fraction(self._state.n_used, self._state.n_seen)
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Return the parameter names; ``**options`` in ``__init__`` stands for those of the base class."""
+        names: set[str] = set()
+        for base in cls.__mro__:
+            if "__init__" in vars(base):
+                parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+                if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+                    raise RuntimeError(f"The parameters of {cls.__name__} must be named in __init__ (no *args).")
+                names |= {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+                if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+                    break
+        return sorted(names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.accepts_sparse
+        tags.transformer_tags.preserves_dtype = []  # a model computes in its own type
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_state")
+        return "_state" in self.__dict__
 
-    def _require_fitted(self) -> S:
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy that shares the preprocessor's table, which may be larger than memory."""
+        parameters = self.get_params(deep=False)
+        table = parameters.pop("preprocessor")
+        return type(self)(**copy.deepcopy(parameters), preprocessor=table)
+
+    def __getstate__(self) -> Any:
+        if self.__sklearn_is_fitted__():
+            self._fitted_state()  # copies share the state, so that it must not change in place
+        return super().__getstate__()
+
+    def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: it has not seen a constraint. "
+                f"This {type(self).__name__} instance is not fitted yet: it has not learned a constraint. "
                 "Call fit, partial_fit or learn_one first (or initialize, to use it unlearned)."
             )
-        return self._state
 
-    # -- keeping -----------------------------------------------------------------------------------------
+    def _fitted_state(self) -> LearnerState:
+        """Return the state for reading: from here on its arrays do not change."""
+        self._check_fitted()
+        state = self._state
+        if not state.frozen:
+            with state.lock:
+                self._settle(state.arrays)
+                state.frozen = True
+        return state
+
+    def _settle(self, arrays: Arrays) -> None:
+        """Apply an update that a learner has postponed until the arrays are read."""
+
+    # -- saving ------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to a file; `oahu.load` goes on from there as if it had never stopped.
+        """Write the learner to a file; `oahu.load` returns a learner that continues where this one stopped.
 
         The preprocessor's table is not written: set it again with ``set_params(preprocessor=...)``. A
-        ``random_state`` that is not an int comes back as None.
+        ``random_state`` that is not an int is loaded as None.
         """
-        self._require_fitted()
-        self._check_parameters()
+        self._check_fitted()
+        self.check_parameters()
         model_files.save(self, path)
 
     def _to_content(self) -> Content:
-        state = self._state
+        state = self._fitted_state()
         parameters = self.get_params(deep=False)
-        del parameters["preprocessor"]  # a table of items, not something learned
+        del parameters["preprocessor"]  # a feature table, not something learned
         if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             parameters["random_state"] = None
         names = getattr(self, "feature_names_in_", None)
-        kept = self._state_to_content(state)
-        told = {
+        learned = self._state_to_content(state)
+        common = {
             "parameters": {name: _plain(value) for name, value in parameters.items()},
             "feature_names": None if names is None else list(names),
             "n_features": self.n_features_in_,
@@ -417,62 +687,84 @@ class Learner(BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]
             "n_used": state.n_used,
             "rng": generator_state(state.rng),
         }
-        return Content(told | kept.state, kept.arrays)
+        return Content(common | learned.state, learned.arrays)
 
     @classmethod
     def _from_content(cls, content: Content) -> Self:
         learner = cls(**content.state["parameters"], preprocessor=None)
-        learner._check_parameters()
+        learner.check_parameters()
         learner.n_features_in_ = content.count("n_features")
         state = learner._state_from_content(content)
         state.rng = generator_from_state(content.state["rng"])
         state.n_seen, state.n_used = content.count("n_seen"), content.count("n_used")
         if state.n_used > state.n_seen:
-            raise ValueError(f"{state.n_used} of {state.n_seen} constraints cannot have been used")
-        learner._state = state
+            raise ValueError(f"{state.n_used} used constraints are more than the {state.n_seen} seen")
         names = content.state["feature_names"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
                 raise ValueError(f"{shorten(names)} are not the names of {learner.n_features_in_} features")
             learner.feature_names_in_ = np.array(names, dtype=object)
+        learner._commit(state)
         return learner
 
-    def __sklearn_clone__(self) -> Self:
-        """scikit-learn's `clone`, but the preprocessor's table is shared: it may be larger than memory."""
-        parameters = self.get_params(deep=False)
-        table = parameters.pop("preprocessor")
-        return type(self)(**copy.deepcopy(parameters), preprocessor=table)
+    def _state_to_content(self, state: LearnerState) -> Content:
+        counts = {"n_similar": state.n_similar, "n_similar_used": state.n_similar_used, "dtype": str(state.dtype)}
+        return Content(counts, state.arrays)
 
-    _state: S
+    def _state_from_content(self, content: Content) -> LearnerState:
+        dtype = np.dtype(content.state["dtype"])
+        if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ValueError(f"no model computes in {dtype}")
+        expected = self._expected_arrays(content, dtype)
+        arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in expected.items()}
+        self.check_arrays(arrays)
+        state = LearnerState(arrays, dtype, self.n_features_in_, np.random.default_rng(0))
+        state.n_similar, state.n_similar_used = content.count("n_similar"), content.count("n_similar_used")
+        similar_fit = state.n_similar_used <= state.n_similar <= content.count("n_seen")
+        if not similar_fit or state.n_similar_used > content.count("n_used"):
+            raise ValueError("the counts of similar pairs do not fit those of all pairs")
+        return state
+
+    def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
+        """Return arrays of the shapes and types that a file of this learner must have."""
+        return self.initial_arrays(self.n_features_in_, dtype, np.random.default_rng(0))
 
 
 # -- helpers -------------------------------------------------------------------------------------------------
 
+#: Types of parameters whose values cannot change while they stay the same object.
+_FIXED_TYPES: Final = (
+    str, int, float, bool, type(None), tuple, np.generic, np.random.Generator, np.random.RandomState,
+)  # fmt: skip
 
-def share(part: int, whole: int) -> float:
-    """``part / whole``, NaN of nothing."""
+
+@cache
+def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
+    """The parameters that `Learner.check_parameters` validates: all but the table."""
+    return tuple(name for name in learner_class._get_param_names() if name != "preprocessor")
+
+
+def missing_methods(candidate: Any) -> list[str]:
+    """Return the names of the public methods of a learner that an object or a class lacks."""
+    required = ("fit", "partial_fit", "learn_one", "metric", "score", "get_params", "set_params", "save")
+    return [name for name in required if not callable(getattr(candidate, name, None))]
+
+
+def fraction(part: int, whole: int) -> float:
+    """Return ``part / whole``, or NaN if ``whole`` is 0."""
     return part / whole if whole else math.nan
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """The shape of what may be an array; none for what cannot be one, as the checks will say."""
+    """Return the shape of an array-like; () for what is none, which validation rejects later."""
     try:
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
     except (ValueError, TypeError):
         return ()
 
 
-def _any_label(pairs: Any) -> NDArray[np.bool_]:
-    """Labels for pairs that have none and need none."""
-    try:
-        n = len(pairs)
-    except TypeError:
-        n = 0
-    return np.ones(n, bool)
-
-
 def _plain(value: Any) -> Any:
-    """numpy's numbers as Python's."""
+    """Return numpy's numbers as Python's."""
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     if isinstance(value, np.floating):

@@ -1,4 +1,4 @@
-"""Euclidean and Cosine: learners that learn nothing, so that every comparison has a floor."""
+"""Euclidean and Cosine: learners that learn nothing, as baselines of a comparison."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.kinds import PairLearner, WithDistances
+from oahu.learners.base import M
+from oahu.learners.kinds import PairLearner
+from oahu.learners.state import Arrays, LearnerState
 from oahu.metrics.fixed import CosineMetric, EuclideanMetric
 from oahu.randomness import RandomState
 
 __all__ = ["Cosine", "Euclidean"]
 
 
-class _Fixed(WithDistances, PairLearner[ArrayState], ArrayLearner):
+class _Fixed(PairLearner[M]):
+    """A learner without arrays."""
+
+    rejects_overflow = True
+
     def __init__(
         self,
         *,
@@ -30,25 +35,30 @@ class _Fixed(WithDistances, PairLearner[ArrayState], ArrayLearner):
         self.dtype = dtype
         self.random_state = random_state
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {}
 
-    def _step(self, arrays: Arrays, block: NDArray[Any], same: Any, used: Any) -> int:
-        return LEARNED
+    def learn_pairs(
+        self, arrays: Arrays, pairs: NDArray[Any], similar: NDArray[np.bool_], used: NDArray[np.bool_]
+    ) -> None:
+        used[:] = False
+
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        return True
 
 
 @storable
-class Euclidean(_Fixed):
-    """Plain Euclidean distance under the learners' contract. It takes pairs and triplets, and learns nothing.
+class Euclidean(_Fixed[EuclideanMetric]):
+    """Plain Euclidean distance as a learner. It accepts pairs and triplets, and learns nothing.
 
     Parameters
     ----------
     n_constraints : int, default=10000
-        How many pairs ``fit(X, y)`` draws from labels, and triplets ``score(X, y)``.
+        Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What it computes in.
+        The floating-point type that the metric computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of constraints from labels.
 
@@ -60,15 +70,15 @@ class Euclidean(_Fixed):
     (14, 0.0)
     """
 
-    def _made(self, state: ArrayState) -> EuclideanMetric:
-        return EuclideanMetric(state.n_features, str(state.dtype), state.n_seen)
+    def build_metric(self, arrays: Arrays, version: int) -> EuclideanMetric:
+        return EuclideanMetric(self.n_features_in_, str(self._dtype), version)
 
 
 @storable
-class Cosine(_Fixed):
-    """Euclidean distance between items of unit length, under the learners' contract. It learns nothing.
+class Cosine(_Fixed[CosineMetric]):
+    """Euclidean distance between items of unit length, as a learner that learns nothing.
 
-    It ranks as the cosine does. Parameters as for `Euclidean`.
+    It ranks items as cosine similarity does. The parameters are those of `Euclidean`.
 
     Examples
     --------
@@ -77,5 +87,5 @@ class Cosine(_Fixed):
     array([0.])
     """
 
-    def _made(self, state: ArrayState) -> CosineMetric:
-        return CosineMetric(state.n_features, str(state.dtype), state.n_seen)
+    def build_metric(self, arrays: Arrays, version: int) -> CosineMetric:
+        return CosineMetric(self.n_features_in_, str(self._dtype), version)

@@ -1,76 +1,112 @@
-"""What a stream looked like, in bounded memory."""
+"""A bounded record of a stream: the experts' losses and weights at evenly spaced rounds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History"]
+__all__ = ["CAPACITY", "History", "empty_history", "record_round"]
 
 Floats = NDArray[np.float64]
 
+#: The most rounds that a history stores.
+CAPACITY: Final = 1024
 
-@dataclass
+
+@dataclass(frozen=True)
 class History:
     """The experts' cumulative losses and weights, at evenly spaced rounds.
 
-    It keeps every ``stride``-th round, and when there would be more than ``capacity`` of them it keeps every
-    second and doubles the stride. What is kept depends on how many rounds there were, never on how they came.
+    Every ``stride``-th round is stored. When more than the capacity would be stored, every second one is dropped
+    and the stride is doubled. The result depends on the number of rounds, not on how they were split into calls.
 
-    >>> history = History.empty(n_experts=1, capacity=4)
-    >>> for t in range(10):
-    ...     history.record(np.array([[t]]), np.array([[1.0]]))
-    >>> history.rounds, history.losses.ravel()
-    (array([4, 8]), array([1.5, 5.5]))
+    Attributes
+    ----------
+    counters : ndarray of int64, of shape (3,)
+        The number of rounds, the stride, and the number of stored rounds.
+    running : ndarray of shape (n_experts,)
+        Each expert's sum of losses so far.
+    totals : ndarray of shape (capacity + 1, n_experts)
+        The same sums at the stored rounds.
+    weights : ndarray of shape (capacity + 1, n_experts)
+        The weights after the stored rounds.
     """
 
-    capacity: int
-    n_rounds: int
-    stride: int
-    running: Floats  # (n_experts,): each expert's losses so far, summed
-    totals: Floats = field(repr=False)  # (n_kept, n_experts): the same sums at the kept rounds
-    weights: Floats = field(repr=False)  # (n_kept, n_experts): the weights after the kept rounds
+    counters: NDArray[np.int64]
+    running: Floats
+    totals: Floats
+    weights: Floats
 
-    def __post_init__(self) -> None:
-        sizes = {len(self.totals), len(self.weights), self.n_rounds // max(self.stride, 1)}
-        if self.stride < 1 or len(sizes) > 1 or not 0 <= len(self.totals) <= self.capacity:
-            raise ValueError(
-                f"a history of {self.n_rounds} rounds, {len(self.totals)} and {len(self.weights)} of them kept, "
-                f"does not fit a stride of {self.stride} and a capacity of {self.capacity}"
-            )
+    @property
+    def stride(self) -> int:
+        return int(self.counters[1])
 
-    @classmethod
-    def empty(cls, n_experts: int, capacity: int = 1024) -> Self:
-        return cls(capacity, 0, 1, np.zeros(n_experts), np.empty((0, n_experts)), np.empty((0, n_experts)))
+    @property
+    def n_stored(self) -> int:
+        return int(self.counters[2])
 
     @property
     def rounds(self) -> NDArray[np.int64]:
-        """The rounds kept, counted from 1."""
-        return self.stride * np.arange(1, len(self.totals) + 1)
+        """The stored rounds, counted from 1."""
+        return self.stride * np.arange(1, self.n_stored + 1)
 
     @property
     def losses(self) -> Floats:
-        """Each expert's mean loss over the rounds since the one kept before, (n_kept, n_experts)."""
+        """Each expert's mean loss over the rounds since the stored one before, (n_stored, n_experts)."""
         first = np.zeros((1, len(self.running)))
-        return np.diff(self.totals, axis=0, prepend=first) / self.stride
+        return np.diff(self.totals[: self.n_stored], axis=0, prepend=first) / self.stride
 
-    def record(self, losses: Floats, weights: Floats) -> None:
-        """Add rounds, in order: their losses and the weights after them, (n, n_experts) both."""
-        n = len(losses)
-        totals = np.cumsum(np.vstack([self.running, losses]), axis=0)[1:]
-        kept = (self.n_rounds + 1 + np.arange(n)) % self.stride == 0
-        self.n_rounds += n
-        self.running = totals[-1]
-        if kept.any():
-            self.totals = np.vstack([self.totals, totals[kept]])
-            self.weights = np.vstack([self.weights, weights[kept]])
-        while len(self.totals) > self.capacity:
-            self.totals, self.weights = self.totals[1::2], self.weights[1::2]
-            self.stride *= 2
+    @property
+    def stored_weights(self) -> Floats:
+        """The weights after the stored rounds, (n_stored, n_experts), a copy."""
+        return self.weights[: self.n_stored].copy()
 
-    def copy(self) -> Self:
-        """A history of its own; the arrays are replaced, never written to, so they can be shared."""
-        return type(self)(self.capacity, self.n_rounds, self.stride, self.running, self.totals, self.weights)
+    def check(self) -> None:
+        """Raise ValueError for counters that cannot result from recording."""
+        n_rounds, stride, n_stored = self.counters.tolist()
+        if n_rounds < 0 or stride < 1 or n_stored != n_rounds // stride or n_stored >= len(self.totals):
+            raise ValueError(
+                f"a history of {n_rounds} rounds with {n_stored} of them stored does not fit a stride of {stride} "
+                f"and a capacity of {len(self.totals) - 1}"
+            )
+
+
+def empty_history(n_experts: int, capacity: int = CAPACITY) -> History:
+    """Return a history without rounds.
+
+    >>> from dataclasses import astuple
+    >>> history = empty_history(n_experts=1, capacity=4)
+    >>> for t in range(10):
+    ...     record_round(*astuple(history), np.array([t]), np.array([1.0]))
+    >>> history.rounds, history.losses.ravel()
+    (array([4, 8]), array([1.5, 5.5]))
+    """
+    counters = np.array([0, 1, 0], np.int64)
+    return History(counters, np.zeros(n_experts), *np.zeros((2, capacity + 1, n_experts)))
+
+
+def record_round(
+    counters: NDArray[np.int64], running: Floats, totals: Floats, weights: Floats, loss: Any, weight: Any
+) -> None:
+    """Add one round to the arrays of a `History`: its losses, and the weights after it, (n_experts,) both."""
+    counters[0] += 1
+    for i in range(running.shape[0]):
+        running[i] += loss[i]
+    if counters[0] % counters[1] != 0:
+        return
+    n = counters[2]
+    for i in range(running.shape[0]):
+        totals[n, i] = running[i]
+        weights[n, i] = weight[i]
+    counters[2] = n + 1
+    if counters[2] == totals.shape[0]:  # one more than the capacity
+        half = counters[2] // 2
+        for k in range(half):
+            for i in range(running.shape[0]):
+                totals[k, i] = totals[2 * k + 1, i]
+                weights[k, i] = weights[2 * k + 1, i]
+        counters[1] *= 2
+        counters[2] = half

@@ -1,160 +1,215 @@
-"""What learners differ in: what they learn from, and what comes out. A learner takes one of each.
-
-`TripletLearner` or `PairLearner`; `WithDistances` or `ScoresOnly`.
-"""
+"""The learners of triplets and of pairs, and the mixin for learners whose metric has scores but no distances."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol, Self, TypeVar
+from abc import abstractmethod
+from typing import Any, Final, NoReturn, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from numpy.typing import NDArray
 
 from oahu.constraints import Pairs, Triplets, Tuples, sample_pairs, sample_triplets
 from oahu.exceptions import InvalidInputError, NoDistanceError
-from oahu.learners.base import Learner, S, State, shape_of, share
+from oahu.learners.base import Learner, M, fraction, shape_of
+from oahu.learners.state import Arrays
 
-__all__ = ["PairLearner", "ScoresOnly", "TripletLearner", "WithDistances"]
+__all__ = ["PairLearner", "ScoresOnlyMixin", "TripletLearner"]
 
-# -- what a learner learns from ------------------------------------------------------------------------------
+_SIMILAR: Final = np.array([True])
+_DISSIMILAR: Final = np.array([False])
 
 
-class TripletLearner(Learner[S]):
-    """Base of the learners of triplets."""
+class TripletLearner(Learner[M]):
+    """Base of the learners of triplets. See docs/guides/own-learner.md for an example."""
+
+    @abstractmethod
+    def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int | None:
+        """Learn a block of triplets in order by changing ``arrays`` in place.
+
+        The result must not depend on how a stream is split into blocks.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+            As `initial_arrays` made them and earlier blocks changed them.
+        triplets : ndarray of shape (m, 3, n_features)
+            Anchor, positive and negative: finite numbers of the model's dtype, for reading only.
+        used : ndarray of bool, of shape (m,)
+            All False. Set True for every triplet that changes the model.
+
+        Returns
+        -------
+        int or None
+            None if the block was learned, or the row of a triplet that cannot be learned. After a rejection the
+            arrays are discarded.
+        """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from triplets, in order, on top of what was learned before.
+        """Learn from triplets, in order, in addition to what was learned before.
 
         n triplets in one call, in several, or one by one give the same model, bit for bit.
 
         Parameters
         ----------
         X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            Anchor, positive and negative: their values, or their rows in the preprocessor's table.
+            Anchor, positive and negative: their values, or their row numbers in the preprocessor's table.
         y : None
-            Triplets carry their own answer.
+            Triplets have no labels.
         """
         return super().partial_fit(X, y)
+
+    def _learn_block(
+        self,
+        arrays: Arrays,
+        block: NDArray[Any],
+        similar: NDArray[np.bool_],
+        used: NDArray[np.bool_],
+        in_place: bool = False,
+    ) -> int | None:
+        return self.learn_triplets(arrays, block, used)
 
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Triplets:
         name = type(self).__name__
         if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
             raise InvalidInputError(
-                f"{name} learns from triplets. Got pairs instead: their triplets() joins a similar and a "
-                "dissimilar pair that share an item; or take a learner of pairs."
+                f"{name} learns from triplets. Got pairs instead: Pairs(...).triplets() joins a similar and a "
+                "dissimilar pair that share an item; or use a learner of pairs."
             )
         if y is not None:
             raise InvalidInputError(
-                f"{name} learns from triplets, which carry their own answer: y must be None. "
-                "fit takes labels with items of shape (n_items, n_features)."
+                f"{name} learns from triplets, which have no labels: y must be None. "
+                "fit accepts labels with items of shape (n_items, n_features)."
             )
         return self._tuples(Triplets, data, n_features=n_features)
 
-    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Triplets:
+    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Triplets:
         return self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
 
 
-class PairState(State, Protocol):
-    """The state of a learner of pairs also counts the similar ones."""
+class PairLearner(Learner[M]):
+    """Base of the learners of pairs. They learn a triplet as two pairs."""
 
-    n_similar: int
-    n_similar_used: int
+    @abstractmethod
+    def learn_pairs(
+        self, arrays: Arrays, pairs: NDArray[Any], similar: NDArray[np.bool_], used: NDArray[np.bool_]
+    ) -> int | None:
+        """Learn a block of pairs in order by changing ``arrays`` in place.
 
+        The result must not depend on how a stream is split into blocks.
 
-P = TypeVar("P", bound=PairState)
+        Parameters
+        ----------
+        arrays : dict of ndarray
+            As `initial_arrays` made them and earlier blocks changed them.
+        pairs : ndarray of shape (m, 2, n_features)
+            Finite numbers of the model's dtype, for reading only.
+        similar : ndarray of bool, of shape (m,)
+            Which pairs are similar.
+        used : ndarray of bool, of shape (m,)
+            All False. Set True for every pair that changes the model.
 
-
-class PairLearner(Learner[P]):
-    """Base of the learners of pairs. They take triplets as two pairs each."""
+        Returns
+        -------
+        int or None
+            None if the block was learned, or the row of a pair that cannot be learned. After a rejection the arrays
+            are discarded.
+        """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from pairs, in order, on top of what was learned before.
+        """Learn from pairs, in order, in addition to what was learned before.
 
         n pairs in one call, in several, or one by one give the same model, bit for bit. A triplet is learned as its
-        similar pair and then its dissimilar one, and counts as two.
+        similar pair and then its dissimilar pair, and counts as two.
 
         Parameters
         ----------
         X : Pairs or Triplets, or array-like
-            Pairs (n, 2, n_features), or (n, 2) rows of the preprocessor's table; or triplets (n, 3, n_features),
-            or (n, 3).
+            Pairs (n, 2, n_features), or (n, 2) row numbers in the preprocessor's table; or triplets
+            (n, 3, n_features), or (n, 3).
         y : array-like of shape (n,), for pairs
-            +1 or True where a pair is alike, -1 or False where it is not.
+            +1 or True for a similar pair, -1 or False for a dissimilar pair.
         """
         return super().partial_fit(X, y)
 
+    def _learn_block(
+        self,
+        arrays: Arrays,
+        block: NDArray[Any],
+        similar: NDArray[np.bool_],
+        used: NDArray[np.bool_],
+        in_place: bool = False,
+    ) -> int | None:
+        return self.learn_pairs(arrays, block, similar, used)
+
+    def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
+        if n_items != 2 or not isinstance(y, int | np.integer | np.bool_) or y not in (1, -1, True, False):
+            return None
+        return _SIMILAR if y == 1 else _DISSIMILAR if y == -1 or isinstance(y, bool | np.bool_) else None
+
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Pairs:
         if isinstance(data, Tuples) and y is not None:
-            raise InvalidInputError(f"{type(data).__name__} say themselves what is alike: y must be None.")
+            raise InvalidInputError(f"{type(data).__name__} have their own labels: y must be None.")
         if isinstance(data, Pairs):
             return self._tuples(Pairs, data, n_features=n_features)
         if y is not None:
             return self._tuples(Pairs, data, y, n_features=n_features)
         if not isinstance(data, Tuples) and _looks_like_pairs(data):
             raise InvalidInputError(
-                f"Pairs need y: +1 for each pair that is alike, -1 for each that is not. "
-                f"{type(self).__name__} takes triplets without."
+                f"Pairs need y: +1 for each similar pair, -1 for each dissimilar pair. {type(self).__name__} "
+                "accepts triplets without y."
             )
         return self._tuples(Triplets, data, n_features=n_features).pairs()
 
-    def _drawn(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
+    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
         indices, y = sample_pairs(labels, self.n_constraints, rng)
         return self._over(Pairs, indices, items, y)
 
     @property
     def utilization_similar_(self) -> float:
-        """The share of the similar pairs seen that changed the model; NaN before the first."""
-        state = self._require_fitted()
-        return share(state.n_similar_used, state.n_similar)
+        """Share of the similar pairs seen that changed the model; NaN before the first."""
+        self._check_fitted()
+        return fraction(self._state.n_similar_used, self._state.n_similar)
 
     @property
     def utilization_dissimilar_(self) -> float:
-        """The share of the dissimilar pairs seen that changed the model; NaN before the first."""
-        state = self._require_fitted()
-        return share(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
+        """Share of the dissimilar pairs seen that changed the model; NaN before the first."""
+        self._check_fitted()
+        state = self._state
+        return fraction(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
 
 
-# -- what comes out of a learner -----------------------------------------------------------------------------
-
-
-class WithDistances(TransformerMixin):  # type: ignore[misc]
-    """For learners whose metric has distances and vectors."""
-
-    def transform(self: Any, X: ArrayLike) -> NDArray[np.floating]:
-        """One vector per item whose Euclidean distances are the metric's."""
-        metric = self._metric(self._require_fitted())
-        vectors: NDArray[np.floating] = metric.transform_checked(self._items(X))
-        return vectors
-
-    def pair_distance(self: Any, pairs: Any) -> NDArray[np.float64]:
-        """The distance within each pair: values (n, 2, n_features), or (n, 2) rows of the preprocessor."""
-        scores: NDArray[np.float64] = self.pair_score(pairs)
-        return -scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []  # a model computes in a type of its own
-        return tags
-
-
-class ScoresOnly:
-    """For learners whose metric is bilinear: they have scores, and say so when asked for more."""
+class ScoresOnlyMixin:
+    """Put before `TripletLearner` or `PairLearner` for learners of a bilinear similarity: scores, no distances."""
 
     @property
     def transform(self) -> NoReturn:
-        """There are no vectors: `NoDistanceError`."""
+        """Not available: `NoDistanceError`."""
+        self._no_distance("vectors")
+
+    @property
+    def fit_transform(self) -> NoReturn:
+        """Not available: `NoDistanceError`."""
+        self._no_distance("vectors")
+
+    @property
+    def set_output(self) -> NoReturn:
+        """Not available: `NoDistanceError`."""
         self._no_distance("vectors")
 
     @property
     def pair_distance(self) -> NoReturn:
-        """There are no distances: `NoDistanceError`."""
+        """Not available: `NoDistanceError`."""
         self._no_distance("distances")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.transformer_tags = None
+        return tags
 
     def _no_distance(self, what: str) -> NoReturn:
         raise NoDistanceError(
             f"{type(self).__name__} learns a bilinear similarity, which has no {what}. Use pair_score, or "
-            "metric().nearest_distance(), the nearest metric that has them."
+            "metric().nearest_distance(), the nearest metric that has distances."
         )
 
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.kinds import PairLearner, WithDistances
+from oahu.learners.kinds import PairLearner
 from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
+from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_real
@@ -24,37 +24,37 @@ __all__ = ["LEGO"]
 
 Floats = NDArray[np.floating]
 
-_REMEMBERED: Final = 1000  # distances that the targets are taken from
+_N_DISTANCES: Final = 1000  # the targets are percentiles of the distances of this many first pairs
 
 
 @storable
-class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
+class LEGO(PairLearner[MahalanobisMetric]):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
-    A similar pair that is farther apart than u, or a dissimilar one nearer than l, moves the matrix to
+    A similar pair that is farther apart than u, or a dissimilar pair that is closer than l, moves the matrix to
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
     with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta.
-    It is kept as A = L^T L, which cannot turn negative in floating point either.
-    Distances are squared throughout. One pair costs O(d^2) time; the model takes as much memory.
+    A is stored as L^T L, so that rounding cannot make it indefinite. All distances are squared.
+    One pair takes O(d^2) time; the model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
         eta.
     bounds : None or (u, l), default=None
-        The squared distance that similar pairs should be within, and that dissimilar pairs should be beyond. None
-        takes percentiles of the squared Euclidean distances of the first 1,000 pairs of the stream, as far as they
-        have arrived.
+        Similar pairs should be closer than u, dissimilar pairs farther apart than l, in squared distance. None:
+        percentiles of the squared Euclidean distances of the first 1,000 pairs of the stream, or of all pairs as
+        long as there are fewer.
     percentiles : (float, float), default=(5, 95)
-        Which percentiles, when ``bounds`` is None: ITML's convention.
+        The percentiles for ``bounds=None``: ITML's convention.
     n_constraints : int, default=10000
-        How many pairs ``fit(X, y)`` draws from labels, and triplets ``score(X, y)``.
+        Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of pairs from labels.
 
@@ -65,14 +65,14 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
     matrix_ : ndarray of shape (d, d)
         A = L^T L.
     bounds_ : (float, float)
-        u and l as they are now; NaN before the first pair.
+        The current u and l; NaN before the first pair.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
-        How many pairs were learned, and the share of them that changed the model.
+        Number of pairs learned, and the share of them that changed the model.
 
     Notes
     -----
-    The paper's regret bound uses a step size that adapts; it is constant here. Features of a usual scale are taken
-    for granted: the targets follow their scale, eta does not.
+    The paper's regret bound uses an adaptive step size; it is constant here. The targets follow the scale of the
+    features, eta does not: scale the features to a usual range.
 
     References
     ----------
@@ -86,6 +86,8 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
     >>> LEGO(random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """
+
+    rejects_overflow = True
 
     def __init__(
         self,
@@ -108,59 +110,64 @@ class LEGO(WithDistances, PairLearner[ArrayState], ArrayLearner):
 
     @property
     def factor_(self) -> Floats:
-        return self._require_fitted().arrays["factor"].copy()
+        return self._fitted_state().arrays["factor"].copy()
 
     @property
     def matrix_(self) -> Floats:
-        factor = self._require_fitted().arrays["factor"]
+        factor = self._fitted_state().arrays["factor"]
         return np.asarray(factor.T @ factor)
 
     @property
     def bounds_(self) -> tuple[float, float]:
-        arrays = self._require_fitted().arrays
+        arrays = self._fitted_state().arrays
         if self.bounds is not None:
             return float(self.bounds[0]), float(self.bounds[1])
-        known = arrays["distances"][: int(arrays["n_distances"][0])]
-        if not len(known):
+        distances = arrays["distances"][: int(arrays["n_distances"][0])]
+        if not len(distances):
             return math.nan, math.nan
-        low, high = np.percentile(known, self.percentiles)
+        low, high = np.percentile(distances, self.percentiles)
         return float(low), float(high)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         if self.bounds is not None:
             _check_two(self, "bounds", self.bounds, np.inf)
         _check_two(self, "percentiles", self.percentiles, 100.0)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {
             "factor": np.eye(n_features, dtype=dtype),
-            "distances": np.zeros(_REMEMBERED),
+            "distances": np.zeros(_N_DISTANCES),
             "n_distances": np.zeros(1, np.int64),
         }
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+    def learn_pairs(
+        self, arrays: Arrays, pairs: Floats, similar: NDArray[np.bool_], used: NDArray[np.bool_]
+    ) -> int:
         bounds = (math.nan, math.nan) if self.bounds is None else self.bounds
         return int(
             _learn(
-                block, same, arrays["factor"], arrays["distances"], arrays["n_distances"],
+                pairs, similar, arrays["factor"], arrays["distances"], arrays["n_distances"],
                 float(self.learning_rate), float(bounds[0]), float(bounds[1]),
                 float(self.percentiles[0]), float(self.percentiles[1]), used,
             )
         )  # fmt: skip
 
-    def _check_arrays(self, arrays: Arrays) -> None:
+    def check_arrays(self, arrays: Arrays) -> None:
         n, distances = int(arrays["n_distances"][0]), arrays["distances"]
         if not 0 <= n <= len(distances) or (np.diff(distances[:n]) < 0).any() or distances.min() < 0:
-            raise ValueError(f"{n} distances are not some of {len(distances)} in order")
+            raise ValueError(f"the first {n} of {len(distances)} distances are not sorted numbers of at least 0")
 
-    def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric(state.arrays["factor"], state.n_seen)
+    def build_metric(self, arrays: Arrays, version: int) -> MahalanobisMetric:
+        return MahalanobisMetric(arrays["factor"], version)
+
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        return True
 
 
 def _check_two(owner: object, name: str, value: Any, high: float) -> None:
-    """Two numbers in order, from 0 to ``high``."""
+    """Raise unless ``value`` is two ascending numbers in [0, high]."""
     try:
         first, second = value
     except (TypeError, ValueError):
@@ -168,7 +175,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
     numbers = [isinstance(one, float | int | np.floating | np.integer) for one in (first, second)]
     if not all(numbers) or not 0 <= first <= second <= min(high, sys.float_info.max):
         raise InvalidInputError(
-            f"The {name!r} parameter of {type(owner).__name__} must be two numbers in order, in [0, {high:g}"
+            f"The {name!r} parameter of {type(owner).__name__} must be two ascending numbers in [0, {high:g}"
             f"{')' if high == math.inf else ']'}. Got {shorten(value)} instead."
         )
 
@@ -176,7 +183,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
 @kernel
 def _learn(
     pairs: Floats,
-    same: NDArray[np.bool_],
+    similar: NDArray[np.bool_],
     factor: Floats,
     distances: NDArray[np.float64],
     n_distances: NDArray[np.int64],
@@ -190,30 +197,32 @@ def _learn(
     d = factor.shape[0]
     dtype = factor.dtype
     z, along, back = np.empty(d, dtype), np.empty(d, dtype), np.zeros(d, dtype)
-    owed = np.full(d, -dtype.type(0))  # -0 * 0 added to a number leaves every bit of it
+    pending = np.full(d, -dtype.type(0))  # adding -0 * 0 to a number changes none of its bits
     most = limit(factor)
     from_stream = math.isnan(upper)
+    place = -1
     for t in range(pairs.shape[0] + 1):
         for j in range(d):
             z[j] = pairs[t, 0, j] - pairs[t, 1, j] if t < pairs.shape[0] else dtype.type(0)
-        # The last pair's update is settled on the way; after the last of all there is only that.
-        update_then_project(factor, owed, back, z, along)
-        owed[:], back[:] = -dtype.type(0), 0
+        # One pass applies the update of the pair before and projects this pair. After the last pair there is only
+        # an update.
+        update_then_project(factor, pending, back, z, along)
+        pending[:], back[:] = -dtype.type(0), 0
         if t == pairs.shape[0]:
             break
         squared, apart = float(dot(z, z)), float(dot(along, along))  # ||z||^2 and z^T A z = ||L z||^2
-        if not (apart < most and squared < most):  # also when one is NaN
+        if not (apart < most and squared < most):  # true for NaN too
             return t
         if from_stream:
-            if n_distances[0] < distances.shape[0]:
-                _remember(distances, n_distances, squared)
+            place = _insert(distances, n_distances, squared)
             upper = _percentile(distances, n_distances[0], low_percentile)
             lower = _percentile(distances, n_distances[0], high_percentile)
-        target = upper if same[t] else lower
-        wrong = apart > target if same[t] else apart < target
+        target = upper if similar[t] else lower
+        wrong = apart > target if similar[t] else apart < target
         if not wrong or not apart > 0.0:
+            used[t] = False
             continue
-        # The distance after the step is the positive root of eta y'^2 + beta y'/y_hat - 1 = 0 in y'.
+        # The squared distance after the step is the positive root of eta y'^2 + beta y'/y_hat - 1 = 0 in y'.
         beta = 1.0 - rate * target * apart
         root = math.sqrt(beta * beta + 4.0 * rate * apart * apart)
         after = 2.0 * apart / (beta + root) if beta >= 0.0 else (root - beta) / (2.0 * rate * apart)
@@ -221,27 +230,42 @@ def _learn(
         # I - (1 - sqrt(y' / y_hat)) / y_hat u u^T.
         scale = (after - apart) / (apart * (math.sqrt(after * apart) + apart))
         combine(factor, along, back)
-        if not abs(scale) * largest(along) * largest(back) < most:  # also when it is NaN
+        if not abs(scale) * largest(along) * largest(back) < most:  # true for NaN too
+            if from_stream:
+                _remove(distances, n_distances, place)
             return t
         for i in range(d):
-            owed[i] = dtype.type(scale) * along[i]
+            pending[i] = dtype.type(scale) * along[i]
         used[t] = scale != 0.0
     return LEARNED
 
 
 @kernel
-def _remember(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) -> None:
-    """Put a value into its place among sorted ones."""
+def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) -> int:
+    """Insert a value into the sorted distances if there is space; return its position or -1."""
+    if n[0] == distances.shape[0]:
+        return -1
     at = np.searchsorted(distances[: n[0]], value)
     for i in range(n[0], at, -1):
         distances[i] = distances[i - 1]
     distances[at] = value
     n[0] += 1
+    return int(at)
+
+
+@kernel
+def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> None:
+    """Undo `_insert`."""
+    if at >= 0:
+        n[0] -= 1
+        for i in range(at, n[0]):
+            distances[i] = distances[i + 1]
+        distances[n[0]] = 0.0
 
 
 @kernel
 def _percentile(distances: NDArray[np.float64], n: int, percentile: float) -> float:
-    """numpy's percentile of sorted values, linear between neighbours."""
+    """Return a percentile of sorted values as numpy does, linear between neighbours."""
     place = (n - 1) * percentile / 100.0
     below = int(place)
     above = min(below + 1, n - 1)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints import Tuples
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.array_state import LEARNED, Arrays, ArrayState
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
+from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.metrics.linear import unit_rows
 from oahu.parameters import check_real
 from oahu.randomness import RandomState
@@ -27,27 +27,27 @@ Whole = NDArray[np.integer]
 class OASIS(BilinearLearner):
     """The Online Algorithm for Scalable Image Similarity (OASIS) learns a bilinear similarity from triplets.
 
-    ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``; one with a loss moves W, in the
-    passive-aggressive way, by ``tau x (p - n)^T`` with ``tau = min(C, loss / ||x||^2 ||p - n||^2)``. W starts as
-    the identity and need be neither symmetric nor positive.
+    ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``. A positive loss moves W by the
+    passive-aggressive step ``tau x (p - n)^T`` with ``tau = min(C, loss / ||x||^2 ||p - n||^2)``. W starts as the
+    identity. It need not be symmetric or positive.
 
-    A triplet costs O(d^2) time, or with sparse items the product of the non-zeros of x and of p - n. The model
-    takes O(d^2) memory.
+    A triplet takes O(d^2) time, or with sparse items O(non-zeros of x times non-zeros of p - n). The model takes
+    O(d^2) memory.
 
     Parameters
     ----------
     aggressiveness : float, default=0.1
-        C: the longest step. Smaller is steadier where triplets are few.
+        C: the longest step. Use a smaller value if there are few triplets.
     normalize : bool, default=True
-        Whether items are scaled to unit length first. Dot products favour long items: without it, W = I is far
-        worse than Euclidean distance on data of varying length.
+        Whether items are scaled to unit length first. Dot products favour long items: without scaling, W = I is
+        far worse than Euclidean distance on items of different lengths.
     n_constraints : int, default=10000
-        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied. With a sparse
-        table, learning takes time by the non-zeros.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied. With a
+        sparse table, the time of a triplet depends on its non-zeros.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of triplets from labels.
 
@@ -56,12 +56,12 @@ class OASIS(BilinearLearner):
     matrix_ : ndarray of shape (d, d)
         W, a copy.
     n_seen_, utilization_
-        How many triplets were learned, and the share of them that had a loss.
+        Number of triplets learned, and the share of them that had a loss.
 
     Notes
     -----
-    There are scores and no distances: `transform` raises `NoDistanceError`. The authors' code can also make W
-    symmetric or positive now and then; ``metric().nearest_distance()`` does both to a copy.
+    The metric has scores but no distances: `transform` raises `NoDistanceError`. The authors' code can also make W
+    symmetric or positive from time to time; ``metric().nearest_distance()`` does both to a copy.
 
     References
     ----------
@@ -99,16 +99,16 @@ class OASIS(BilinearLearner):
 
     @property
     def matrix_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
+        return self._fitted_state().arrays["matrix"].copy()
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "aggressiveness", self.aggressiveness, 0.0, np.inf)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {"matrix": np.eye(n_features, dtype=dtype)}
 
-    def _learn(self, state: ArrayState, constraints: Tuples) -> None:
+    def _learn(self, state: LearnerState, constraints: Tuples) -> None:
         if not constraints.is_sparse:
             super()._learn(state, constraints)
             return
@@ -117,11 +117,11 @@ class OASIS(BilinearLearner):
             constraints.check_finite(start, rows)
             scaled = unit_rows(rows) if self.normalize else rows
             used = np.zeros(rows.shape[0] // 3, np.bool_)
-            refused = int(_learn_sparse(scaled.indptr, scaled.indices, scaled.data, matrix, most, used))
-            self._count(state, constraints, start, (), used, refused)
+            rejected = int(_learn_sparse(scaled.indptr, scaled.indices, scaled.data, matrix, most, used))
+            self._finish_block(state, constraints, start, np.empty(0, np.bool_), used, rejected)
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        return int(_learn(self._scaled(block), arrays["matrix"], float(self.aggressiveness), used))
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
+        return int(_learn(self._scaled(triplets), arrays["matrix"], float(self.aggressiveness), used))
 
 
 @kernel
@@ -133,9 +133,10 @@ def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArra
         anchor = triplets[t, 0]
         loss = relative_loss(triplets[t], matrix, difference, along)
         squared = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
-        if not (abs(loss) < most and squared < most * most):  # also when one is NaN
+        if not (abs(loss) < most and squared < most * most):  # true for NaN too
             return t
         if not (loss > 0.0 and squared > 0.0):
+            used[t] = False
             continue
         step = min(aggressiveness, loss / squared)
         if not step * largest(anchor) * largest(difference) < most:
@@ -151,7 +152,7 @@ def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArra
 def _learn_sparse(
     starts: Whole, columns: Whole, values: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]
 ) -> int:
-    """`_learn` over CSR rows: anchor, positive, negative, anchor, ..."""
+    """Learn as `_learn` does from CSR rows: anchor, positive, negative, anchor, ..."""
     d = matrix.shape[0]
     difference = np.zeros(d, matrix.dtype)
     changed = np.empty(d, np.int64)
@@ -184,7 +185,7 @@ def _learn_sparse(
             largest_difference = max(largest_difference, abs(size))
         squared *= anchor_squared
         loss = 1.0 - score
-        if not (abs(loss) < most and squared < most * most):  # also when one is NaN
+        if not (abs(loss) < most and squared < most * most):  # true for NaN too
             return t
         if loss > 0.0 and squared > 0.0:
             step = min(aggressiveness, loss / squared)
@@ -196,6 +197,8 @@ def _learn_sparse(
                 for c in range(n_changed):
                     row[changed[c]] += scale * difference[changed[c]]
             used[t] = True
+        else:
+            used[t] = False
         for c in range(n_changed):
             difference[changed[c]] = 0
     return LEARNED

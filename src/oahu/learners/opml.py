@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints.one_pass import RULES, OnePass, Rule
 from oahu.io.model_files import Content, storable
 from oahu.jit import compilable, kernel
-from oahu.learners.array_state import LEARNED, ArrayLearner, Arrays, ArrayState
-from oahu.learners.kinds import TripletLearner, WithDistances
+from oahu.learners.kinds import TripletLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
+from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
 from oahu.metrics.linear import MahalanobisMetric
 from oahu.parameters import check_choice, check_real
@@ -24,51 +25,52 @@ __all__ = ["OPML"]
 
 Floats = NDArray[np.floating]
 
-_ITEMS: Final = 1024  # labelled items taken at a time
+_BLOCK: Final = 1024  # labelled items learned at a time
 
 
 @dataclass
-class _State(ArrayState):
-    """What a labelled stream has left in memory belongs to the state."""
+class _State(LearnerState):
+    """The state also has the items that a labelled stream's next triplets are made of."""
 
     stream: OnePass = field(default_factory=lambda: OnePass("author", np.empty((0, 0))))
 
-    def copy(self) -> _State:
-        arrays = {name: array.copy() for name, array in self.arrays.items()}
-        return replace(self, arrays=arrays, stream=self.stream.copy(), made=None)
+    def copy(self) -> Self:
+        return replace(super().copy(), stream=self.stream.copy(), lock=Lock())
 
 
 @storable
-class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
+class OPML(TripletLearner[MahalanobisMetric]):
     """One-Pass Metric Learning (OPML) learns a Mahalanobis metric from a labelled stream, or from triplets.
 
-    ``D(x, x') = ||L (x - x')||``. A triplet with a loss ``[1 + ||L a||^2 - ||L b||^2]_+``, a = x - p and b = x - n,
-    moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X, y)`` takes labelled items as
-    they arrive and makes one triplet of each with what it remembers: one item of every class.
+    ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and
+    b = x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X,
+    y)`` accepts labelled items in order of arrival. It stores one item of every class, and makes one triplet of
+    each new item and the stored ones.
 
-    A triplet costs O(d^2) time; the model takes as much memory, and O(classes * d).
+    A triplet takes O(d^2) time; the model takes O(d^2 + n_classes * d) memory.
 
     Parameters
     ----------
     gamma : float, default=1e-3
-        The step. It has a minimiser only while ``gamma ||x - n||^2 < 1``: with items of unit length below 1/4.
+        The step size. The step has a minimiser only if ``gamma ||x - n||^2 < 1``: for items of unit length, gamma
+        must be below 1/4.
     construction : {"author", "latest"}, default="author"
-        Which negative an item gets that is of the same class as the one before it: the last item of the class that
-        was created last, as in the authors' code; or the last item that was of another class.
+        The negative of an item that has the same class as the item before it: the latest item of the class that
+        appeared last for the first time, as in the authors' code; or the latest item of another class.
     copml : bool, default=False
-        COPML: while a labelled stream has shown one class only, learn from the similar pairs that it gives.
+        COPML: as long as a labelled stream has only one class, learn from its similar pairs.
     exact_hinge : bool, default=False
-        The closed form minimises without the kink of the loss, and often steps past it. True takes the minimiser of
-        the stated problem: the shorter step that ends at a loss of 0.
+        The closed form ignores that the loss is cut off at 0, and often goes too far. True computes the minimiser
+        of the stated problem: the shorter step that ends at a loss of 0.
     too_long : {"raise", "skip"}, default="raise"
-        What to do with a triplet whose ``gamma ||x - n||^2`` is 1 or more: refuse the call, or see it and not
+        For a triplet whose ``gamma ||x - n||^2`` is 1 or more: reject the call, or count the triplet and do not
         use it.
     n_constraints : int, default=10000
-        How many triplets ``score(X, y)`` draws from labels.
+        Number of triplets that ``score(X, y)`` draws from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of triplets from labels for ``score(X, y)``. Learning is not random.
 
@@ -77,7 +79,7 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     factor_ : ndarray of shape (d, d)
         L, a copy.
     n_seen_, utilization_
-        How many triplets (and pairs of COPML) were learned, and the share of them that had a loss.
+        Number of triplets (and pairs of COPML) learned, and the share of them that had a loss.
 
     References
     ----------
@@ -94,6 +96,8 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     >>> learner.n_seen_, learner.score(X, y) > 0.9
     (147, True)
     """
+
+    rejects_overflow = True
 
     def __init__(
         self,
@@ -120,104 +124,106 @@ class OPML(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
     @property
     def factor_(self) -> Floats:
-        return self._require_fitted().arrays["factor"].copy()
+        return self._fitted_state().arrays["factor"].copy()
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from triplets, or from labelled items, in order, on top of what was learned before.
+        """Learn from triplets, or from labelled items, in order, in addition to what was learned before.
 
-        In one call, in several, or one by one give the same model, bit for bit.
+        One call, several calls, or one call per constraint give the same model, bit for bit.
 
         Parameters
         ----------
         X : array-like
-            Without ``y``, triplets: (n, 3, n_features), or (n, 3) rows of the preprocessor's table. With ``y``,
-            items (n_items, n_features).
+            Without ``y``, triplets: (n, 3, n_features), or (n, 3) row numbers in the preprocessor's table. With
+            ``y``, items (n_items, n_features).
         y : array-like of shape (n_items,), optional
-            The items' classes.
+            The class of each item.
         """
         if y is None or self._are_constraints(X):
             return super().partial_fit(X, y)
         with self._all_or_nothing():
-            self._check_parameters()
+            self.check_parameters()
             known = self._known_features
-            items, labels = self._labelled(X, y, reset=known is None)
-            state = self._begin_anew(items.shape[1]) if known is None else self._state.copy()
+            items, labels = self._validate_labelled(X, y, reset=known is None)
+            state = self._initial_state(items.shape[1]) if known is None else self._state.copy()
             self._learn_labelled(state, items, labels)
+            self._commit(state)
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "gamma", self.gamma, 0.0, np.inf)
         check_choice(self, "construction", self.construction, RULES)
         check_choice(self, "copml", self.copml, (False, True))
         check_choice(self, "exact_hinge", self.exact_hinge, (False, True))
         check_choice(self, "too_long", self.too_long, ("raise", "skip"))
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {"factor": np.eye(n_features, dtype=dtype)}
 
-    def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
-        dtype = np.dtype(self.dtype)
-        stream = OnePass(self.construction, np.empty((0, n_features), dtype))
-        return _State(self._start(n_features, dtype), dtype, n_features, rng, stream=stream)
+    def _initial_state(self, n_features: int) -> LearnerState:
+        plain = super()._initial_state(n_features)
+        stream = OnePass(self.construction, np.empty((0, n_features), plain.dtype))
+        return _State(plain.arrays, plain.dtype, n_features, plain.rng, stream=stream)
 
     def _learn_labelled(self, state: Any, items: NDArray[Any], labels: NDArray[Any]) -> None:
         state.stream.rule = self.construction
-        for start in range(0, len(items), _ITEMS):
-            block = items[start : start + _ITEMS].astype(state.dtype, copy=False)
-            pairs, triplets = state.stream.add(block, labels[start : start + _ITEMS].tolist(), start)
+        for start in range(0, len(items), _BLOCK):
+            block = items[start : start + _BLOCK].astype(state.dtype, copy=False)
+            pairs, triplets = state.stream.add(block, labels[start : start + _BLOCK].tolist(), start)
             if pairs is not None and self.copml:
                 for first, values in pairs.blocks(state.dtype):
                     used = np.zeros(len(values), np.bool_)
-                    refused = _learn_similar(values, state.arrays["factor"], float(self.gamma), used)
-                    self._count(state, pairs, first, (), used, refused)
-                state.n_seen += len(pairs)
+                    rejected = int(_learn_similar(values, state.arrays["factor"], float(self.gamma), used))
+                    self._finish_block(state, pairs, first, np.empty(0, np.bool_), used, rejected)
             if triplets is not None:
                 self._learn(state, triplets)
-                state.n_seen += len(triplets)
-        self._state = state
-        self.n_features_in_ = items.shape[1]
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
         skip = self.too_long == "skip"
-        return int(_learn(block, arrays["factor"], float(self.gamma), self.exact_hinge, skip, used))
+        return int(_learn(triplets, arrays["factor"], float(self.gamma), self.exact_hinge, skip, used))
 
-    def _why_refused(self, state: ArrayState) -> str:
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        return True
+
+    def _why_rejected(self, state: LearnerState) -> str:
         return (
             f"gamma ||x - n||^2 must be below 1 for the step to have a minimiser, and the model's {state.dtype} "
-            f"numbers must not overflow. gamma is {self.gamma:g}: lower it, or scale the features (or let "
-            "too_long='skip' leave such triplets out)."
+            f"numbers must not overflow. gamma is {self.gamma:g}: lower it, or scale the features (or set "
+            "too_long='skip' to leave such triplets out)."
         )
 
-    def _made(self, state: ArrayState) -> MahalanobisMetric:
-        return MahalanobisMetric(state.arrays["factor"], state.n_seen)
+    def build_metric(self, arrays: Arrays, version: int) -> MahalanobisMetric:
+        return MahalanobisMetric(arrays["factor"], version)
 
     def _state_to_content(self, state: Any) -> Content:
-        kept, stream = super()._state_to_content(state), state.stream
+        content, stream = super()._state_to_content(state), state.stream
         classes = [[type(label).__name__, label] for label in stream.classes]
-        told = {"classes": classes, "recency": stream.recency}
-        return Content(kept.state | told, kept.arrays | {"slots": stream.slots})
+        of_stream = {"classes": classes, "recency": stream.recency}
+        return Content(content.state | of_stream, content.arrays | {"slots": stream.slots})
 
     def _state_from_content(self, content: Content) -> _State:
         plain = super()._state_from_content(content)
-        kept, recency = content.state["classes"], content.state["recency"]
-        classes = {label: slot for slot, (_, label) in enumerate(kept)}
-        if [type(label).__name__ for _, label in kept] != [name for name, _ in kept] or len(classes) != len(kept):
-            raise ValueError(f"{shorten(kept)} are not classes")
+        named, recency = content.state["classes"], content.state["recency"]
+        classes = {label: slot for slot, (_, label) in enumerate(named)}
+        if [type(label).__name__ for _, label in named] != [name for name, _ in named] or len(classes) != len(
+            named
+        ):
+            raise ValueError(f"{shorten(named)} are not classes")
         if sorted(recency) != list(range(len(classes))):
-            raise ValueError(f"{shorten(recency)} is not an order of {len(classes)} classes")
+            raise ValueError(f"{shorten(recency)} is not a permutation of {len(classes)} classes")
         slots = content.array("slots", (len(classes), self.n_features_in_), plain.dtype).copy()
         stream = OnePass(self.construction, slots, classes, recency)
         return _State(plain.arrays, plain.dtype, plain.n_features, plain.rng, stream=stream)
 
 
 def _determinant(gamma: float, aa: float, bb: float, ab: float) -> float:
-    """det(I + gamma (a a^T - b b^T))."""
+    """Return det(I + gamma (a a^T - b b^T))."""
     return (1.0 + gamma * aa) * (1.0 - gamma * bb) + gamma * gamma * ab * ab
 
 
 def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """1 + ||L' a||^2 - ||L' b||^2 after a step of gamma, from the products of a and b, and of La and Lb."""
+    """Return 1 + ||L' a||^2 - ||L' b||^2 after a step of gamma, from the products of a and b, and of La and Lb."""
     det = _determinant(gamma, aa, bb, ab)
     p, q, r = (1.0 - gamma * bb) / det, gamma * ab / det, (1.0 + gamma * aa) / det
     near = p * p * la + 2.0 * p * q * lab + q * q * lb  # L' a = p La + q Lb
@@ -226,7 +232,7 @@ def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: fl
 
 
 def _exact_step(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """The step in (0, gamma] that ends at a loss of 0, or gamma if the loss stays above."""
+    """Return the step in (0, gamma] that ends at a loss of 0, or gamma if the loss stays positive."""
     if _loss_after(gamma, aa, bb, ab, la, lb, lab) >= 0.0:
         return gamma
     low, high = 0.0, gamma
@@ -252,7 +258,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
     along_a, along_b = np.empty(d, dtype), np.empty(d, dtype)
     most = limit(factor)
     for t in range(triplets.shape[0]):
-        differ = False  # if positive and negative are one, a a^T - b b^T is 0
+        differ = False  # if the positive equals the negative, a a^T - b b^T is 0
         for j in range(d):
             a[j] = triplets[t, 0, j] - triplets[t, 1, j]
             b[j] = triplets[t, 0, j] - triplets[t, 2, j]
@@ -261,18 +267,20 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
         la, lb, lab = float(dot(along_a, along_a)), float(dot(along_b, along_b)), float(dot(along_a, along_b))
         loss = 1.0 + la - lb
         aa, bb, ab = float(dot(a, a)), float(dot(b, b)), float(dot(a, b))
-        if not (la < most and lb < most and aa < most and bb < most):  # also when one is NaN
+        if not (la < most and lb < most and aa < most and bb < most):  # true for NaN too
             return t
         if not loss > 0.0 or not differ:
+            used[t] = False
             continue
         if gamma * bb >= 1.0:
             if skip:
+                used[t] = False
                 continue
             return t
         step = _exact_step(gamma, aa, bb, ab, la, lb, lab) if exact else gamma
         det = _determinant(step, aa, bb, ab)
         p, q, r = (1.0 - step * bb) / det, step * ab / det, (1.0 + step * aa) / det
-        # No entry moves by more than the lengths of the vectors that it is made of.
+        # An entry changes by at most the product of the lengths of the vectors.
         if not step * (abs(p) + abs(q) + abs(r)) * math.sqrt((la + lb) * (aa + bb)) < most:
             return t
         # L' = L - step u a^T + step v b^T with u = L' a and v = L' b.

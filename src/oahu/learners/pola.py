@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.matrix import add_square, dot, limit, project, subtract_square
+from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
 
@@ -24,26 +24,26 @@ Floats = NDArray[np.floating]
 class POLA(MahalanobisLearner):
     """The Pseudo-metric Online Learning Algorithm (POLA) learns a Mahalanobis metric and a threshold from pairs.
 
-    The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x': similar pairs should be nearer than b - 1,
-    dissimilar ones farther than b + 1, in squared distance. A pair with a loss moves (A, b) to the nearest point
-    without, and then to the nearest with A positive semi-definite and b >= 1.
+    The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x': similar pairs should be closer than b - 1,
+    dissimilar pairs farther apart than b + 1, in squared distance. A pair with a positive loss moves (A, b) to the
+    nearest point of zero loss, and then to the nearest point with A positive semi-definite and b >= 1.
 
-    A dissimilar pair costs O(d^2) time. A similar one leaves at most one negative eigenvalue, and only that one is
-    looked for, by O(d^2) products. The model takes O(d^2) memory.
+    A dissimilar pair takes O(d^2) time. A similar pair causes at most one negative eigenvalue, which a few
+    matrix-vector products of O(d^2) find. The model takes O(d^2) memory.
 
     Parameters
     ----------
     relaxation : float, default=0
-        gamma: the step is ``loss / (||z||^4 + 1 + gamma)``. 0 goes all the way to the nearest point without loss,
-        which follows wrong feedback as readily as right; larger values go part of the way.
+        gamma: the step is ``loss / (||z||^4 + 1 + gamma)``. 0 is the full step to the nearest point of zero loss,
+        which follows wrong feedback as readily as correct feedback. Larger values shorten the step.
     start : {"identity", "zero"}, default="identity"
-        The first A. b starts at 1.
+        The initial A. The initial b is 1.
     n_constraints : int, default=10000
-        How many pairs ``fit(X, y)`` draws from labels, and triplets ``score(X, y)``.
+        Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of pairs from labels.
 
@@ -52,13 +52,13 @@ class POLA(MahalanobisLearner):
     matrix_ : ndarray of shape (d, d)
         A, a copy.
     threshold_ : float
-        b: pairs within a squared distance of b are taken to be alike.
+        b: pairs with a squared distance below b count as similar.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
-        How many pairs were learned, and the share of them that changed the model.
+        Number of pairs learned, and the share of them that changed the model.
 
     Notes
     -----
-    The step shrinks with ||z||^4: with raw pixels hardly anything moves. Scale the features so that distances are
+    The step decreases with ||z||^4: raw pixels lead to almost no change. Scale the features so that distances are
     about 1.
 
     References
@@ -93,29 +93,31 @@ class POLA(MahalanobisLearner):
 
     @property
     def threshold_(self) -> float:
-        return float(self._require_fitted().arrays["threshold"][0])
+        return float(self._fitted_state().arrays["threshold"][0])
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "relaxation", self.relaxation, 0.0, np.inf, closed="left")
         check_choice(self, "start", self.start, STARTS)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {"matrix": start_matrix(self.start, n_features, dtype), "threshold": np.ones(1)}
 
-    def _check_arrays(self, arrays: Arrays) -> None:
-        super()._check_arrays(arrays)
+    def check_arrays(self, arrays: Arrays) -> None:
+        super().check_arrays(arrays)
         if arrays["threshold"][0] < 1:
-            raise ValueError("its threshold is below 1")
+            raise ValueError("the threshold is below 1")
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        return int(_learn(block, same, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))
+    def learn_pairs(
+        self, arrays: Arrays, pairs: Floats, similar: NDArray[np.bool_], used: NDArray[np.bool_]
+    ) -> int:
+        return int(_learn(pairs, similar, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))
 
 
 @kernel
 def _learn(
     pairs: Floats,
-    same: NDArray[np.bool_],
+    similar: NDArray[np.bool_],
     matrix: Floats,
     threshold: NDArray[np.float64],
     relaxation: float,
@@ -132,15 +134,16 @@ def _learn(
         project(matrix, z, along)
         apart = float(dot(z, along))  # z^T A z
         squared = float(dot(z, z))
-        if not (apart < most and squared < most):  # also when one is NaN
+        if not (apart < most and squared < most):  # true for NaN too
             return t
-        sign = 1.0 if same[t] else -1.0
+        used[t] = False
+        sign = 1.0 if similar[t] else -1.0
         loss = sign * (apart - threshold[0]) + 1.0
         if not loss > 0.0:
             continue
-        # To the nearest point without loss, and from there to the nearest with A positive semi-definite and b >= 1.
+        # To the nearest point of zero loss, then to the nearest with A positive semi-definite and b >= 1.
         step = loss / (squared * squared + 1.0 + relaxation)
-        if not same[t]:
+        if not similar[t]:
             add_square(matrix, step, z, left, right)
         elif squared > 0.0:
             subtract_square(matrix, step, z, direction, left, right)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import limit
+from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
 
@@ -23,44 +23,44 @@ Floats = NDArray[np.floating]
 
 @storable
 class SOML(BilinearLearner):
-    """Sparse Online Metric Learning (SOML) learns a weight for each feature from triplets, many of them 0.
+    """Sparse Online Metric Learning (SOML) learns a sparse vector of feature weights from triplets.
 
     ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. A triplet
-    costs O(d) time; the model takes as much memory.
+    takes O(d) time; the model takes O(d) memory.
 
     Parameters
     ----------
     method : {"truncated_gradient", "dual_averaging"}, default="truncated_gradient"
-        "truncated_gradient": a step of eta along f if there is a loss, then every weight is drawn towards 0 by
-        eta lambda. "dual_averaging": w minimises the mean of all gradients so far, with an l1 penalty lambda and a
-        strong convexity of gamma / sqrt(t).
+        "truncated_gradient": a step of eta along f if the loss is positive, then every weight shrinks towards 0 by
+        eta lambda. "dual_averaging": w minimises the mean of all gradients so far, with an l1 penalty lambda and
+        strong convexity gamma / sqrt(t).
     learning_rate : float, default=0.1
-        eta, of the truncated gradient.
+        eta of the truncated gradient.
     sparsity : float, default=1e-4
-        lambda. With dual averaging and a lambda above the largest mean gradient, all weights are 0.
+        lambda. If lambda exceeds the largest mean gradient, dual averaging sets all weights to 0.
     gamma : float, default=1
-        Of dual averaging. It only rescales w as long as every triplet has a loss.
+        gamma of dual averaging. It only rescales w as long as every triplet has a positive loss.
     normalize : bool, default=True
-        Whether items are scaled to unit length first: dot products favour long items.
+        Whether items are scaled to unit length first. Dot products favour long items.
     n_constraints : int, default=10000
-        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of triplets from labels.
 
     Attributes
     ----------
     weights_ : ndarray of shape (d,)
-        w, a copy. All 1 at the start (the dot product), or all 0 with dual averaging.
+        w, a copy. Initially all 1 (the dot product), or all 0 with dual averaging.
     n_seen_, utilization_
-        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
 
     Notes
     -----
-    There are scores and no distances: `transform` raises `NoDistanceError`.
+    The metric has scores but no distances: `transform` raises `NoDistanceError`.
 
     References
     ----------
@@ -101,30 +101,30 @@ class SOML(BilinearLearner):
 
     @property
     def weights_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
+        return self._fitted_state().arrays["matrix"].copy()
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_choice(self, "method", self.method, ("truncated_gradient", "dual_averaging"))
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
         check_real(self, "gamma", self.gamma, 0.0, np.inf)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         averaging = self.method == "dual_averaging"
         return {
             "matrix": np.full(n_features, 0.0 if averaging else 1.0, dtype),
-            "averaging": np.array([averaging], np.int64),  # how it began is how it goes on
+            "averaging": np.array([averaging], np.int64),  # the method of the first call stays
             "mean_gradient": np.zeros(n_features),
             "rounds": np.zeros(1, np.int64),
         }
 
-    def _check_arrays(self, arrays: Arrays) -> None:
+    def check_arrays(self, arrays: Arrays) -> None:
         if arrays["averaging"][0] not in (0, 1) or arrays["rounds"][0] < 0:
-            raise ValueError("its rounds cannot have been")
+            raise ValueError("the method must be 0 or 1, and the number of rounds at least 0")
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = self._scaled(block)
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
+        items = self._scaled(triplets)
         if arrays["averaging"][0]:
             return int(
                 _learn_averaging(
@@ -139,17 +139,18 @@ class SOML(BilinearLearner):
 
 @kernel
 def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
-    """f = x * (p - n); returns the largest of it."""
+    """Write f = x * (p - n) to ``out``; return its largest absolute value, or NaN."""
     most, total = 0.0, 0.0
     for j in range(out.shape[0]):
         out[j] = float(triplet[0, j]) * (float(triplet[1, j]) - float(triplet[2, j]))
         most = max(most, abs(out[j]))
         total += abs(out[j])
-    return most if total == total else total  # NaN is lost in comparisons, not in sums
+    return most if total == total else total  # a comparison loses NaN, a sum does not
 
 
 @kernel
 def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
+    """Return 1 - w^T f."""
     score = 0.0
     for j in range(gradient.shape[0]):
         score += float(weights[j]) * gradient[j]
@@ -167,7 +168,7 @@ def _learn_truncating(
     for t in range(triplets.shape[0]):
         size = _gradient(triplets[t], f)
         loss = _loss(weights, f)
-        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
+        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
             return t
         step = rate if loss > 0.0 else 0.0
         for j in range(weights.shape[0]):
@@ -192,13 +193,14 @@ def _learn_averaging(
     for t in range(triplets.shape[0]):
         size = _gradient(triplets[t], f)
         loss = _loss(weights, f)
-        rounds[0] += 1
-        scale = math.sqrt(rounds[0]) / gamma
-        if not (scale * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
+        n = rounds[0] + 1
+        scale = math.sqrt(n) / gamma
+        if not (scale * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
             return t
+        rounds[0] = n
         for j in range(weights.shape[0]):
             gradient = -f[j] if loss > 0.0 else 0.0
-            mean[j] += (gradient - mean[j]) / rounds[0]
+            mean[j] += (gradient - mean[j]) / n
             weights[j] = -scale * (max(mean[j] - sparsity, 0.0) + min(mean[j] + sparsity, 0.0))
         used[t] = loss > 0.0 and size > 0.0
     return LEARNED

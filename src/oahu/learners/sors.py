@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.array_state import LEARNED, Arrays
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import largest, limit, relative_loss
+from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_real
 from oahu.randomness import RandomState
 
@@ -22,29 +22,29 @@ Floats = NDArray[np.floating]
 
 @storable
 class SORS(BilinearLearner):
-    """Sparse Online Relative Similarity (SORS) learns a bilinear similarity that is mostly diagonal from triplets.
+    """Sparse Online Relative Similarity (SORS) learns a nearly diagonal bilinear similarity from triplets.
 
-    ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with the gradient G, and a round is
+    ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with gradient G. A round computes
 
         argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal:
 
-    a step of eta along the gradient, then every entry off the diagonal is drawn towards 0 by eta lambda. M starts
-    as the identity. A triplet costs O(d^2) time; the model takes as much memory.
+    a step of eta along the gradient, then every entry off the diagonal shrinks towards 0 by eta lambda. M starts as
+    the identity. A triplet takes O(d^2) time; the model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.01
         eta.
     sparsity : float, default=0.01
-        lambda. With 0, SORS is OASIS with steps of one length.
+        lambda. With 0, SORS is OASIS with a constant step size.
     normalize : bool, default=True
-        Whether items are scaled to unit length first: dot products favour long items.
+        Whether items are scaled to unit length first. Dot products favour long items.
     n_constraints : int, default=10000
-        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that constraints of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in.
+        The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the drawing of triplets from labels.
 
@@ -53,15 +53,15 @@ class SORS(BilinearLearner):
     matrix_ : ndarray of shape (d, d)
         M, a copy.
     n_seen_, utilization_
-        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
 
     See Also
     --------
-    AdaSORS : the same with a step length for each entry.
+    AdaSORS : SORS with a step size for each entry.
 
     Notes
     -----
-    There are scores and no distances: `transform` raises `NoDistanceError`.
+    The metric has scores but no distances: `transform` raises `NoDistanceError`.
 
     References
     ----------
@@ -98,27 +98,28 @@ class SORS(BilinearLearner):
 
     @property
     def matrix_(self) -> Floats:
-        return self._require_fitted().arrays["matrix"].copy()
+        return self._fitted_state().arrays["matrix"].copy()
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_real(self, "sparsity", self.sparsity, 0.0, np.inf, closed="left")
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         return {"matrix": np.eye(n_features, dtype=dtype)}
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = self._scaled(block)
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
+        items = self._scaled(triplets)
         return int(_learn(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used))
 
 
 @storable
 class AdaSORS(SORS):
-    """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step length for each entry.
+    """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step size for each entry.
 
-    The step of an entry, of its gradient and of its shrinking, is ``eta / (delta + H_ij)`` with H_ij the root of
-    the sum of its squared gradients so far. A triplet costs O(d^2) time; the model takes twice the memory of SORS.
+    An entry's step size, for its gradient and for its shrinking, is ``eta / (delta + H_ij)``, where H_ij is the
+    root of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the memory
+    of SORS.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class AdaSORS(SORS):
     sparsity : float, default=1e-4
         lambda.
     delta : float, default=0.01
-        Keeps the first steps of an entry short; smaller than the gradients.
+        Limits the first steps of an entry; smaller than the gradients.
     normalize, n_constraints, preprocessor, dtype, random_state
         As for `SORS`.
 
@@ -136,7 +137,7 @@ class AdaSORS(SORS):
     matrix_ : ndarray of shape (d, d)
         M, a copy.
     n_seen_, utilization_
-        How many triplets were learned, and the share of them that had a loss. Shrinking happens in any case.
+        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
 
     References
     ----------
@@ -175,15 +176,17 @@ class AdaSORS(SORS):
         )
         self.delta = delta
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_real(self, "delta", self.delta, 0.0, np.inf)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
-        return super()._start(n_features, dtype) | {"squares": np.zeros((n_features, n_features), dtype)}
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
+        return super().initial_arrays(n_features, dtype, rng) | {
+            "squares": np.zeros((n_features, n_features), dtype)
+        }
 
-    def _step(self, arrays: Arrays, block: Floats, same: Any, used: Any) -> int:
-        items = self._scaled(block)
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
+        items = self._scaled(triplets)
         rate, sparsity, delta = float(self.learning_rate), float(self.sparsity), float(self.delta)
         return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
 
@@ -199,7 +202,7 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
         anchor = triplets[t, 0]
         loss = relative_loss(triplets[t], matrix, difference, along)
         size = largest(anchor) * largest(difference)
-        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # also when one is NaN
+        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
             return t
         used[t] = loss > 0.0 and size > 0.0
         if loss <= 0.0 and sparsity == 0.0:
@@ -207,11 +210,11 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
         step = dtype.type(rate if loss > 0.0 else 0.0)
         for i in range(d):
             row, scale = matrix[i], step * anchor[i]
-            kept = row[i] + scale * difference[i]  # the diagonal is not shrunk
+            diagonal = row[i] + scale * difference[i]  # the diagonal does not shrink
             for j in range(d):
                 moved = row[j] + scale * difference[j]
                 row[j] = max(moved - shrink, zero) + min(moved + shrink, zero)
-            row[i] = kept
+            row[i] = diagonal
     return LEARNED
 
 
@@ -249,12 +252,12 @@ def _learn_adaptive(
         for i in range(d):
             row, sums, scale = matrix[i], squares[i], active * anchor[i]
             here = scale * difference[i]
-            kept = row[i] + eta / (least + np.sqrt(sums[i] + here * here)) * here
+            diagonal = row[i] + eta / (least + np.sqrt(sums[i] + here * here)) * here
             for j in range(d):
                 gradient = scale * difference[j]
                 sums[j] += gradient * gradient
                 step = eta / (least + np.sqrt(sums[j]))
                 moved = row[j] + step * gradient
                 row[j] = max(moved - step * lam, zero) + min(moved + step * lam, zero)
-            row[i] = kept
+            row[i] = diagonal
     return LEARNED

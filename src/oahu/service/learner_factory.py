@@ -38,7 +38,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         )
     try:
         learner: Learner[Any] = learner_class(**{"random_state": 0, **config.parameters})
-        learner._check_parameters()
+        learner.check_parameters()
         if type(learner.random_state) is not int:
             raise InvalidInputError("The 'random_state' parameter of a collection's learner must be an int.")
         size = _n_parameters(learner, config.dimension) * np.dtype(learner.dtype).itemsize

@@ -1,4 +1,4 @@
-"""Fashion-MNIST and EMNIST are read from files in their official format, and from nothing else."""
+"""Tests of the idx format of Fashion-MNIST and EMNIST, intact and damaged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oahu.evaluation.datasets.idx import read_idx
 
 
 def idx(array: Any) -> bytes:
-    """An array as the format has it, written byte by byte."""
+    """Return an array in the idx format, byte by byte."""
     array = np.asarray(array)
     content = bytes([0, 0, 8, array.ndim])
     for length in array.shape:
@@ -56,7 +56,7 @@ def fashion(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_fashion_mnist_is_what_was_written(fashion: Path) -> None:
+def test_fashion_mnist_is_read(fashion: Path) -> None:
     train, train_labels, test, test_labels = halves()
     read = load("fashion-mnist", fashion)
     assert read.X.dtype == np.uint8
@@ -69,7 +69,7 @@ def test_fashion_mnist_is_what_was_written(fashion: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_emnist_is_turned_upright(tmp_path: Path, packed: bool) -> None:
+def test_emnist_images_are_transposed(tmp_path: Path, packed: bool) -> None:
     written = halves(n_classes=47)
     contents = [gzip.compress(idx(array)) for array in written]
     if packed:
@@ -88,13 +88,13 @@ def test_emnist_is_turned_upright(tmp_path: Path, packed: bool) -> None:
 
 
 @given(arrays(np.uint8, array_shapes(min_dims=1, max_dims=3, max_side=6)), st.integers(0, 9))
-def test_any_array_comes_back(array: Any, level: int) -> None:
+def test_round_trip_of_any_array(array: Any, level: int) -> None:
     packed = gzip.compress(idx(array), level)
     assert np.array_equal(read_idx(io.BytesIO(packed), "file", array.ndim), array)
 
 
 @given(st.data())
-def test_no_part_of_a_file_passes_for_the_whole(data: st.DataObject) -> None:
+def test_truncated_file_is_rejected(data: st.DataObject) -> None:
     packed = gzip.compress(idx(np.arange(60).reshape(3, 4, 5)))
     cut = data.draw(st.integers(0, len(packed) - 1))
     with pytest.raises(DatasetError, match=r"^some file cannot be read"):
@@ -102,7 +102,7 @@ def test_no_part_of_a_file_passes_for_the_whole(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_a_changed_byte_is_an_error_or_changes_nothing(data: st.DataObject) -> None:
+def test_changed_byte_is_an_error_or_has_no_effect(data: st.DataObject) -> None:
     array = np.arange(60).reshape(3, 4, 5)
     packed = bytearray(gzip.compress(idx(array)))
     packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
@@ -119,33 +119,33 @@ IMAGES, LABELS = halves()[:2]
 @pytest.mark.parametrize(
     ("file", "content", "problem"),
     [
-        (0, idx(IMAGES), "gzip data are broken"),
-        (0, gzip.compress(b""), "begins with 00000803, not "),
+        (0, idx(IMAGES), "gzip data are damaged"),
+        (0, gzip.compress(b""), "must begin with 00000803, and it begins with "),
         (0, gzip.compress(b"\0\0\x08\x03\0\0"), "header must have 16 bytes, and it has 6"),
-        (0, gzip.compress(idx(LABELS)), "begins with 00000803, not 00000801"),
-        (1, gzip.compress(idx(IMAGES)), "begins with 00000801, not 00000803"),
-        (0, gzip.compress(b"\0\0\x0d\x03" + idx(IMAGES)[4:]), "not 00000d03"),
-        (0, gzip.compress(idx(IMAGES)[:-1]), "announces 240 bytes for shape (12, 4, 5), and it has 239"),
-        (0, gzip.compress(idx(IMAGES) + b"\0"), "announces 240 bytes for shape (12, 4, 5), and it has more"),
-        (0, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "announces the shape (4294967295,"),
-        (0, gzip.compress(b"\0\0\x08\x03" + b"\0" * 12), "announces the shape (0, 0, 0)"),
+        (0, gzip.compress(idx(LABELS)), "must begin with 00000803, and it begins with 00000801"),
+        (1, gzip.compress(idx(IMAGES)), "must begin with 00000801, and it begins with 00000803"),
+        (0, gzip.compress(b"\0\0\x0d\x03" + idx(IMAGES)[4:]), "begins with 00000d03"),
+        (0, gzip.compress(idx(IMAGES)[:-1]), "states 240 bytes for shape (12, 4, 5), and it has 239"),
+        (0, gzip.compress(idx(IMAGES) + b"\0"), "states 240 bytes for shape (12, 4, 5), and it has more"),
+        (0, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "states the invalid shape (4294967295,"),
+        (0, gzip.compress(b"\0\0\x08\x03" + b"\0" * 12), "states the invalid shape (0, 0, 0)"),
         (1, gzip.compress(idx(LABELS[:-1])), "it has 11 labels for 12 images"),
-        (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, and there is 10"),
-        (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), and those to train with (4, 5)"),
+        (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, and the largest is 10"),
+        (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), and the training images have (4, 5)"),
     ],
     ids=lambda value: "file" if isinstance(value, bytes) else str(value),
 )
-def test_what_is_wrong_is_said_of_the_file(fashion: Path, file: int, content: bytes, problem: str) -> None:
+def test_error_names_file_and_problem(fashion: Path, file: int, content: bytes, problem: str) -> None:
     path = fashion / "fashion-mnist" / FASHION[file]
     path.write_bytes(content)
     with pytest.raises(DatasetError) as caught:
         load("fashion-mnist", fashion)
     assert str(caught.value).startswith(f"{path} cannot be read: ")
     assert problem in str(caught.value)
-    assert "delete it, and get it anew" in str(caught.value)
+    assert "Delete it and download it again" in str(caught.value)
 
 
-def test_a_bomb_is_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_data_than_stated_are_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     read: Callable[..., bytes] = gzip.GzipFile.read
     monkeypatch.setattr(gzip.GzipFile, "read", lambda file, n=-1: asked.append(n) or read(file, n))
@@ -171,8 +171,8 @@ WHOLE = archive_of(PACKED)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "no whole .zip archive"),
-        (WHOLE[:-30], "no whole .zip archive"),
+        (b"", "not a complete .zip archive"),
+        (WHOLE[:-30], "not a complete .zip archive"),
         (archive_of({"gzip/emnist-balanced-mapping.txt": b"0 48"}), f"{EMNIST[0]}, {EMNIST[1]}, "),
         (WHOLE.replace(b"\x1f\x8b", b"\x1f\x8c", 1), "Bad CRC-32"),
         (
@@ -181,10 +181,10 @@ WHOLE = archive_of(PACKED)
         ),
         (archive_of({**PACKED, f"gzip/{EMNIST[3]}": PACKED[f"gzip/{EMNIST[1]}"]}), "12 labels for 5 images"),
         (WHOLE.replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\x01", 1), "encrypted"),
-        (WHOLE.replace(b"PK\x03\x04", b"PK\x03\x05", 1), "no whole .zip archive"),
+        (WHOLE.replace(b"PK\x03\x04", b"PK\x03\x05", 1), "not a complete .zip archive"),
     ],
 )
-def test_a_damaged_archive_of_emnist_is_said(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_damaged_emnist_archive_is_rejected(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "emnist-balanced" / "gzip.zip"
     path.parent.mkdir()
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""LFW: attributes and pairs from the official texts, and what happens to pairs without attributes."""
+"""Tests of LFW: attributes, pairs, and pairs without attributes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def named(read: Dataset, fold: Any) -> list[tuple[str, str, bool]]:
     return [(str(read.keys[first]), str(read.keys[second]), bool(same)) for (first, second), same in rows]
 
 
-def test_attributes_are_what_was_written(home: Path) -> None:
+def test_attributes_are_read(home: Path) -> None:
     read = load("lfw", home)
     assert read.X.dtype == np.float32
     assert np.array_equal(read.X, VALUES.astype(np.float32))
@@ -62,7 +62,7 @@ def test_attributes_are_what_was_written(home: Path) -> None:
     assert (read.scaling, read.is_train, read.image_shape) == ("standard", None, None)
 
 
-def test_views_are_the_pairs_by_name(home: Path) -> None:
+def test_views_have_the_official_pairs(home: Path) -> None:
     read = load("lfw", home)
     assert read.views is not None
     assert [named(read, fold) for fold in read.views.folds] == [
@@ -95,7 +95,7 @@ def test_pairs_without_attributes_are_counted(home: Path) -> None:
     ]
 
 
-def test_gzipped_attributes_are_the_same(home: Path) -> None:
+def test_gzipped_attributes_are_equal(home: Path) -> None:
     expected = load("lfw", home)
     path = home / "lfw" / "lfw_attributes.txt"
     (home / "lfw" / "lfw_attributes.txt.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -121,14 +121,14 @@ FIRST = "Ann Lee\t1\t"
     [
         ("#\tperson", "#\tname", "its second line must name the columns"),
         (FIRST, f"{FIRST}0.5\t", "line 3 must have 75 columns, and it has 76"),
-        (FIRST, "Ann Lee\tone\t", "line 3 must have a person and an image's number, not 'Ann_Lee' and 'one'"),
-        (FIRST, "\t1\t", "line 3 must have a person and an image's number, not '' and '1'"),
+        (FIRST, "Ann Lee\tone\t", "line 3 must have a person and an image number, and it has 'Ann_Lee' and 'one'"),
+        (FIRST, "\t1\t", "line 3 must have a person and an image number, and it has '' and '1'"),
         (repr(float(VALUES[1, 3])), "a lot", "line 4: could not convert string to float: 'a lot'"),
         (repr(float(VALUES[1, 3])), "nan", "line 4: the values must be finite"),
-        ("Ann Lee\t2\t", FIRST, "it has the image Ann_Lee_0001 2 times"),
+        ("Ann Lee\t2\t", FIRST, "it contains the image Ann_Lee_0001 2 times"),
     ],
 )
-def test_what_is_wrong_with_attributes_is_said(home: Path, old: str, new: str, problem: str) -> None:
+def test_error_in_attributes_is_named(home: Path, old: str, new: str, problem: str) -> None:
     path = home / "lfw" / "lfw_attributes.txt"
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(DatasetError) as caught:
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_attributes_is_said(home: Path, old: str, new: str, p
         (attributes().encode("utf-16"), "it is not UTF-8 text"),
     ],
 )
-def test_other_files_are_no_attributes(home: Path, content: bytes, problem: str) -> None:
+def test_other_files_are_rejected(home: Path, content: bytes, problem: str) -> None:
     (home / "lfw" / "lfw_attributes.txt").write_bytes(content)
     with pytest.raises(DatasetError, match=problem):
         load("lfw", home)
@@ -157,7 +157,7 @@ def test_other_files_are_no_attributes(home: Path, content: bytes, problem: str)
     [gzip.compress(attributes().encode())[:-30], attributes().encode(), b""],
     ids=["cut", "not packed", "empty"],
 )
-def test_broken_gzip_is_said(home: Path, content: bytes) -> None:
+def test_damaged_gzip_is_rejected(home: Path, content: bytes) -> None:
     (home / "lfw" / "lfw_attributes.txt").unlink()
     (home / "lfw" / "lfw_attributes.txt.gz").write_bytes(content)
     with pytest.raises(DatasetError, match=r"lfw_attributes\.txt\.gz cannot be read"):
@@ -167,20 +167,20 @@ def test_broken_gzip_is_said(home: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "problem"),
     [
-        ("pairs.txt", "", "its first line must be a number of folds"),
-        ("pairs.txt", "two\t1\n", "its first line must be a number of folds"),
-        ("pairs.txt", FOLDS.replace("2\t1", "0\t1", 1), "its first line must be a number of folds"),
-        ("pairs.txt", FOLDS.replace("2\t1", "2\t1\t1", 1), "its first line must be a number of folds"),
-        ("pairs.txt", FOLDS.replace("2\t1", "10\t300", 1), "announces 10 x 2 x 300 pairs, and it has 4 lines more"),
-        ("pairs.txt", FOLDS[:-15], "announces 2 x 2 x 1 pairs, and it has 3 lines more"),
+        ("pairs.txt", "", "its first line must have the number of folds"),
+        ("pairs.txt", "two\t1\n", "its first line must have the number of folds"),
+        ("pairs.txt", FOLDS.replace("2\t1", "0\t1", 1), "its first line must have the number of folds"),
+        ("pairs.txt", FOLDS.replace("2\t1", "2\t1\t1", 1), "its first line must have the number of folds"),
+        ("pairs.txt", FOLDS.replace("2\t1", "10\t300", 1), "states 10 x 2 x 300 pairs, and 4 lines follow"),
+        ("pairs.txt", FOLDS[:-15], "states 2 x 2 x 1 pairs, and 3 lines follow"),
         ("pairs.txt", FOLDS[:-7], "line 5 must be a person, an image, another person and an image"),
         ("pairs.txt", FOLDS.replace("\t1\t13", "\t13", 1), "line 2 must be a person and two images"),
-        ("pairs.txt", FOLDS.replace("\t1\t13", "\t1\tx", 1), "line 2 must have a person and an image's number"),
-        ("pairsDevTrain.txt", FOLDS, "it must have one list of pairs, and it has 2"),
-        ("pairsDevTest.txt", TEST + "Bo\t1\t2\n", "announces 1 x 2 x 1 pairs, and it has 3 lines more"),
+        ("pairs.txt", FOLDS.replace("\t1\t13", "\t1\tx", 1), "line 2 must have a person and an image number"),
+        ("pairsDevTrain.txt", FOLDS, "it must contain one list of pairs, and it contains 2"),
+        ("pairsDevTest.txt", TEST + "Bo\t1\t2\n", "states 1 x 2 x 1 pairs, and 3 lines follow"),
     ],
 )
-def test_what_is_wrong_with_pairs_is_said(home: Path, file: str, content: str, problem: str) -> None:
+def test_error_in_pairs_is_named(home: Path, file: str, content: str, problem: str) -> None:
     (home / "lfw" / file).write_text(content)
     with pytest.raises(DatasetError) as caught:
         load("lfw", home)
@@ -188,7 +188,7 @@ def test_what_is_wrong_with_pairs_is_said(home: Path, file: str, content: str, p
     assert problem in str(caught.value)
 
 
-def test_attributes_of_other_images_are_refused(home: Path) -> None:
+def test_attributes_of_other_images_are_rejected(home: Path) -> None:
     text = attributes([(f"Nobody {place}", 1) for place in range(len(IMAGES))])
     (home / "lfw" / "lfw_attributes.txt").write_text(text)
     with pytest.raises(DatasetError, match=r"None of the images in lines 2 to 5 of .*pairsDevTrain.txt"):
@@ -230,19 +230,19 @@ def test_soft_attributes_have_the_same_pairs(home: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"X": np.full((7, 4), 1.5)}, "must be probabilities, from 0 to 1. Got 1.5 to 1.5"),
-        ({"X": np.full((7, 4), np.nan)}, "must be finite in float32. Those of row 0 are not"),
+        ({"X": np.full((7, 4), 1.5)}, "must be probabilities in .0, 1.. Got 1.5 to 1.5"),
+        ({"X": np.full((7, 4), np.nan)}, "must be finite in float32. Row 0 has a value"),
         ({"X": np.zeros((6, 4))}, "'image' in .* one for each of the 6 items"),
-        ({"image": np.array(KEYS[:1] * 7)}, "it has the image Ann_Lee_0001 7 times"),
+        ({"image": np.array(KEYS[:1] * 7)}, "it contains the image Ann_Lee_0001 7 times"),
     ],
 )
-def test_what_is_wrong_with_soft_attributes_is_said(home: Path, changed: Any, problem: str) -> None:
+def test_error_in_soft_attributes_is_named(home: Path, changed: Any, problem: str) -> None:
     soft(home, **changed)
     with pytest.raises(DatasetError, match=problem):
         load("lfw-soft", home)
 
 
-def test_soft_attributes_need_names(home: Path) -> None:
+def test_soft_attributes_need_image_names(home: Path) -> None:
     np.savez(home / "lfw" / "lfw_facer40.npz", X=np.zeros((2, 3)))
-    with pytest.raises(DatasetError, match="must have the images' names"):
+    with pytest.raises(DatasetError, match="must contain the images' names"):
         load("lfw-soft", home)

@@ -1,4 +1,4 @@
-"""Prepared archives in the cache folder are read as they are, and checked."""
+"""Tests of prepared .npz archives in the data folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Y = np.array([0, 1, 2, 0, 1, 2], dtype=np.int16)
 IS_TRAIN = np.array([True, False, True, True, False, False])
 
 
-def test_cars_are_features_with_their_split(tmp_path: Path) -> None:
+def test_cars196_has_features_and_split(tmp_path: Path) -> None:
     np.savez(tmp_path / "cars196-features.npz", X=X, y=Y, is_train=IS_TRAIN)
     read = load("cars196", tmp_path)
     assert read.X.dtype == np.float32
@@ -39,7 +39,7 @@ def test_cars_are_features_with_their_split(tmp_path: Path) -> None:
     arrays(np.float32, 2, elements=st.floats(-100, 100, width=32)),
     arrays(np.float32, 2, elements=st.floats(0, 100, width=32)),
 )
-def test_eight_bits_are_low_and_steps(Q: Any, low: Any, step: Any) -> None:
+def test_features_in_8_bits(Q: Any, low: Any, step: Any) -> None:
     made = features_of({"Q": Q, "low": low, "step": step}, Path("file.npz"))
     assert made.dtype == np.float32
     exact = [[float(low[j]) + int(Q[i, j]) * float(step[j]) for j in range(2)] for i in range(3)]
@@ -58,7 +58,7 @@ def test_cifar_100_prefers_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "file"), [("cifar10-gray", "cifar10-gray"), ("cifar100", "cifar100-features")])
-def test_a_whole_cifar_has_the_official_split(tmp_path: Path, name: str, file: str) -> None:
+def test_complete_cifar_has_the_official_split(tmp_path: Path, name: str, file: str) -> None:
     images = np.zeros((60_000, 1024), dtype=np.uint8)
     np.savez_compressed(tmp_path / f"{file}.npz", X=images, y=np.zeros(60_000, dtype=np.uint8))
     read = load(name, tmp_path)
@@ -66,17 +66,17 @@ def test_a_whole_cifar_has_the_official_split(tmp_path: Path, name: str, file: s
     assert np.flatnonzero(read.is_train).tolist() == list(range(50_000))
 
 
-def test_images_by_their_names_belong_to_a_set_of_features(tmp_path: Path) -> None:
+def test_image_folder_belongs_to_the_data_set(tmp_path: Path) -> None:
     np.savez(tmp_path / "cars196-features.npz", X=np.eye(3, dtype=np.float32), y=[0, 1, 1], image=["a", "b", "c"])
-    assert load("cars196", tmp_path).pictures is None
+    assert load("cars196", tmp_path).image_folder is None
     (tmp_path / "cars196" / "images").mkdir(parents=True)
     cars = load("cars196", tmp_path)
-    assert cars.pictures == tmp_path / "cars196" / "images"
+    assert cars.image_folder == tmp_path / "cars196" / "images"
     assert cars.keys is not None
     assert cars.keys.tolist() == ["a", "b", "c"]
 
 
-def test_a_split_in_the_archive_goes_first(tmp_path: Path) -> None:
+def test_split_in_the_archive_takes_precedence(tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10-gray.npz", X=np.zeros((6, 1024), np.uint8), y=Y, is_train=IS_TRAIN)
     read = load("cifar10-gray", tmp_path)
     assert read.is_train is not None
@@ -85,9 +85,9 @@ def test_a_split_in_the_archive_goes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("images", [np.zeros((6, 1024)), np.zeros((6, 3072), np.uint8)])
-def test_grey_cifar_is_bytes_of_the_right_size(tmp_path: Path, images: Any) -> None:
+def test_grey_cifar_rejects_other_arrays(tmp_path: Path, images: Any) -> None:
     np.savez(tmp_path / "cifar10-gray.npz", X=images, y=Y)
-    with pytest.raises(DatasetError, match=r"must be grey images: uint8 of shape \(n_items, 1024\)"):
+    with pytest.raises(DatasetError, match=r"must be greyscale images: uint8 of shape \(n_items, 1024\)"):
         load("cifar10-gray", tmp_path)
 
 
@@ -98,31 +98,31 @@ ONES = np.ones(4, np.float32)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({"y": Y}, "must have the features as an array 'X', or as 'Q', 'low' and 'step'. It has 'y'"),
-        ({"Z": X}, "It has no array of a known name"),
-        ({"Q": BYTES, "low": ONES, "y": Y}, "or as 'Q', 'low' and 'step'. It has 'Q', 'low', 'y'"),
-        ({"X": X}, "must have the labels as an array 'y'. It has 'X'"),
+        ({"y": Y}, "must contain the features as an array 'X', or as 'Q', 'low' and 'step'. It contains 'y'"),
+        ({"Z": X}, "It contains no array with a known name"),
+        ({"Q": BYTES, "low": ONES, "y": Y}, "or as 'Q', 'low' and 'step'. It contains 'Q', 'low', 'y'"),
+        ({"X": X}, "must contain the labels as an array 'y'. It contains 'X'"),
         ({"X": X[0], "y": Y}, "'X' in .* must be numbers of shape"),
         ({"X": X[:, :0], "y": Y}, "'X' in .* must be numbers of shape"),
         ({"X": X.astype(str), "y": Y}, "'X' in .* must be numbers of shape"),
         ({"X": X, "y": Y[:5]}, "'y' in .* one for each of the 6 items. Got int16 of shape"),
-        ({"X": X, "y": Y + 0.5}, "'y' in .* whole numbers or strings"),
+        ({"X": X, "y": Y + 0.5}, "'y' in .* integers or strings"),
         ({"X": X, "y": Y, "is_train": Y}, "'is_train' in .* must be true or false"),
         ({"X": X, "y": Y, "is_train": IS_TRAIN[:5]}, "'is_train' in .* must be true or false"),
-        ({"X": X, "y": Y, "keys": X}, "'keys' in .* must be strings or whole numbers"),
+        ({"X": X, "y": Y, "keys": X}, "'keys' in .* must be strings or integers"),
         (
             {"X": np.where(np.arange(6)[:, None] == 2, np.inf, X), "y": Y},
-            "must be finite in float32. Those of row 2 are not",
+            "must be finite in float32. Row 2 has a value",
         ),
-        ({"X": np.full((6, 4), 1e300), "y": Y}, "must be finite in float32. Those of row 0 are not"),
+        ({"X": np.full((6, 4), 1e300), "y": Y}, "must be finite in float32. Row 0 has a value"),
         ({"Q": X, "low": ONES, "step": ONES, "y": Y}, "'Q' in .* must be uint8"),
-        ({"Q": BYTES, "low": ONES[:3], "step": ONES, "y": Y}, "'low' in .* a number for each of the 4 features"),
-        ({"Q": BYTES, "low": ONES, "step": ONES.astype(str), "y": Y}, "'step' in .* a number for each"),
+        ({"Q": BYTES, "low": ONES[:3], "step": ONES, "y": Y}, "'low' in .* one float per feature, 4 in total"),
+        ({"Q": BYTES, "low": ONES, "step": ONES.astype(str), "y": Y}, "'step' in .* one float per feature"),
         ({"Q": BYTES, "low": ONES * np.nan, "step": ONES, "y": Y}, "must be finite in float32"),
         ({"X": np.array([[Path()]]), "y": Y}, "cannot be read as a .npz archive"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, content: dict[str, Any], problem: str) -> None:
+def test_error_names_file_and_problem(tmp_path: Path, content: dict[str, Any], problem: str) -> None:
     path = tmp_path / "cars196-features.npz"
     np.savez(path, **content)
     with pytest.raises(DatasetError, match=problem) as caught:
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, content: dict[str, Any], problem:
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
-def test_a_truncated_archive_is_said(tmp_path: Path, keep: float) -> None:
+def test_truncated_archive_is_rejected(tmp_path: Path, keep: float) -> None:
     path = tmp_path / "cars196-features.npz"
     np.savez(path, X=X, y=Y)
     content = path.read_bytes()
@@ -140,7 +140,7 @@ def test_a_truncated_archive_is_said(tmp_path: Path, keep: float) -> None:
         load("cars196", tmp_path)
 
 
-def test_an_encrypted_archive_is_said(tmp_path: Path) -> None:
+def test_encrypted_archive_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "cars196-features.npz"
     np.savez(path, X=X, y=Y)
     content = bytearray(path.read_bytes())
@@ -151,7 +151,7 @@ def test_an_encrypted_archive_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [lambda file: np.save(file, X), lambda file: pickle.dump({"X": 1}, file)])
-def test_what_is_no_archive_is_said(tmp_path: Path, write: Any) -> None:
+def test_other_files_are_rejected(tmp_path: Path, write: Any) -> None:
     with (tmp_path / "cars196-features.npz").open("wb") as file:
         write(file)
     with pytest.raises(DatasetError, match=r"cannot be read as a .npz archive"):
@@ -159,7 +159,7 @@ def test_what_is_no_archive_is_said(tmp_path: Path, write: Any) -> None:
 
 
 @given(st.data())
-def test_a_changed_byte_is_an_error_or_changes_nothing(
+def test_changed_byte_is_an_error_or_has_no_effect(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "cars196-features.npz"

@@ -1,4 +1,4 @@
-"""Data sets by name: what is known of them, whether they are here, and how to get them."""
+"""Tests of the registry: descriptions, availability, downloads, and Dataset objects."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 from sklearn.datasets import load_digits
 
 from oahu import DatasetError, InvalidInputError
-from oahu.evaluation.datasets import DATASETS, Dataset, Fold, Source, Views, fetch, load, registry, source
-from oahu.evaluation.datasets.cache import Remote
+from oahu.evaluation.datasets import DATASETS, Dataset, DatasetSource, Fold, Views, fetch, load, registry, source
+from oahu.evaluation.datasets.downloads import RemoteFile
 
 NAMED = [name for name in DATASETS if name not in ("digits", "any")]
 DOWNLOADED = ["fashion-mnist", "emnist-balanced", "cifar10-gray", "lfw", "cifar100"]
 
 
-def test_the_names_in_their_order() -> None:
+def test_names_and_their_order() -> None:
     names = "fashion-mnist emnist-balanced cifar10-gray lfw lfw-soft cars196 cifar100 digits any"
     assert " ".join(DATASETS) == names
     assert [source(name).name for name in DATASETS] == list(DATASETS)
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_known_is_complete(name: str) -> None:
+def test_description_is_complete(name: str) -> None:
     entry = source(name)
     assert entry.task in ("classification", "verification", "retrieval")
     assert entry.homepage.startswith("http")
@@ -38,26 +38,26 @@ def test_what_is_known_is_complete(name: str) -> None:
     assert entry.title
     assert entry.n_items is not None
     assert entry.n_classes is not None
-    for remote in entry.files:
+    for remote in entry.downloads:
         assert all(url.startswith("http") for url in remote.urls)
         kind, _, digits = (remote.checksum or "").partition(":")
         assert len(digits) == {"md5": 32, "sha256": 64, "": 0}[kind]
-    checked = [remote.path for remote in entry.files if remote.checksum is None]
-    assert checked == (["lfw/lfw_attributes.txt"] if name == "lfw" else [])
+    without_checksum = [remote.path for remote in entry.downloads if remote.checksum is None]
+    assert without_checksum == (["lfw/lfw_attributes.txt"] if name == "lfw" else [])
 
 
 @pytest.mark.parametrize("name", DOWNLOADED)
-def test_what_is_downloaded_is_a_whole_form(name: str, tmp_path: Path) -> None:
+def test_downloads_are_a_complete_set_of_files(name: str, tmp_path: Path) -> None:
     entry = source(name)
-    assert not entry.here(tmp_path)
-    for remote in entry.files:
+    assert not entry.is_available(tmp_path)
+    for remote in entry.downloads:
         (tmp_path / remote.path).parent.mkdir(exist_ok=True)
         (tmp_path / remote.path).touch()
-    assert entry.here(tmp_path)
-    assert entry.lacking(tmp_path) == ()
+    assert entry.is_available(tmp_path)
+    assert entry.missing_files(tmp_path) == ()
 
 
-def test_digits_are_those_of_scikit_learn(tmp_path: Path) -> None:
+def test_digits_come_from_scikit_learn(tmp_path: Path) -> None:
     X, y = load_digits(return_X_y=True)
     read = load("digits", tmp_path)
     assert np.array_equal(read.X, X)
@@ -69,22 +69,23 @@ def test_digits_are_those_of_scikit_learn(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# -- what is not here ------------------------------------------------------------------------------------
+# -- missing data sets ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_not_here_says_what_to_do(name: str, tmp_path: Path) -> None:
+def test_error_for_a_missing_data_set_says_what_to_do(name: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         load(name, tmp_path)
     message = str(caught.value)
     assert message.startswith(f"The data set {name} is not in {tmp_path}. ")
     if name in DOWNLOADED:
-        assert f"`oahu datasets get {name}` downloads it" in message
+        assert f"Run `oahu datasets get {name}`" in message
     else:
-        assert f"put {source(name).to_put(tmp_path)[0]} there yourself (see http" in message
+        assert f"Copy {source(name).manual_files(tmp_path)[0]}" in message
+        assert "to that folder (see http" in message
 
 
-def test_the_folder_is_the_one_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path))
     with pytest.raises(DatasetError, match=f"is not in {tmp_path}"):
         load("lfw")
@@ -92,49 +93,51 @@ def test_the_folder_is_the_one_of_the_environment(tmp_path: Path, monkeypatch: p
     assert len(load("cars196")) == 2
 
 
-def test_only_what_is_lacking_is_asked_for(tmp_path: Path) -> None:
+def test_only_missing_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "lfw").mkdir()
     for name in ("lfw_attributes.txt.gz", "pairs.txt", "pairsDevTest.txt"):
         (tmp_path / "lfw" / name).touch()
-    assert source("lfw").lacking(tmp_path) == ("lfw/pairsDevTrain.txt",)
-    assert source("lfw-soft").to_put(tmp_path) == ("lfw/lfw_facer40.npz",)
+    assert source("lfw").missing_files(tmp_path) == ("lfw/pairsDevTrain.txt",)
+    assert source("lfw-soft").manual_files(tmp_path) == ("lfw/lfw_facer40.npz",)
 
 
 @pytest.mark.parametrize("ask", [source, load, fetch])
-def test_an_unknown_name_lists_those_known(ask: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"There is no data set 'mnist'\. Those known are fashion-mnist, "):
+def test_unknown_name_lists_the_data_sets(ask: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"There is no data set 'mnist'\. Use one of fashion-mnist, "):
         ask("mnist")
 
 
 @pytest.mark.parametrize("ask", [load, fetch])
-def test_any_asks_for_a_path(ask: Any, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="'any' stands for a file of yours: give its path"):
+def test_any_explains_that_a_path_is_needed(ask: Any, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"'any' stands for your own file\. Use its path"):
         ask("any", tmp_path)
-    assert not source("any").here(tmp_path)
+    assert not source("any").is_available(tmp_path)
 
 
-def test_labels_are_for_own_files(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="The data set digits has its labels"):
+def test_labels_are_rejected_for_registered_data_sets(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="The data set digits has its own labels"):
         load("digits", labels=tmp_path / "labels.txt")
 
 
-def test_what_cannot_be_downloaded_says_so(tmp_path: Path) -> None:
+def test_fetch_explains_files_that_cannot_be_downloaded(tmp_path: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         fetch("cars196", tmp_path)
-    assert "It cannot be downloaded: put cars196-features.npz there yourself" in str(caught.value)
+    assert "It cannot be downloaded. Copy cars196-features.npz to that folder" in str(caught.value)
     assert source("cars196").homepage in str(caught.value)
 
 
-# -- getting it ------------------------------------------------------------------------------------------
+# -- downloads ------------------------------------------------------------------------------------------
 
 CONTENT = b"X" * 1000
 
 
-def small(server: Any, monkeypatch: pytest.MonkeyPatch, forms: Any = (("set/a", "set/b"),)) -> Source:
-    """A set of two files at the server, in the registry."""
+def add_small(
+    server: Any, monkeypatch: pytest.MonkeyPatch, file_sets: Any = (("set/a", "set/b"),)
+) -> DatasetSource:
+    """Add a data set of two files on the server to the registry."""
     checksum = f"md5:{hashlib.md5(CONTENT).hexdigest()}"
     server.content = CONTENT
-    entry = Source(
+    entry = DatasetSource(
         name="small",
         title="Small",
         n_items=1,
@@ -143,52 +146,54 @@ def small(server: Any, monkeypatch: pytest.MonkeyPatch, forms: Any = (("set/a", 
         task="classification",
         licence="MIT",
         homepage="http://example.org",
-        forms=forms,
-        files=tuple(Remote(f"set/{name}", (server.url(name),), checksum) for name in "ab"),
+        file_sets=file_sets,
+        downloads=tuple(RemoteFile(f"set/{name}", (server.url(name),), checksum) for name in "ab"),
         read=lambda home: Dataset("small", np.ones((1, 1)), np.zeros(1, int)),
     )
     monkeypatch.setitem(registry._SOURCES, "small", entry)
     return entry
 
 
-def test_what_is_fetched_is_here(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = small(server, monkeypatch)
-    told: list[str] = []
-    fetch("small", tmp_path, lambda name, *_: told.append(name))
-    assert entry.here(tmp_path)
+def test_fetched_data_set_is_available(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = add_small(server, monkeypatch)
+    reported: list[str] = []
+    fetch("small", tmp_path, lambda name, *_: reported.append(name))
+    assert entry.is_available(tmp_path)
     assert len(load("small", tmp_path)) == 1
-    assert dict.fromkeys(told) == dict.fromkeys("ab")
+    assert dict.fromkeys(reported) == dict.fromkeys("ab")
     assert [path for path, _ in server.asked] == ["/a", "/b"]
     fetch("small", tmp_path)
-    assert len(server.asked) == 2  # all is here: nobody is asked
+    assert len(server.asked) == 2  # nothing is requested for an available data set
 
 
 def test_only_missing_files_are_fetched(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small(server, monkeypatch)
+    add_small(server, monkeypatch)
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a").write_bytes(b"by hand")
     fetch("small", tmp_path)
     assert [path for path, _ in server.asked] == ["/b"]
 
 
-def test_a_failure_names_every_file(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small(server, monkeypatch)
+def test_failed_download_names_all_missing_files(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_small(server, monkeypatch)
     server.status = 404
     with pytest.raises(DatasetError, match="HTTP status 404") as caught:
         fetch("small", tmp_path)
     assert str(caught.value).endswith(f"small needs set/a, set/b in {tmp_path}.")
 
 
-def test_a_file_to_put_is_asked_for_after_the_rest(
+def test_manual_file_is_requested_after_the_downloads(
     server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = small(server, monkeypatch, forms=(("set/a", "set/b", "set/c"),))
-    with pytest.raises(DatasetError, match="put set/c there yourself"):
+    entry = add_small(server, monkeypatch, file_sets=(("set/a", "set/b", "set/c"),))
+    with pytest.raises(DatasetError, match="Copy set/c to that folder"):
         fetch("small", tmp_path)
-    assert entry.lacking(tmp_path) == ("set/c",)
+    assert entry.missing_files(tmp_path) == ("set/c",)
 
 
-# -- data sets as objects --------------------------------------------------------------------------------
+# -- Dataset objects --------------------------------------------------------------------------------
 
 
 def copied_by_joblib(value: Any) -> Any:
@@ -199,9 +204,9 @@ def copied_by_joblib(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("copied", [lambda value: pickle.loads(pickle.dumps(value)), copied_by_joblib])
-def test_a_data_set_can_be_sent_to_another_process(copied: Any) -> None:
+def test_dataset_can_be_pickled(copied: Any) -> None:
     fold = Fold(np.array([[0, 1]]), np.array([True]), 3)
-    made = Dataset(
+    dataset = Dataset(
         "mine",
         np.eye(2),
         np.array(["a", "b"]),
@@ -209,8 +214,8 @@ def test_a_data_set_can_be_sent_to_another_process(copied: Any) -> None:
         keys=np.array(["x", "y"]),
         views=Views((fold, fold), (fold,)),
     )
-    copy = copied(made)
-    assert np.array_equal(copy.X, made.X)
+    copy = copied(dataset)
+    assert np.array_equal(copy.X, dataset.X)
     assert (copy.y.tolist(), copy.keys.tolist()) == (["a", "b"], ["x", "y"])
     assert (copy.views.folds[0].n_missing, copy.views.pairs.tolist()) == (3, [[0, 1]] * 3)
     assert (copy.name, copy.scaling, len(copy), copy.n_features, copy.n_classes) == ("mine", "unit", 2, 2, 2)
@@ -219,12 +224,12 @@ def test_a_data_set_can_be_sent_to_another_process(copied: Any) -> None:
 @pytest.mark.parametrize(
     ("X", "y"), [(np.ones(3), np.ones(3)), (np.ones((3, 1)), np.ones(2)), (np.ones((3, 1)), 1)]
 )
-def test_a_data_set_has_a_label_for_each_item(X: Any, y: Any) -> None:
+def test_dataset_rejects_wrong_shapes(X: Any, y: Any) -> None:
     with pytest.raises(InvalidInputError, match="The data set 'mine' must have X of shape"):
         Dataset("mine", X, np.asarray(y))
 
 
-def test_the_room_is_light_to_import() -> None:
+def test_import_does_not_load_heavy_packages() -> None:
     heavy = "{'torch', 'matplotlib', 'pandas', 'pyarrow'}"
     code = f"import sys, oahu.evaluation.datasets; print(*{heavy} & {{*sys.modules}})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

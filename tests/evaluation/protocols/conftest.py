@@ -1,4 +1,4 @@
-"""What the tests of protocols share: small data sets, and learners that tell what they were fed."""
+"""Fixtures of the protocol tests: small data sets, and learners that record their inputs."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ import pytest
 
 import oahu
 from oahu.evaluation import datasets
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.draws import Draws
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.trials import Outcome, Trial
 
 SMALL_OAHU = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 
 
-class Told:
-    """Keeps every learner of its kind that was fed, and what with."""
+class Recording:
+    """Records each learner of its class that learns, and its input."""
 
-    fed: ClassVar[list[Any]]
+    calls: ClassVar[list[Any]]
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        type(self).fed.append((self, np.array(X), None if y is None else np.array(y)))
+        type(self).calls.append((self, np.array(X), None if y is None else np.array(y)))
         return super().partial_fit(X, y)  # type: ignore[misc]
 
 
-class ToldOAHU(Told, oahu.OAHU):
-    fed: ClassVar[list[Any]] = []
+class RecordingOAHU(Recording, oahu.OAHU):
+    calls: ClassVar[list[Any]] = []
 
 
-class ToldLEGO(Told, oahu.LEGO):
-    fed: ClassVar[list[Any]] = []
+class RecordingLEGO(Recording, oahu.LEGO):
+    calls: ClassVar[list[Any]] = []
 
 
-class ToldRDML(Told, oahu.RDML):
-    fed: ClassVar[list[Any]] = []
+class RecordingRDML(Recording, oahu.RDML):
+    calls: ClassVar[list[Any]] = []
 
 
-class ToldOASIS(Told, oahu.OASIS):
-    fed: ClassVar[list[Any]] = []
+class RecordingOASIS(Recording, oahu.OASIS):
+    calls: ClassVar[list[Any]] = []
 
 
-class ToldOPML(Told, oahu.OPML):
-    fed: ClassVar[list[Any]] = []
+class RecordingOPML(Recording, oahu.OPML):
+    calls: ClassVar[list[Any]] = []
 
 
-TOLD: dict[str, Callable[[], Any]] = {
-    "OAHU": lambda: ToldOAHU(**SMALL_OAHU),
-    "LEGO": ToldLEGO,
-    "RDML": ToldRDML,
-    "OASIS": ToldOASIS,
-    "OPML": lambda: ToldOPML(too_long="skip"),
+RECORDING: dict[str, Callable[[], Any]] = {
+    "OAHU": lambda: RecordingOAHU(**SMALL_OAHU),
+    "LEGO": RecordingLEGO,
+    "RDML": RecordingRDML,
+    "OASIS": RecordingOASIS,
+    "OPML": lambda: RecordingOPML(too_long="skip"),
 }
 
 
 @pytest.fixture
-def told() -> Iterator[Callable[[str], Method]]:
-    """A method that tells what it was fed: ``type(method.learner).fed`` has (learner, X, y) of every call."""
-    kinds = (ToldOAHU, ToldLEGO, ToldRDML, ToldOASIS, ToldOPML)
+def recording() -> Iterator[Callable[[str], Method]]:
+    """Return a method that records its inputs: ``type(method.learner).calls`` has (learner, X, y) of every call."""
+    kinds = (RecordingOAHU, RecordingLEGO, RecordingRDML, RecordingOASIS, RecordingOPML)
     for kind in kinds:
-        kind.fed = []
-    yield lambda name: as_method((name, TOLD[name]()))
+        kind.calls = []
+    yield lambda name: as_method((name, RECORDING[name]()))
     for kind in kinds:
-        kind.fed = []
+        kind.calls = []
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,7 @@ def digits() -> Dataset:
 
 @pytest.fixture(scope="session")
 def numbered() -> Dataset:
-    """Items that can be told apart whatever is done with them: the first feature of each is its row."""
+    """Items that can be identified: the first feature of each is its row number."""
     rng = np.random.default_rng(5)
     y = np.arange(150) % 5
     X = rng.normal(size=(150, 4)) + y[:, None]
@@ -88,15 +88,17 @@ def numbered() -> Dataset:
 
 @pytest.fixture(scope="session")
 def measure() -> Callable[..., Outcome]:
-    """Measure one cell of a protocol with its settings, some of them changed; nothing is kept."""
+    """Return a function that measures one trial of a protocol with changed settings; nothing is stored."""
 
     def measure(
         protocol: str, dataset: Dataset, method: Any, run: int = 0, stage: str = "result", **changed: Any
     ) -> Outcome:
-        how, row = PROTOCOLS[protocol], as_method(method)
+        evaluation, compared = PROTOCOLS[protocol], as_method(method)
         added = {name: changed.pop(name) for name in ("of", "folds", "tune_items") if name in changed}
-        settings = how.settings(dataset, **{"n_constraints": 200, "n_seeds": 100, **changed}) | added
-        cell = Cell(protocol, dataset.name, row.name, run, settings, stage)
-        return (how.measure if stage == "result" else how.validate)(cell, dataset, row, Draws())
+        settings = evaluation.settings(dataset, **{"n_constraints": 200, "n_seeds": 100, **changed}) | added
+        trial = Trial(protocol, dataset.name, compared.name, run, settings, stage)
+        return (evaluation.measure if stage == "result" else evaluation.validate)(
+            trial, dataset, compared, ConstraintCache()
+        )
 
     return measure

@@ -1,4 +1,4 @@
-"""Classification: half of the items to learn from, the error of the k nearest on the other half."""
+"""Tests of the classification and the constraints protocol."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 import oahu
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]
-Telling = Callable[[str], Method]
+RecordingMethod = Callable[[str], Method]
 
 
-# -- halves ----------------------------------------------------------------------------------------------
+# -- split ----------------------------------------------------------------------------------------------
 
 
 @given(n=st.integers(4, 60), seed=st.integers(0, 9), run=st.integers(0, 9))
-def test_halves_are_disjoint_and_cover_everything(n: int, seed: int, run: int) -> None:
-    development, test = halves(Dataset("any", np.zeros((n, 1)), np.zeros(n)), seed, run)
+def test_halves_partition_the_items(n: int, seed: int, run: int) -> None:
+    development, test = split_halves(Dataset("any", np.zeros((n, 1)), np.zeros(n)), seed, run)
     assert sorted([*development, *test]) == list(range(n))
     assert len(test) - len(development) in (0, 1)
 
 
-def test_halves_are_other_ones_in_every_run_and_for_every_seed(digits: Dataset) -> None:
-    several = {tuple(halves(digits, seed, run)[0]) for seed in range(3) for run in range(4)}
+def test_halves_depend_on_run_and_seed(digits: Dataset) -> None:
+    several = {tuple(split_halves(digits, seed, run)[0]) for seed in range(3) for run in range(4)}
     assert len(several) == 12
-    assert tuple(halves(digits, 0, 0)[0]) in several
+    assert tuple(split_halves(digits, 0, 0)[0]) in several
 
 
 # -- scores ----------------------------------------------------------------------------------------------
 
 
-def voted(gallery: list[list[int]], labels: list[Any], query: list[int], k: int) -> Any:
-    """The paper's vote among the k nearest: exp(-(D - d_min) / (d_max - d_min)) each, added up class by class."""
-    squares = [(sum((a - b) ** 2 for a, b in zip(item, query, strict=True)), i) for i, item in enumerate(gallery)]
+def vote(items: list[list[int]], labels: list[Any], query: list[int], k: int) -> Any:
+    """Return the class with the largest sum of exp(-(D - d_min) / (d_max - d_min)) among the k nearest."""
+    squares = [(sum((a - b) ** 2 for a, b in zip(item, query, strict=True)), i) for i, item in enumerate(items)]
     nearest = [(math.sqrt(square), i) for square, i in sorted(squares)[:k]]
     low, spread = nearest[0][0], nearest[-1][0] - nearest[0][0]
     sums: dict[Any, float] = {}
@@ -58,15 +58,15 @@ def voted(gallery: list[list[int]], labels: list[Any], query: list[int], k: int)
 
 
 def by_hand(dataset: Dataset, run: int, k: int, queries: int | None = None) -> tuple[list[Any], list[Any]]:
-    development, test = halves(dataset, 0, run)
+    development, test = split_halves(dataset, 0, run)
     X, y = dataset.X.tolist(), dataset.y.tolist()
-    gallery, labels = [X[i] for i in development], [y[i] for i in development]
-    asked = test[:queries]
-    return [y[i] for i in asked], [voted(gallery, labels, X[i], k) for i in asked]
+    items, labels = [X[i] for i in development], [y[i] for i in development]
+    tested = test[:queries]
+    return [y[i] for i in tested], [vote(items, labels, X[i], k) for i in tested]
 
 
 @pytest.mark.parametrize(("run", "k"), [(0, 5), (1, 5), (0, 1), (0, 12)])
-def test_euclidean_scores_are_those_of_a_plain_loop(digits: Dataset, measure: Measure, run: int, k: int) -> None:
+def test_euclidean_scores_match_a_plain_loop(digits: Dataset, measure: Measure, run: int, k: int) -> None:
     truth, predicted = by_hand(digits, run, k)
     scores = measure("classification", digits, "Euclidean", run, k=k).scores
     assert scores["error_rate"] == pytest.approx(1 - accuracy_score(truth, predicted))
@@ -74,81 +74,83 @@ def test_euclidean_scores_are_those_of_a_plain_loop(digits: Dataset, measure: Me
 
 
 @pytest.mark.parametrize("queries", [1, 30, 99, 1000])
-def test_so_many_queries_are_asked(digits: Dataset, measure: Measure, queries: int) -> None:
+def test_number_of_queries(digits: Dataset, measure: Measure, queries: int) -> None:
     truth, predicted = by_hand(digits, 0, 5, queries)
     scores = measure("classification", digits, "Euclidean", queries=queries).scores
     assert len(truth) == min(queries, 100)
     assert scores["error_rate"] == pytest.approx(1 - accuracy_score(truth, predicted))
 
 
-def test_what_learns_nothing_uses_nothing(digits: Dataset, measure: Measure) -> None:
+def test_unlearned_metric_has_no_utilization(digits: Dataset, measure: Measure) -> None:
     assert math.isnan(measure("classification", digits, "Cosine").scores["utilization"])
 
 
-def test_utilization_is_the_share_of_constraints_that_change_the_metric(
-    numbered: Dataset, measure: Measure, told: Telling
+def test_utilization_counts_constraints_that_change_the_metric(
+    numbered: Dataset, measure: Measure, recording: RecordingMethod
 ) -> None:
-    method = told("RDML")
+    method = recording("RDML")
     outcome = measure("classification", numbered, method, n_constraints=60, n_seeds=30, scaling="unit")
-    [(fed, rows, same)] = type(method.learner).fed
-    learner = oahu.RDML(random_state=fed.random_state, preprocessor=fed.preprocessor).initialize(4)
+    [(learner_used, rows, same)] = type(method.learner).calls
+    learner = oahu.RDML(random_state=learner_used.random_state, preprocessor=learner_used.preprocessor).initialize(
+        4
+    )
     before, changes = learner.metric().scores(np.eye(4), np.eye(4)), 0
-    for row, alike in zip(rows, same, strict=True):
-        now = learner.partial_fit(row[None], [alike]).metric().scores(np.eye(4), np.eye(4))
+    for row, similar in zip(rows, same, strict=True):
+        now = learner.partial_fit(row[None], [similar]).metric().scores(np.eye(4), np.eye(4))
         before, changes = now, changes + bool((now != before).any())
     assert 0 < changes < len(rows) == 60
     assert outcome.scores["utilization"] == changes / 60
 
 
-# -- what is learned from --------------------------------------------------------------------------------
+# -- constraints --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["OAHU", "LEGO"])
-def test_what_is_learned_is_true_of_the_development_half(
-    numbered: Dataset, measure: Measure, told: Telling, name: str
+def test_constraints_are_true_and_from_the_development_half(
+    numbered: Dataset, measure: Measure, recording: RecordingMethod, name: str
 ) -> None:
-    method = told(name)
+    method = recording(name)
     outcome = measure("classification", numbered, method)
-    [(learner, rows, same)] = type(method.learner).fed
+    [(learner, rows, same)] = type(method.learner).calls
     originals = learner.preprocessor[:, 0].astype(int)  # the first feature of an item is its row
-    assert originals.tolist() == halves(numbered, 0, 0)[0].tolist()
+    assert originals.tolist() == split_halves(numbered, 0, 0)[0].tolist()
     labels = numbered.y[originals][rows]
     if same is None:
         assert ((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).all()
     else:
         assert ((labels[:, 0] == labels[:, 1]) == (same > 0)).all()
     assert outcome.facts["n_seen"] == len(rows) == 200
-    assert outcome.facts["n_drawn"] + outcome.facts["n_followed"] == 200
+    assert outcome.facts["n_drawn"] + outcome.facts["n_implied"] == 200
 
 
-def test_methods_of_a_kind_learn_from_the_same_stream(digits: Dataset, measure: Measure, told: Telling) -> None:
+def test_methods_learn_from_the_same_stream(digits: Dataset, measure: Measure, recording: RecordingMethod) -> None:
     for one, two in (("OAHU", "OASIS"), ("LEGO", "RDML")):
-        methods = told(one), told(two)
+        methods = recording(one), recording(two)
         for method in methods:
             measure("classification", digits, method)
-        [(_, rows, same)], [(_, others, labels)] = (type(method.learner).fed for method in methods)
+        [(_, rows, same)], [(_, others, labels)] = (type(method.learner).calls for method in methods)
         np.testing.assert_array_equal(rows, others)
         np.testing.assert_array_equal(same, labels)
 
 
-def test_runs_and_seeds_learn_from_other_streams(digits: Dataset, measure: Measure, told: Telling) -> None:
-    method = told("OASIS")
+def test_stream_depends_on_run_and_seed(digits: Dataset, measure: Measure, recording: RecordingMethod) -> None:
+    method = recording("OASIS")
     for run, seed in ((0, 0), (1, 0), (0, 1)):
         measure("classification", digits, method, run, seed=seed)
-    assert len({rows.tobytes() for _, rows, _ in type(method.learner).fed}) == 3
+    assert len({rows.tobytes() for _, rows, _ in type(method.learner).calls}) == 3
 
 
-def test_opml_gets_the_labelled_stream(numbered: Dataset, measure: Measure, told: Telling) -> None:
-    method = told("OPML")
+def test_opml_learns_from_labelled_items(numbered: Dataset, measure: Measure, recording: RecordingMethod) -> None:
+    method = recording("OPML")
     measure("classification", numbered, method)
-    [(_, items, labels)] = type(method.learner).fed
+    [(_, items, labels)] = type(method.learner).calls
     rows = items[:, 0].astype(int)
-    assert sorted(rows) == sorted(halves(numbered, 0, 0)[0])
+    assert sorted(rows) == sorted(split_halves(numbered, 0, 0)[0])
     assert (labels == numbered.y[rows]).all()
     np.testing.assert_array_equal(items, numbered.X[rows])
 
 
-def test_a_passed_learner_is_not_changed(digits: Dataset, measure: Measure) -> None:
+def test_given_learner_is_not_modified(digits: Dataset, measure: Measure) -> None:
     learner = oahu.LEGO()
     measure("classification", digits, learner)
     assert vars(learner) == vars(oahu.LEGO())
@@ -158,13 +160,13 @@ def test_a_passed_learner_is_not_changed(digits: Dataset, measure: Measure) -> N
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
-    """What was learned and what was predicted, as they come."""
+def observed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """Return the metrics and predictions, in order."""
     seen: dict[str, list[Any]] = {"metric": [], "predicted": []}
-    learn, error_rate = classification.learn, classification.error_rate
+    train_method, error_rate = classification.train_method, classification.error_rate
 
     def learning(*arguments: Any) -> Any:
-        learned = learn(*arguments)
+        learned = train_method(*arguments)
         seen["metric"].append(joblib.hash(learned.metric))
         return learned
 
@@ -172,7 +174,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         seen["predicted"].append(predicted.tolist())
         return error_rate(truth, predicted)
 
-    monkeypatch.setattr(classification, "learn", learning)
+    monkeypatch.setattr(classification, "train_method", learning)
     monkeypatch.setattr(classification, "error_rate", scoring)
     return seen
 
@@ -180,9 +182,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "OPML"])
 @pytest.mark.parametrize("scaling", ["standard", "range"])
 def test_labels_of_the_test_half_do_not_influence_learning(
-    digits: Dataset, measure: Measure, watched: dict[str, list[Any]], method: str, scaling: str
+    digits: Dataset, measure: Measure, observed: dict[str, list[Any]], method: str, scaling: str
 ) -> None:
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     y = digits.y.copy()
     y[test] = np.roll(y[test], 7)
     errors = [
@@ -190,21 +192,21 @@ def test_labels_of_the_test_half_do_not_influence_learning(
         for data in (digits, replace(digits, y=y))
     ]
     assert errors[0] != errors[1]  # of which the answers are no part
-    for one, two in watched.values():
+    for one, two in observed.values():
         assert one == two
 
 
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "OPML"])
 @pytest.mark.parametrize("scaling", ["standard", "range", "centred"])
 def test_items_of_the_test_half_do_not_influence_learning(
-    digits: Dataset, measure: Measure, watched: dict[str, list[Any]], method: str, scaling: str
+    digits: Dataset, measure: Measure, observed: dict[str, list[Any]], method: str, scaling: str
 ) -> None:
-    _, test = halves(digits, 0, 0)
+    _, test = split_halves(digits, 0, 0)
     X = digits.X.copy()
     X[test] = 255 - X[test]
     for data in (digits, replace(digits, X=X)):
         measure("classification", data, method, scaling=scaling)
-    one, two = watched["metric"]
+    one, two = observed["metric"]
     assert one == two
 
 
@@ -212,7 +214,7 @@ def test_items_of_the_test_half_do_not_influence_learning(
 
 
 @pytest.mark.parametrize(("folds", "tune_items", "used"), [(3, 1000, 75), (4, 50, 50)])
-def test_folds_cut_up_the_development_half_of_the_first_run(
+def test_folds_partition_the_development_half(
     numbered: Dataset,
     measure: Measure,
     monkeypatch: pytest.MonkeyPatch,
@@ -234,60 +236,60 @@ def test_folds_cut_up_the_development_half_of_the_first_run(
     monkeypatch.setattr(classification, "Classifier", Watching)
     for fold in range(folds):
         measure("classification", numbered, "Euclidean", fold, "tuning", folds=folds, tune_items=tune_items)
-    development = set(halves(numbered, 0, 0)[0].tolist())
+    development = set(split_halves(numbered, 0, 0)[0].tolist())
     held_out = [row for rows in queries for row in rows]
     assert len(held_out) == len(set(held_out)) == used
-    for gallery, asked in zip(galleries, queries, strict=True):
-        assert sorted([*gallery, *asked]) == sorted(held_out)
+    for items, asked in zip(galleries, queries, strict=True):
+        assert sorted([*items, *asked]) == sorted(held_out)
     assert set(held_out) <= development
 
 
 # -- how many constraints --------------------------------------------------------------------------------
 
 
-def test_there_is_a_cell_for_each_number_of_constraints(digits: Dataset) -> None:
+def test_one_trial_per_number_of_constraints(digits: Dataset) -> None:
     protocol = PROTOCOLS["constraints"]
-    cells = protocol.cells(digits, as_method("OAHU"), 2, protocol.settings(digits))
-    assert [(cell.run, cell.settings["n_constraints"]) for cell in cells] == [
+    trials = protocol.trials(digits, as_method("OAHU"), 2, protocol.settings(digits))
+    assert [(trial.run, trial.settings["n_constraints"]) for trial in trials] == [
         (run, count) for run in (0, 1) for count in range(1_000, 10_001, 1_000)
     ]
-    assert {cell.settings["of"] for cell in cells} == {10_000}
-    assert len({cell.id for cell in cells}) == 20
+    assert {trial.settings["of"] for trial in trials} == {10_000}
+    assert len({trial.id for trial in trials}) == 20
 
 
-@pytest.mark.parametrize(("method", "n_cells"), [("OPML", 0), ("Euclidean", 2), ("Cosine", 2)])
-def test_what_takes_no_constraints_is_not_asked_for_each_number(digits: Dataset, method: str, n_cells: int) -> None:
-    """OPML decides itself how many there are; of a fixed metric there is one error."""
+@pytest.mark.parametrize(("method", "n_trials"), [("OPML", 0), ("Euclidean", 2), ("Cosine", 2)])
+def test_methods_without_constraints_have_at_most_one_trial(digits: Dataset, method: str, n_trials: int) -> None:
+    """OPML forms its own constraints; an unlearned metric has one error."""
     protocol = PROTOCOLS["constraints"]
-    assert len(protocol.cells(digits, as_method(method), 2, protocol.settings(digits))) == n_cells
+    assert len(protocol.trials(digits, as_method(method), 2, protocol.settings(digits))) == n_trials
 
 
 @pytest.mark.parametrize("name", ["OASIS", "LEGO"])
-def test_fewer_constraints_are_a_sample_of_those_of_classification(
-    digits: Dataset, measure: Measure, told: Telling, name: str
+def test_fewer_constraints_are_a_sample(
+    digits: Dataset, measure: Measure, recording: RecordingMethod, name: str
 ) -> None:
-    method = told(name)
+    method = recording(name)
     whole = measure("classification", digits, method)
     some = measure("constraints", digits, method, n_constraints=40, of=200)
     every = measure("constraints", digits, method, n_constraints=200, of=200)
-    (_, stream, _), (_, sample, _), (_, again, _) = type(method.learner).fed
+    (_, stream, _), (_, sample, _), (_, again, _) = type(method.learner).calls
     remaining = iter(stream.tolist())
     assert len(sample) == 40
     assert all(row in remaining for row in sample.tolist())  # a subsequence
     np.testing.assert_array_equal(again, stream)
     assert every.scores == whole.scores
     assert some.facts["n_seen"] == 40
-    assert min(some.facts["n_drawn"], some.facts["n_followed"]) >= 0
-    assert some.facts["n_drawn"] + some.facts["n_followed"] == 40
+    assert min(some.facts["n_drawn"], some.facts["n_implied"]) >= 0
+    assert some.facts["n_drawn"] + some.facts["n_implied"] == 40
 
 
 # -- what cannot be measured -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("y", [[0, 1, 0], [3] * 50])
-def test_a_data_set_must_have_something_to_tell_apart(y: list[int]) -> None:
+def test_data_set_with_one_class_is_rejected(y: list[int]) -> None:
     data = Dataset("tiny", np.zeros((len(y), 2)), np.array(y))
     with pytest.raises(
-        InvalidInputError, match=f"at least two classes. tiny has {len(y)} items of {len(set(y))} class"
+        InvalidInputError, match=f"four items and two classes. tiny has {len(y)} items and {len(set(y))} class"
     ):
-        PROTOCOLS["classification"].check(data)
+        PROTOCOLS["classification"].check_dataset(data)

@@ -1,4 +1,4 @@
-"""Scalings are the textbook's formulas, fitted on development items."""
+"""Tests of input scalings and PCA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA
 
-from oahu.evaluation.protocols.scaling import SCALINGS, fit_inputs
+from oahu.evaluation.protocols.scaling import SCALINGS, fit_scaling
 from oahu.exceptions import InvalidInputError
 
 every_scaling = pytest.mark.parametrize("scaling", SCALINGS)
@@ -30,7 +30,7 @@ PIXELS = st.integers(1, 4).flatmap(
 
 
 def by_hand(development: list[list[int]], items: list[list[int]], scaling: str) -> list[list[float]]:
-    """Each scaling, number by number."""
+    """Return each scaling, computed value by value."""
     every = [value for row in development for value in row]
     low, high = min(every), max(every)
     columns = list(zip(*development, strict=True))
@@ -58,9 +58,9 @@ def by_hand(development: list[list[int]], items: list[list[int]], scaling: str) 
 
 @every_scaling
 @given(both=PIXELS)
-def test_a_scaling_is_its_formula(scaling: str, both: tuple[NDArray[Any], NDArray[Any]]) -> None:
+def test_scaling_matches_its_formula(scaling: str, both: tuple[NDArray[Any], NDArray[Any]]) -> None:
     development, items = both
-    found = fit_inputs(development, scaling)(items)
+    found = fit_scaling(development, scaling)(items)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, by_hand(development.tolist(), items.tolist(), scaling), atol=1e-4)
 
@@ -68,39 +68,39 @@ def test_a_scaling_is_its_formula(scaling: str, both: tuple[NDArray[Any], NDArra
 @every_scaling
 @pytest.mark.parametrize("pca", [None, 2])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_items_are_not_changed(scaling: str, pca: int | None, dtype: Any) -> None:
+def test_items_are_not_modified(scaling: str, pca: int | None, dtype: Any) -> None:
     development = np.random.default_rng(0).integers(0, 255, (20, 3)).astype(dtype)
     before = development.copy()
-    scaled = fit_inputs(development, scaling, pca)(development)
+    scaled = fit_scaling(development, scaling, pca)(development)
     scaled += 1
     assert (development == before).all()
 
 
 @every_scaling
 @pytest.mark.parametrize("pca", [None, 2])
-def test_an_item_is_scaled_the_same_in_any_company(scaling: str, pca: int | None) -> None:
-    """So nothing is fitted on what is scaled."""
+def test_scaling_of_an_item_does_not_depend_on_other_items(scaling: str, pca: int | None) -> None:
+    """Nothing is fitted on the scaled items."""
     rng = np.random.default_rng(1)
     development, items = rng.normal(size=(30, 3)), rng.normal(3, 5, size=(10, 3))
-    scaled = fit_inputs(development, scaling, pca)
+    scaled = fit_scaling(development, scaling, pca)
     one_by_one = np.concatenate([scaled(items[i : i + 1]) for i in range(len(items))])
     np.testing.assert_allclose(scaled(items), one_by_one, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("pca", [None, 3])
-def test_more_items_than_a_block_are_scaled_as_few(pca: int | None) -> None:
+def test_block_size_does_not_matter(pca: int | None) -> None:
     X = np.random.default_rng(2).normal([5, 50, -3], [1, 3, 9], size=(10_000, 3))
-    scaled = fit_inputs(X, "standard", pca)(X).astype(np.float64)
+    scaled = fit_scaling(X, "standard", pca)(X).astype(np.float64)
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(scaled.std(axis=0), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(value=st.floats(-1000, 1000, width=32), n=st.integers(1, 30))
-def test_a_constant_feature_is_only_shifted(dtype: Any, value: float, n: int) -> None:
-    """Its deviation is zero, whatever its mean is rounded to."""
+def test_constant_feature_is_only_shifted(dtype: Any, value: float, n: int) -> None:
+    """Its deviation is zero, regardless of the rounding of its mean."""
     development = np.full((n, 1), dtype(value) * dtype(0.1), dtype)
-    found = fit_inputs(development, "standard")(development + dtype(2))
+    found = fit_scaling(development, "standard")(development + dtype(2))
     np.testing.assert_allclose(found, 2, rtol=1e-4)
 
 
@@ -114,37 +114,37 @@ def cloud() -> NDArray[np.float64]:
 
 
 def test_whitened_items_have_unit_covariance(cloud: NDArray[np.float64]) -> None:
-    whitened = fit_inputs(cloud, "standard", 5)(cloud).astype(np.float64)
+    whitened = fit_scaling(cloud, "standard", 5)(cloud).astype(np.float64)
     np.testing.assert_allclose(whitened.T @ whitened / len(whitened), np.eye(5), atol=1e-4)
 
 
-def test_all_components_keep_distances(cloud: NDArray[np.float64]) -> None:
-    np.testing.assert_allclose(pdist(fit_inputs(cloud, "none", 5)(cloud)), pdist(cloud), rtol=1e-5)
+def test_all_components_preserve_distances(cloud: NDArray[np.float64]) -> None:
+    np.testing.assert_allclose(pdist(fit_scaling(cloud, "none", 5)(cloud)), pdist(cloud), rtol=1e-5)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
-def test_components_are_those_of_scikit_learn_up_to_sign(cloud: NDArray[np.float64], n_components: int) -> None:
+def test_components_match_scikit_learn_up_to_sign(cloud: NDArray[np.float64], n_components: int) -> None:
     fitted = PCA(n_components).fit(cloud[:40])
-    found = fit_inputs(cloud[:40], "none", n_components)(cloud[40:])
+    found = fit_scaling(cloud[:40], "none", n_components)(cloud[40:])
     np.testing.assert_allclose(np.abs(found), np.abs(fitted.transform(cloud[40:])), rtol=1e-4, atol=1e-5)
 
 
-def test_whitening_makes_nothing_of_components_without_variance(cloud: NDArray[np.float64]) -> None:
-    """Rounding is not blown up to variance 1: with a constant and a repeated feature, two components are empty."""
+def test_whitening_ignores_components_without_variance(cloud: NDArray[np.float64]) -> None:
+    """With a constant and a repeated feature, two components have no variance, only rounding errors."""
     flat = np.column_stack([cloud, cloud[:, 0], np.full(len(cloud), 0.3)])
-    whitened = fit_inputs(flat, "standard", 7)(flat)
+    whitened = fit_scaling(flat, "standard", 7)(flat)
     np.testing.assert_allclose(np.sort(whitened.std(axis=0)), [0, 0, 1, 1, 1, 1, 1], atol=1e-4)
 
 
 # -- errors ----------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_scaling_is_told_those_there_are() -> None:
+def test_unknown_scaling_lists_the_scalings() -> None:
     with pytest.raises(InvalidInputError, match=r"one of range, standard, unit, centred, none\. Got 'minmax'"):
-        fit_inputs(np.eye(2), "minmax")
+        fit_scaling(np.eye(2), "minmax")
 
 
 @pytest.mark.parametrize("pca", [0, 4, -1])
-def test_there_are_as_many_components_as_features(pca: int) -> None:
+def test_too_many_components_are_rejected(pca: int) -> None:
     with pytest.raises(InvalidInputError, match=rf"from 1 to 3, the number of features\. Got {pca} instead"):
-        fit_inputs(np.eye(3), "none", pca)
+        fit_scaling(np.eye(3), "none", pca)

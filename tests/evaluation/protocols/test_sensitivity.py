@@ -1,4 +1,4 @@
-"""One parameter at a time; and what the hedge loses against the best expert in hindsight."""
+"""Tests of the sensitivity and the regret protocol."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import oahu
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.classification import halves
+from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.trials import Outcome
 
 Measure = Callable[..., Outcome]
-Telling = Callable[[str], Method]
+RecordingMethod = Callable[[str], Method]
 
 TAUS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 SIZES = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
@@ -24,11 +24,11 @@ SIZES = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 # -- sensitivity -----------------------------------------------------------------------------------------
 
 
-def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
+def test_one_parameter_varies_in_each_trial(digits: Dataset) -> None:
     protocol = PROTOCOLS["sensitivity"]
     settings = protocol.settings(digits, params={"tau": 0.25, "beta": 0.9})
-    cells = protocol.cells(digits, as_method("OAHU"), 2, settings)
-    found = [(cell.settings["vary"], cell.run, cell.settings["params"]) for cell in cells]
+    trials = protocol.trials(digits, as_method("OAHU"), 2, settings)
+    found = [(trial.settings["vary"], trial.run, trial.settings["params"]) for trial in trials]
     expected = [("tau", run, {"tau": tau, "beta": 0.9}) for run in (0, 1) for tau in TAUS]
     expected += [
         ("embedding_size", run, {"tau": 0.25, "beta": 0.9, "embedding_size": size})
@@ -36,22 +36,22 @@ def test_one_parameter_varies_in_each_cell(digits: Dataset) -> None:
         for size in SIZES
     ]
     assert sorted(found, key=str) == sorted(expected, key=str)
-    assert len({cell.id for cell in cells}) == 38
+    assert len({trial.id for trial in trials}) == 38
 
 
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "OPML", "Euclidean", oahu.CosineMetric(64)])
-def test_what_has_no_such_parameter_is_left_out(digits: Dataset, method: Any) -> None:
+def test_only_oahu_has_sensitivity_trials(digits: Dataset, method: Any) -> None:
     protocol = PROTOCOLS["sensitivity"]
-    assert protocol.cells(digits, as_method(method), 2, protocol.settings(digits)) == []
+    assert protocol.trials(digits, as_method(method), 2, protocol.settings(digits)) == []
 
 
 @pytest.mark.parametrize("params", [{"tau": 0.6}, {"embedding_size": 3}])
-def test_a_cell_is_learned_with_its_parameters(
-    digits: Dataset, measure: Measure, told: Telling, params: dict[str, Any]
+def test_trial_uses_its_parameters(
+    digits: Dataset, measure: Measure, recording: RecordingMethod, params: dict[str, Any]
 ) -> None:
-    method = told("OAHU")
+    method = recording("OAHU")
     changed = measure("sensitivity", digits, method, params=params)
-    [(learner, _, _)] = type(method.learner).fed
+    [(learner, _, _)] = type(method.learner).calls
     (name,) = params
     assert getattr(learner, name) == params[name]
     assert changed.scores == measure("classification", digits, method, params=params).scores
@@ -61,14 +61,14 @@ def test_a_cell_is_learned_with_its_parameters(
 
 
 @pytest.mark.parametrize("method", ["LEGO", "OASIS", "Euclidean", oahu.CosineMetric(64)])
-def test_only_oahu_has_experts(digits: Dataset, method: Any) -> None:
+def test_only_oahu_has_regret_trials(digits: Dataset, method: Any) -> None:
     protocol = PROTOCOLS["regret"]
-    assert list(protocol.cells(digits, as_method(method), 2, protocol.settings(digits))) == []
-    assert len(protocol.cells(digits, as_method("OAHU"), 2, protocol.settings(digits))) == 2
+    assert list(protocol.trials(digits, as_method(method), 2, protocol.settings(digits))) == []
+    assert len(protocol.trials(digits, as_method("OAHU"), 2, protocol.settings(digits))) == 2
 
 
 def loss_by_hand(near: float, far: float, tau: float) -> float:
-    """ABTL as the paper prints it: thresholds at the distances as they are, then the mean of both losses."""
+    """Return the paper's ABTL: the mean of both losses, with thresholds at the distances."""
     c1 = tau / (math.exp(2) - 1) * (math.exp(near) - 1)
     c2 = -tau / (1 - math.exp(-2)) * (math.exp(-far) - 1) + (2 - tau)
     attraction = max(0.0, near / (2 - c1) - c1 / (2 - c1))
@@ -77,12 +77,12 @@ def loss_by_hand(near: float, far: float, tau: float) -> float:
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.5])
-def test_regret_is_what_a_plain_recomputation_gives(
-    digits: Dataset, measure: Measure, told: Telling, tau: float
+def test_regret_matches_a_plain_recomputation(
+    digits: Dataset, measure: Measure, recording: RecordingMethod, tau: float
 ) -> None:
-    method = told("OAHU")
+    method = recording("OAHU")
     outcome = measure("regret", digits, method, n_constraints=60, n_seeds=30, params={"tau": tau})
-    fed = type(method.learner).fed
+    fed = type(method.learner).calls
     assert len(fed) == 60
     learner = oahu.OAHU(**{**fed[0][0].get_params(), "preprocessor": None}).initialize(64)
     hedge, experts, regrets = 0.0, [0.0, 0.0, 0.0], []
@@ -107,9 +107,7 @@ def test_regret_is_what_a_plain_recomputation_gives(
     assert outcome.facts["n_experts"] == 3
 
 
-def test_the_bound_is_the_root_of_the_rounds_times_the_log_of_the_experts(
-    digits: Dataset, measure: Measure
-) -> None:
+def test_bound_is_sqrt_of_rounds_times_log_of_experts(digits: Dataset, measure: Measure) -> None:
     learner = oahu.OAHU(n_layers=3, hidden_size=4, embedding_size=2)
     outcome = measure("regret", digits, learner, n_constraints=300, n_seeds=150)
     rounds, bound = (outcome.curves["regret"][name] for name in ("rounds", "bound"))
@@ -119,20 +117,20 @@ def test_the_bound_is_the_root_of_the_rounds_times_the_log_of_the_experts(
     assert rounds == sorted(set(rounds))
 
 
-def test_regret_is_that_of_the_stream_which_classification_learns(
-    digits: Dataset, measure: Measure, told: Telling
+def test_regret_uses_the_stream_of_classification(
+    digits: Dataset, measure: Measure, recording: RecordingMethod
 ) -> None:
-    method = told("OAHU")
+    method = recording("OAHU")
     measure("classification", digits, method, n_constraints=40, n_seeds=20)
     measure("regret", digits, method, n_constraints=40, n_seeds=20)
-    (whole, rows, _), *rounds = type(method.learner).fed
+    (whole, rows, _), *rounds = type(method.learner).calls
     np.testing.assert_array_equal(np.concatenate([triplet for _, triplet, _ in rounds]), whole.preprocessor[rows])
     assert {learner.random_state for learner, *_ in rounds} == {whole.random_state}
-    assert len(whole.preprocessor) == len(halves(digits, 0, 0)[0])
+    assert len(whole.preprocessor) == len(split_halves(digits, 0, 0)[0])
 
 
-def test_fewer_constraints_than_seeds_are_all_seeds(digits: Dataset, measure: Measure) -> None:
-    """As in classification: with 20 constraints, the default of 5,000 seeds is more than there are."""
+def test_fewer_constraints_than_seeds(digits: Dataset, measure: Measure) -> None:
+    """As in classification, the default of 5,000 seeds is limited to the 20 constraints."""
     learner = oahu.OAHU(n_layers=1, hidden_size=4, embedding_size=2)
     for protocol in ("classification", "sensitivity", "regret"):
         measure(protocol, digits, learner, n_constraints=20, n_seeds=5_000)

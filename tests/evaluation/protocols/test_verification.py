@@ -1,4 +1,4 @@
-"""Verification: pairs to answer about, none of which is learned from."""
+"""Tests of the verification protocol."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from oahu.evaluation import eer
-from oahu.evaluation.cells import Outcome
 from oahu.evaluation.datasets import Dataset, Fold, Views
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
 from oahu.evaluation.protocols.verification import views_of
+from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
 Measure = Callable[..., Outcome]
-Telling = Callable[[str], Method]
+RecordingMethod = Callable[[str], Method]
 
 
 def fold_of(classes: list[int], rng: np.random.Generator) -> Fold:
-    """A third of the pairs among classes of six items: alike ones, and as many unlike ones."""
+    """Return a third of the similar pairs of classes with six items, and as many dissimilar ones."""
     items = [6 * c + i for c in classes for i in range(6)]
     alike = [pair for pair in combinations(items, 2) if pair[0] // 6 == pair[1] // 6]
     unlike = [pair for pair in combinations(items, 2) if pair[0] // 6 != pair[1] // 6]
@@ -55,7 +55,7 @@ def rows_of(items: NDArray[np.float32]) -> NDArray[np.int64]:
     return np.rint(items[:, 0] * 2**20).astype(int)
 
 
-def apart(dataset: Dataset, pairs: NDArray[Any]) -> NDArray[np.float64]:
+def pair_distances(dataset: Dataset, pairs: NDArray[Any]) -> NDArray[np.float64]:
     first, second = dataset.X[pairs].astype(np.float64).transpose(1, 0, 2)
     return np.sqrt(((first - second) ** 2).sum(axis=1))
 
@@ -67,7 +67,7 @@ def test_official_views_are_used(faces: Dataset) -> None:
     assert views_of(faces) is faces.views
 
 
-def test_drawn_views_are_true_and_disjoint(digits: Dataset) -> None:
+def test_drawn_views_are_correct_and_disjoint(digits: Dataset) -> None:
     views = views_of(digits)
     folds = (*views.development, *views.folds)
     assert len(views.folds) == 10
@@ -81,7 +81,7 @@ def test_drawn_views_are_true_and_disjoint(digits: Dataset) -> None:
     assert all(not one & two for one, two in combinations(items, 2))
 
 
-def test_drawn_views_are_the_same_every_time(digits: Dataset) -> None:
+def test_drawn_views_are_reproducible(digits: Dataset) -> None:
     one, two = views_of(digits), views_of(replace(digits, X=digits.X[:, :3]))
     for fold, other in zip((*one.development, *one.folds), (*two.development, *two.folds), strict=True):
         np.testing.assert_array_equal(fold.pairs, other.pairs)
@@ -95,11 +95,11 @@ def test_drawn_views_are_the_same_every_time(digits: Dataset) -> None:
 @pytest.mark.parametrize("name", ["OAHU", "OASIS", "LEGO", "RDML"])
 @pytest.mark.parametrize("stage", ["result", "tuning"])
 def test_no_constraint_contains_a_pair_of_either_view(
-    faces: Dataset, measure: Measure, told: Telling, people: str, name: str, stage: str
+    faces: Dataset, measure: Measure, recording: RecordingMethod, people: str, name: str, stage: str
 ) -> None:
-    method = told(name)
+    method = recording(name)
     measure("verification", faces, method, 1, stage, people=people, n_constraints=400, n_seeds=200)
-    [(learner, rows, same)] = type(method.learner).fed
+    [(learner, rows, same)] = type(method.learner).calls
     learned = rows_of(learner.preprocessor)[rows]
     assert faces.views is not None
     forbidden = {frozenset(pair) for pair in faces.views.pairs.tolist()}
@@ -112,12 +112,12 @@ def test_no_constraint_contains_a_pair_of_either_view(
 
 @pytest.mark.parametrize("name", ["OASIS", "LEGO", "OPML"])
 @pytest.mark.parametrize("run", [0, 2])
-def test_disjoint_people_leave_out_all_images_of_the_folds_people(
-    faces: Dataset, measure: Measure, told: Telling, name: str, run: int
+def test_disjoint_people_exclude_all_images_of_the_fold(
+    faces: Dataset, measure: Measure, recording: RecordingMethod, name: str, run: int
 ) -> None:
-    method = told(name)
+    method = recording(name)
     measure("verification", faces, method, run, people="disjoint")
-    [(learner, X, _)] = type(method.learner).fed
+    [(learner, X, _)] = type(method.learner).calls
     kept = rows_of(X if name == "OPML" else learner.preprocessor)
     assert faces.views is not None
     tested = set(faces.y[faces.views.folds[run].pairs].ravel())
@@ -126,27 +126,27 @@ def test_disjoint_people_leave_out_all_images_of_the_folds_people(
 
 @pytest.mark.parametrize("scaling", ["standard", "centred"])
 def test_disjoint_people_do_not_influence_the_scaling(
-    faces: Dataset, measure: Measure, told: Telling, scaling: str
+    faces: Dataset, measure: Measure, recording: RecordingMethod, scaling: str
 ) -> None:
     assert faces.views is not None
     X = faces.X.copy()
     X[np.isin(faces.y, faces.y[faces.views.folds[0].pairs])] *= 5
-    method = told("OASIS")
+    method = recording("OASIS")
     for data in (faces, replace(faces, X=X)):
         measure("verification", data, method, people="disjoint", scaling=scaling)
-    (one, _, _), (two, _, _) = type(method.learner).fed
+    (one, _, _), (two, _, _) = type(method.learner).calls
     np.testing.assert_array_equal(one.preprocessor, two.preprocessor)
 
 
-def test_shared_people_leave_nothing_out(faces: Dataset, measure: Measure, told: Telling) -> None:
-    method = told("OASIS")
+def test_shared_people_exclude_nothing(faces: Dataset, measure: Measure, recording: RecordingMethod) -> None:
+    method = recording("OASIS")
     measure("verification", faces, method)
-    [(learner, _, _)] = type(method.learner).fed
+    [(learner, _, _)] = type(method.learner).calls
     np.testing.assert_array_equal(rows_of(learner.preprocessor), np.arange(90))
 
 
-def test_disjoint_people_whose_pairs_are_all_in_the_fold_are_learned_from(faces: Dataset, measure: Measure) -> None:
-    """No pair is left that would have to be avoided."""
+def test_disjoint_people_with_all_pairs_in_the_fold(faces: Dataset, measure: Measure) -> None:
+    """No excluded pair is left."""
     assert faces.views is not None
     fold = faces.views.folds[0]
     only = replace(faces, views=Views((fold, fold), (fold, replace(fold))))
@@ -154,30 +154,30 @@ def test_disjoint_people_whose_pairs_are_all_in_the_fold_are_learned_from(faces:
     assert outcome.facts["n_seen"] == 200
 
 
-def test_a_fold_with_everybody_leaves_nothing_to_learn_from(digits: Dataset, measure: Measure) -> None:
+def test_fold_with_every_class_is_rejected(digits: Dataset, measure: Measure) -> None:
     everybody = Fold(np.array([[i, i + 1] for i in range(199)]), digits.y[:-1] == digits.y[1:])
     with_all = replace(digits, views=Views((everybody, everybody), (everybody, replace(everybody))))
-    with pytest.raises(InvalidInputError, match="Every class of some digits is in fold 0: nothing is left"):
+    with pytest.raises(InvalidInputError, match="Fold 0 of some digits contains every class"):
         measure("verification", with_all, "OASIS", people="disjoint")
 
 
 @pytest.mark.parametrize(("runs", "measured"), [(2, 2), (3, 3), (10, 3)])
-def test_there_are_no_more_runs_than_folds(faces: Dataset, runs: int, measured: int) -> None:
+def test_runs_are_limited_to_the_folds(faces: Dataset, runs: int, measured: int) -> None:
     protocol, method = PROTOCOLS["verification"], as_method("Euclidean")
-    cells = protocol.cells(faces, method, runs, protocol.settings(faces))
-    assert [cell.run for cell in cells] == list(range(measured))
+    trials = protocol.trials(faces, method, runs, protocol.settings(faces))
+    assert [trial.run for trial in trials] == list(range(measured))
 
 
 # -- scores ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run", [0, 1, 2])
-def test_euclidean_scores_are_about_distances(faces: Dataset, measure: Measure, run: int) -> None:
+def test_euclidean_scores_match_distances(faces: Dataset, measure: Measure, run: int) -> None:
     assert faces.views is not None
     fold = faces.views.folds[run]
     scores = measure("verification", faces, "Euclidean", run).scores
-    assert scores["auc"] == pytest.approx(roc_auc_score(fold.same, -apart(faces, fold.pairs)))
-    assert scores["eer"] == pytest.approx(eer(fold.same, -apart(faces, fold.pairs)))
+    assert scores["auc"] == pytest.approx(roc_auc_score(fold.same, -pair_distances(faces, fold.pairs)))
+    assert scores["eer"] == pytest.approx(eer(fold.same, -pair_distances(faces, fold.pairs)))
 
 
 def weighted_median(values: list[float], weights: list[float]) -> float:
@@ -189,10 +189,12 @@ def weighted_median(values: list[float], weights: list[float]) -> float:
     raise AssertionError("weights sum to one")
 
 
-def test_an_ensembles_auc_is_that_of_its_weighted_median(faces: Dataset, measure: Measure, told: Telling) -> None:
-    method = told("OAHU")
+def test_auc_of_an_ensemble_uses_the_weighted_median(
+    faces: Dataset, measure: Measure, recording: RecordingMethod
+) -> None:
+    method = recording("OAHU")
     auc = measure("verification", faces, method, 1).scores["auc"]
-    [(learner, _, _)] = type(method.learner).fed
+    [(learner, _, _)] = type(method.learner).calls
     assert faces.views is not None
     fold = faces.views.folds[1]
     spaces = learner.metric().spaces
@@ -206,15 +208,13 @@ def test_an_ensembles_auc_is_that_of_its_weighted_median(faces: Dataset, measure
 
 
 @pytest.mark.parametrize("run", [0, 1, 2])
-def test_accuracy_is_that_of_the_threshold_which_is_best_for_the_other_folds(
-    faces: Dataset, measure: Measure, run: int
-) -> None:
-    """Several thresholds may be best; the accuracy must be that of one of them."""
+def test_accuracy_uses_the_best_threshold_of_the_other_folds(faces: Dataset, measure: Measure, run: int) -> None:
+    """Several thresholds may be best; one of them must give the accuracy."""
     assert faces.views is not None
     tested, others = faces.views.folds[run], [fold for i, fold in enumerate(faces.views.folds) if i != run]
-    distances = np.concatenate([apart(faces, fold.pairs) for fold in others])
+    distances = np.concatenate([pair_distances(faces, fold.pairs) for fold in others])
     same = np.concatenate([fold.same for fold in others])
-    own = apart(faces, tested.pairs)
+    own = pair_distances(faces, tested.pairs)
     places = np.sort([*distances, *own])
     candidates = [0.0, *((places[:-1] + places[1:]) / 2), np.inf]
     right = [int(((distances < t) == same).sum()) for t in candidates]
@@ -225,8 +225,8 @@ def test_accuracy_is_that_of_the_threshold_which_is_best_for_the_other_folds(
 
 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO", "OASIS"])
-def test_the_tested_folds_answers_do_not_move_the_threshold(faces: Dataset, measure: Measure, method: str) -> None:
-    """If they did, turning all of them round would not turn every right answer into a wrong one."""
+def test_threshold_does_not_depend_on_the_tested_fold(faces: Dataset, measure: Measure, method: str) -> None:
+    """Inverting all labels of the fold makes every right answer wrong."""
     assert faces.views is not None
     first, tested, third = faces.views.folds
     turned = Fold(tested.pairs, ~tested.same)
@@ -236,29 +236,31 @@ def test_the_tested_folds_answers_do_not_move_the_threshold(faces: Dataset, meas
     assert one["auc"] + two["auc"] == pytest.approx(1)
 
 
-def test_tuning_looks_at_view_1(faces: Dataset, measure: Measure) -> None:
+def test_tuning_uses_view_1(faces: Dataset, measure: Measure) -> None:
     assert faces.views is not None
     pairs = np.concatenate([fold.pairs for fold in faces.views.development])
     same = np.concatenate([fold.same for fold in faces.views.development])
     for fold in (0, 1):
         found = measure("verification", faces, "Euclidean", fold, "tuning").scores["auc"]
-        assert found == pytest.approx(roc_auc_score(same, -apart(faces, pairs)))
+        assert found == pytest.approx(roc_auc_score(same, -pair_distances(faces, pairs)))
 
 
-def test_tuning_draws_other_constraints_for_every_fold(faces: Dataset, measure: Measure, told: Telling) -> None:
-    method = told("OASIS")
+def test_tuning_draws_constraints_for_each_fold(
+    faces: Dataset, measure: Measure, recording: RecordingMethod
+) -> None:
+    method = recording("OASIS")
     for fold in (0, 1):
         measure("verification", faces, method, fold, "tuning")
     measure("verification", faces, method, 0)
-    assert len({rows.tobytes() for _, rows, _ in type(method.learner).fed}) == 3
+    assert len({rows.tobytes() for _, rows, _ in type(method.learner).calls}) == 3
 
 
 # -- curves and examples ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO"])
-def test_the_curve_is_that_of_the_auc(faces: Dataset, measure: Measure, method: str) -> None:
-    """The area below a curve that rises from 0 to 1 is off by half a step of 1 / 200 at most, and by rounding."""
+def test_area_below_the_curve_is_the_auc(faces: Dataset, measure: Measure, method: str) -> None:
+    """The area below a rising curve has an error of at most half a step of 1 / 200, and rounding."""
     outcome = measure("verification", faces, method)
     far, tar = (np.array(outcome.curves["roc"][name]) for name in ("far", "tar"))
     np.testing.assert_allclose(far, np.arange(201) / 200)
@@ -268,8 +270,8 @@ def test_the_curve_is_that_of_the_auc(faces: Dataset, measure: Measure, method: 
 
 
 @pytest.mark.parametrize("method", ["Euclidean", "LEGO"])
-def test_examples_are_right_and_wrong_as_said(faces: Dataset, measure: Measure, method: str) -> None:
-    """Both metrics have one space: the vote share is 1 for yes and 0 for no."""
+def test_examples_are_right_and_wrong(faces: Dataset, measure: Measure, method: str) -> None:
+    """Both metrics have one space, so that the vote share is 1 for yes and 0 for no."""
     assert faces.views is not None
     assert faces.keys is not None
     fold = faces.views.folds[0]
@@ -287,7 +289,7 @@ def test_examples_are_right_and_wrong_as_said(faces: Dataset, measure: Measure, 
             assert ((example["vote_share"] >= 0.5) == example["same"]) == wanted
 
 
-def test_examples_are_the_answers_that_were_given_most_surely(faces: Dataset, measure: Measure) -> None:
+def test_examples_have_the_largest_margins(faces: Dataset, measure: Measure) -> None:
     """That is, far from the threshold: of pairs said to be alike the nearest ones.
 
     Nearly all pairs of the fold are alike: the median of their scores is nowhere near the threshold.
@@ -299,12 +301,12 @@ def test_examples_are_the_answers_that_were_given_most_surely(faces: Dataset, me
     mostly = Fold(fold.pairs[some], fold.same[some])
     data = replace(faces, views=replace(faces.views, folds=(mostly, *faces.views.folds[1:])))
     shown = measure("verification", data, "Euclidean").curves["examples"]["right"]
-    names, distances = faces.keys[mostly.pairs].tolist(), apart(faces, mostly.pairs)
+    names, distances = faces.keys[mostly.pairs].tolist(), pair_distances(faces, mostly.pairs)
     chosen = [distances[names.index([example["a"], example["b"]])] for example in shown if example["same"]]
     assert sorted(chosen) == sorted(distances[mostly.same])[:4]
 
 
-def test_without_names_examples_are_rows(faces: Dataset, measure: Measure) -> None:
+def test_examples_without_keys_are_rows(faces: Dataset, measure: Measure) -> None:
     told = measure("verification", faces, "Euclidean").curves["examples"]
     nameless = measure("verification", replace(faces, keys=None), "Euclidean").curves["examples"]
     for kind in ("right", "wrong"):
@@ -315,12 +317,12 @@ def test_without_names_examples_are_rows(faces: Dataset, measure: Measure) -> No
 # -- what cannot be measured -----------------------------------------------------------------------------
 
 
-def test_a_data_set_must_have_pairs_or_enough_labels(faces: Dataset, digits: Dataset) -> None:
-    check = PROTOCOLS["verification"].check
+def test_data_set_without_enough_pairs_is_rejected(faces: Dataset, digits: Dataset) -> None:
+    check = PROTOCOLS["verification"].check_dataset
     check(faces)
     check(digits)
     few = Dataset("few", digits.X[:95], np.arange(95) // 2)
-    with pytest.raises(InvalidInputError, match=r"needs pairs to verify.*few has 95 items of 48 class"):
+    with pytest.raises(InvalidInputError, match=r"needs pairs to verify.*few has 95 items and 48 class"):
         check(few)
     assert faces.views is not None
     one = replace(faces, views=Views(faces.views.development, faces.views.folds[:1]))

@@ -1,4 +1,4 @@
-"""Figures show what was measured: they are read back from the axes."""
+"""Tests of the figures: numbers are read back from the axes."""
 
 from __future__ import annotations
 
@@ -13,36 +13,40 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imsave
 
 from oahu import plots
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.protocols import DEFAULT_METHODS
 from oahu.evaluation.report import figures
-from oahu.evaluation.report.groups import METHODS, Group, groups
+from oahu.evaluation.report.experiments import Experiment, experiments
+from oahu.evaluation.report.figure_style import line_style
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 Drawn = dict[str, Any]
 
 
 def outcome(method: str, run: int, protocol: str, scores: dict[str, float], **more: Any) -> Outcome:
     curves, seconds = more.pop("curves", {}), more.pop("seconds", {})
-    return Outcome(Cell(protocol, more.pop("dataset", "fashion-mnist"), method, run, more), scores, curves, seconds)
+    return Outcome(
+        Trial(protocol, more.pop("dataset", "fashion-mnist"), method, run, more), scores, curves, seconds
+    )
 
 
-def record(*outcomes: Outcome) -> Record:
-    return Record("oahu benchmark", "", 1.0, {}, {}, outcomes)
+def record(*outcomes: Outcome) -> BenchmarkRecord:
+    return BenchmarkRecord("oahu benchmark", "", 1.0, {}, {}, outcomes, "OAHU")
 
 
-def only(protocol: str, *outcomes: Outcome) -> Group:
-    (group,) = groups(record(*outcomes), protocol)
-    return group
+def only(protocol: str, *outcomes: Outcome) -> Experiment:
+    (experiment,) = experiments(record(*outcomes), protocol)
+    return experiment
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Drawn]:
-    """The figures of a group by the last word of their names, before they are written."""
+    """Return the figures of an experiment by the last word of their names, before they are saved."""
 
-    def draw(group: Group, dataset: Dataset | None = None) -> Drawn:
+    def draw(experiment: Experiment, dataset: Dataset | None = None) -> Drawn:
         kept: Drawn = {}
         monkeypatch.setattr(plots, "save", lambda figure, stem: kept.update({stem.name.rsplit("-", 1)[-1]: figure}))
-        figures.draw_group(group, tmp_path, dataset)
+        figures.draw_experiment(experiment, tmp_path, dataset)
         return kept
 
     return draw
@@ -63,22 +67,22 @@ def tick_names(ax: Any) -> list[str]:
 # -- looks -----------------------------------------------------------------------------------------------
 
 
-def test_every_method_has_a_look_of_its_own() -> None:
-    looks = [figures.style(method) for method in METHODS]
-    looks += [figures.style(name, ["one", "two", "three"]) for name in ("one", "two", "three")]
+def test_every_method_has_its_own_style() -> None:
+    looks = [line_style(method, "OAHU") for method in DEFAULT_METHODS]
+    looks += [line_style(name, "OAHU", ["one", "two", "three"]) for name in ("one", "two", "three")]
     assert len({look["color"] for look in looks}) == len(looks)
     assert len({look["marker"] for look in looks}) == len(looks)
 
 
-def test_ours_is_the_only_solid_line() -> None:
-    assert [method for method in METHODS if figures.style(method)["linestyle"] == "-"] == ["OAHU"]
+def test_only_the_reference_has_a_solid_line() -> None:
+    assert [method for method in DEFAULT_METHODS if line_style(method, "OAHU")["linestyle"] == "-"] == ["OAHU"]
 
 
-def test_colours_stand_out_from_white() -> None:
-    for method in METHODS:
+def test_colours_contrast_with_white() -> None:
+    for method in DEFAULT_METHODS:
         red, green, blue = (
             c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-            for c in to_rgb(figures.style(method)["color"])
+            for c in to_rgb(line_style(method, "OAHU")["color"])
         )
         assert 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) > 2.2
 
@@ -86,7 +90,7 @@ def test_colours_stand_out_from_white() -> None:
 # -- what is drawn ---------------------------------------------------------------------------------------
 
 
-def test_errors_come_best_first_beside_the_papers(drawn: Callable[..., Drawn]) -> None:
+def test_error_rates_are_sorted_and_show_the_paper(drawn: Callable[..., Drawn]) -> None:
     (ax,) = drawn(only("classification", *errors({"OAHU": 0.2, "LEGO": 0.3, "Euclidean": 0.1})))["errors"].axes
     assert tick_names(ax) == ["Euclidean", "OAHU", "LEGO"]
     ours = [line.get_xdata()[0] for line, *_ in ax.containers if line.get_marker() != "D"]
@@ -97,19 +101,19 @@ def test_errors_come_best_first_beside_the_papers(drawn: Callable[..., Drawn]) -
     assert spans[0] == pytest.approx([0.09, 0.11])
 
 
-def test_names_are_not_formulas(drawn: Callable[..., Drawn], tmp_path: Path) -> None:
+def test_names_are_not_parsed_as_formulas(drawn: Callable[..., Drawn], tmp_path: Path) -> None:
     figure = drawn(only("classification", *errors({"$x_1$": 0.2, "_hidden": 0.3})))["errors"]
     figure.savefig(tmp_path / "names.png")
     assert tick_names(figure.axes[0]) == ["$x_1$", "_hidden"]
 
 
-def test_one_run_is_drawn_without_a_spread(drawn: Callable[..., Drawn]) -> None:
+def test_one_run_has_no_error_bar(drawn: Callable[..., Drawn]) -> None:
     (ax,) = drawn(only("classification", *errors({"OAHU": 0.2}, n=1)))["errors"].axes
     low, high = ax.containers[0][2][0].get_segments()[0][:, 0]
     assert low == high
 
 
-def test_error_against_constraints_has_a_line_with_bars_for_each_method(drawn: Callable[..., Drawn]) -> None:
+def test_constraints_figure_has_a_line_for_each_method(drawn: Callable[..., Drawn]) -> None:
     swept = [
         outcome(method, run, "constraints", {"error_rate": base + run / 100}, n_constraints=n)
         for method, base, ns in (
@@ -130,12 +134,12 @@ def test_error_against_constraints_has_a_line_with_bars_for_each_method(drawn: C
     assert {text.get_text() for text in ax.texts} == {"OAHU", "LEGO", "Cosine"}
 
 
-def test_a_sweep_without_numbers_is_not_drawn(drawn: Callable[..., Drawn]) -> None:
-    group = only("constraints", outcome("OAHU", 0, "constraints", {"error_rate": nan}, n_constraints=5))
-    assert drawn(group) == {}
+def test_sweep_without_values_is_not_drawn(drawn: Callable[..., Drawn]) -> None:
+    experiment = only("constraints", outcome("OAHU", 0, "constraints", {"error_rate": nan}, n_constraints=5))
+    assert drawn(experiment) == {}
 
 
-def test_weights_are_the_mean_of_the_runs(drawn: Callable[..., Drawn]) -> None:
+def test_weights_are_averaged_over_runs(drawn: Callable[..., Drawn]) -> None:
     runs = [
         outcome("OAHU", run, "classification", {}, curves={"weights": {"rounds": [0, 5, 9], "weights": w}})
         for run, w in enumerate([[[0.5, 0.5], [0.4, 0.6], [0.2, 0.8]], [[0.5, 0.5], [0.6, 0.4], [0.4, 0.6]]])
@@ -145,12 +149,12 @@ def test_weights_are_the_mean_of_the_runs(drawn: Callable[..., Drawn]) -> None:
     assert {(x, round(y, 9)) for x, y in path if y > 0} == {(0, 0.5), (5, 0.5), (9, 0.3)}
 
 
-def test_one_round_is_no_curve(drawn: Callable[..., Drawn]) -> None:
+def test_one_round_is_not_drawn(drawn: Callable[..., Drawn]) -> None:
     once = outcome("OAHU", 0, "classification", {}, curves={"weights": {"rounds": [0], "weights": [[1.0]]}})
     assert "weights" not in drawn(only("classification", once))
 
 
-def test_roc_is_the_mean_of_the_folds(drawn: Callable[..., Drawn]) -> None:
+def test_roc_is_averaged_over_folds(drawn: Callable[..., Drawn]) -> None:
     folds = [
         outcome(
             "OAHU", fold, "verification", {"auc": 0.75}, curves={"roc": {"far": [0, 0.5, 1], "tar": [0, tar, 1]}}
@@ -163,7 +167,7 @@ def test_roc_is_the_mean_of_the_folds(drawn: Callable[..., Drawn]) -> None:
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["OAHU  0.750"]
 
 
-def test_a_step_of_the_roc_goes_straight_up(drawn: Callable[..., Drawn]) -> None:
+def test_vertical_step_of_a_roc_curve(drawn: Callable[..., Drawn]) -> None:
     roc = {"far": [0.0, 0.0, 0.5, 0.5], "tar": [0.0, 0.4, 0.4, 1.0]}
     fold = outcome("OAHU", 0, "verification", {"auc": 0.7}, curves={"roc": roc})
     (ax,) = drawn(only("verification", fold))["roc"].axes
@@ -173,7 +177,7 @@ def test_a_step_of_the_roc_goes_straight_up(drawn: Callable[..., Drawn]) -> None
     assert y[np.flatnonzero(x >= 0.5)[0]] == 1.0
 
 
-def test_auc_has_a_mark_for_each_fold(drawn: Callable[..., Drawn]) -> None:
+def test_auc_has_a_marker_for_each_fold(drawn: Callable[..., Drawn]) -> None:
     folds = [outcome("OAHU", fold, "verification", {"auc": auc}) for fold, auc in enumerate([0.7, 0.9, nan])]
     (ax,) = drawn(only("verification", *folds))["auc"].axes
     assert list(ax.lines[0].get_xdata()) == [0.7, 0.9]
@@ -197,7 +201,7 @@ def test_sensitivity_has_two_panels(drawn: Callable[..., Drawn]) -> None:
     assert list(right.containers[0][0].get_ydata()) == pytest.approx([0.8, 0.2])
 
 
-def test_regret_stands_beside_its_bound(drawn: Callable[..., Drawn]) -> None:
+def test_regret_and_bound(drawn: Callable[..., Drawn]) -> None:
     curve = {"rounds": [1, 4, 9], "regret": [1.0, 1.5, 2.0], "bound": [1.0, 2.0, 3.0]}
     (ax,) = drawn(only("regret", outcome("OAHU", 0, "regret", {}, curves={"regret": curve})))["regret"].axes
     assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[1.0, 1.5, 2.0], [1.0, 2.0, 3.0]]
@@ -229,7 +233,7 @@ def pairs(*names: Any) -> Outcome:
 
 
 @pytest.mark.parametrize(("keys", "names"), [(True, ("face 1", "face 4")), (False, (1, 4)), (True, (1, 4))])
-def test_pairs_are_shown_with_their_vote_share(drawn: Callable[..., Drawn], keys: bool, names: Any) -> None:
+def test_pair_sheet_shows_vote_shares(drawn: Callable[..., Drawn], keys: bool, names: Any) -> None:
     (ax,) = drawn(only("verification", pairs(*names)), images(keys))["examples"].axes
     shown = [image.get_array() for image in ax.images]
     assert len(shown) == 4
@@ -240,16 +244,14 @@ def test_pairs_are_shown_with_their_vote_share(drawn: Callable[..., Drawn], keys
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
-def test_pictures_of_features_are_read_by_their_keys(
-    drawn: Callable[..., Drawn], tmp_path: Path, suffix: str
-) -> None:
+def test_image_files_are_found_by_key(drawn: Callable[..., Drawn], tmp_path: Path, suffix: str) -> None:
     """Files at any depth; a colour picture and a grey one."""
     keys = np.array(["Ann_0001", "Bob_0001", "Bob_0002"])
     (tmp_path / "Ann").mkdir()
     imsave(tmp_path / "Ann" / f"Ann_0001.{suffix}", np.full((4, 6, 3), 0.5))
     imsave(tmp_path / f"Bob_0002.{suffix}", np.ones((4, 6, 3)))
     (tmp_path / "Bob_0001.txt").write_text("no picture")
-    data = Dataset("lfw", np.zeros((3, 2)), np.array(["Ann", "Bob", "Bob"]), keys=keys, pictures=tmp_path)
+    data = Dataset("lfw", np.zeros((3, 2)), np.array(["Ann", "Bob", "Bob"]), keys=keys, image_folder=tmp_path)
     (ax,) = drawn(only("verification", pairs("Ann_0001", "Bob_0002")), data)["examples"].axes
     shown = [image.get_array() for image in ax.images]
     assert [image.shape for image in shown[:2]] == [(4, 6, 3)] * 2
@@ -258,7 +260,7 @@ def test_pictures_of_features_are_read_by_their_keys(
     assert "examples" not in drawn(only("verification", pairs("Ann_0001", "Bob_0001")), data)
 
 
-def test_queries_are_shown_with_what_they_found(drawn: Callable[..., Drawn]) -> None:
+def test_retrieval_sheet_shows_matches(drawn: Callable[..., Drawn]) -> None:
     examples = {"right": [{"query": 0, "found": [1, 2]}], "wrong": [{"query": 3, "found": [9]}]}
     found = outcome("OAHU", 0, "retrieval", {}, curves={"examples": examples}, dataset="lfw")
     (ax,) = drawn(only("retrieval", found), images(keys=False))["examples"].axes
@@ -268,14 +270,14 @@ def test_queries_are_shown_with_what_they_found(drawn: Callable[..., Drawn]) -> 
 
 
 @pytest.mark.parametrize("dataset", [None, Dataset("lfw", np.zeros((5, 4)), np.arange(5)), images()])
-def test_without_images_there_is_no_sheet(drawn: Callable[..., Drawn], dataset: Dataset | None) -> None:
+def test_no_sheet_without_images(drawn: Callable[..., Drawn], dataset: Dataset | None) -> None:
     assert "examples" not in drawn(only("verification", pairs("nobody", "no one")), dataset)
 
 
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def test_every_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
+def test_figures_are_written_as_png_and_svg(tmp_path: Path) -> None:
     made = figures.draw_all(
         record(*errors({"OAHU": 0.2, "LEGO": 0.3}), pairs(1, 2)), tmp_path / "figures", {"lfw": images(False)}
     )
@@ -288,13 +290,13 @@ def test_every_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
         assert "<svg" in drawing.stem.with_name(f"{drawing.name}.svg").read_text()
 
 
-def test_nothing_measured_draws_nothing(tmp_path: Path) -> None:
+def test_empty_record_has_no_figures(tmp_path: Path) -> None:
     assert figures.draw_all(record(), tmp_path) == []
 
 
 @pytest.mark.parametrize(
     "protocol", ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
 )
-def test_failures_only_draw_nothing(tmp_path: Path, protocol: str) -> None:
-    failed = Outcome(Cell(protocol, "digits", "OAHU", 0), error="no")
+def test_failures_have_no_figures(tmp_path: Path, protocol: str) -> None:
+    failed = Outcome(Trial(protocol, "digits", "OAHU", 0), error="no")
     assert figures.draw_all(record(failed), tmp_path) == []

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oahu.evaluation.cells import Cell, Outcome, Record
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.report import figures, html_page, paper
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
 EMPTY = ("img", "meta", "br", "hr", "link", "input")
 EVIL = "<b>&\"'<script>alert(1)</script>"
@@ -50,10 +50,10 @@ class Page(HTMLParser):
 
 def outcome(protocol: str, method: str, run: int, **more: Any) -> Outcome:
     scores, curves, dataset = more.pop("scores", {}), more.pop("curves", {}), more.pop("dataset", "digits")
-    return Outcome(Cell(protocol, dataset, method, run, more), scores, curves, {"learning": 1.0})
+    return Outcome(Trial(protocol, dataset, method, run, more), scores, curves, {"learning": 1.0})
 
 
-def record(*outcomes: Outcome, **more: Any) -> Record:
+def record(*outcomes: Outcome, **more: Any) -> BenchmarkRecord:
     machine = {"processor": "a & b", "cores": 2, "versions": {"numpy": "2.0"}}
     given = {
         "command": "oahu benchmark",
@@ -62,7 +62,12 @@ def record(*outcomes: Outcome, **more: Any) -> Record:
         "machine": machine,
         **more,
     }
-    return Record(**given, datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}}, outcomes=outcomes)
+    return BenchmarkRecord(
+        **given,
+        datasets={"digits": {"n_items": 5, "n_features": 4, "n_classes": 2}},
+        outcomes=outcomes,
+        reference="OAHU",
+    )
 
 
 def of_all_protocols(method: str = "OAHU") -> list[Outcome]:
@@ -151,7 +156,7 @@ def test_whatever_is_given_is_escaped(tmp_path: Path) -> None:
         *of_all_protocols(EVIL),
         outcome("classification", "OAHU", 0, dataset=EVIL, scores={"error_rate": 0.1}),
     ]
-    mixed.append(Outcome(Cell("regret", EVIL, EVIL, 0, {"scaling": EVIL}), error=EVIL))
+    mixed.append(Outcome(Trial("regret", EVIL, EVIL, 0, {"scaling": EVIL}), error=EVIL))
     whole = record(*mixed, command=EVIL, started=EVIL, machine={EVIL: EVIL})
     page = Page(html_page.write(whole, tmp_path))
     assert page.all("script") == page.all("b")[2:] == []
@@ -184,15 +189,15 @@ def test_an_empty_record_is_a_page_too(tmp_path: Path) -> None:
 
 def test_failures_only_are_a_page_too(tmp_path: Path) -> None:
     page = Page(
-        html_page.write(record(Outcome(Cell("classification", "digits", "LEGO", 4), error="E: x < y")), tmp_path)
+        html_page.write(record(Outcome(Trial("classification", "digits", "LEGO", 4), error="E: x < y")), tmp_path)
     )
     assert "E: x < y" in page.text
     assert "failures" in [attrs.get("id") for attrs in page.all("section")]
 
 
 def test_a_single_run_is_a_page_too(tmp_path: Path) -> None:
-    one = [each for each in of_all_protocols() if each.cell.run == 0 and each.cell.protocol == "classification"]
-    assert "no spread and no test" in Page(html_page.write(record(*one), tmp_path)).text
+    one = [each for each in of_all_protocols() if each.trial.run == 0 and each.trial.protocol == "classification"]
+    assert "no standard deviation and no test" in Page(html_page.write(record(*one), tmp_path)).text
 
 
 def test_scores_that_are_nan_are_dashes(tmp_path: Path) -> None:
@@ -205,13 +210,13 @@ def test_scores_that_are_nan_are_dashes(tmp_path: Path) -> None:
     assert "nan" not in text.lower().split()
 
 
-def with_examples() -> Record:
+def with_examples() -> BenchmarkRecord:
     examples = {"right": [{"a": 0, "b": 1, "same": True, "vote_share": 0.9}], "wrong": []}
     return record(outcome("verification", "OAHU", 0, scores={"auc": 0.9}, curves={"examples": examples}))
 
 
 def test_without_images_the_report_says_what_is_needed(tmp_path: Path) -> None:
-    assert "it needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
+    assert "It needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
 
 
 def test_with_images_there_is_a_sheet(tmp_path: Path) -> None:
@@ -222,7 +227,7 @@ def test_with_images_there_is_a_sheet(tmp_path: Path) -> None:
 
 
 def test_without_examples_the_report_says_that_none_were_kept(page: Page) -> None:
-    assert "OAHU kept none" in page.text
+    assert "OAHU has stored none" in page.text
 
 
 def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,12 +236,12 @@ def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(figures, "draw_all", missing)
     page = Page(html_page.write(record(*of_all_protocols()), tmp_path))
-    assert "There are no figures: oahu.plots needs matplotlib" in page.text
+    assert "The report has no figures: oahu.plots needs matplotlib" in page.text
     assert page.all("img") == []
     assert page.all("table")
 
 
 def test_a_report_can_be_written_again(tmp_path: Path) -> None:
-    some = record(*(each for each in of_all_protocols() if each.cell.protocol == "regret"))
+    some = record(*(each for each in of_all_protocols() if each.trial.protocol == "regret"))
     first = html_page.write(some, tmp_path).read_bytes()
     assert html_page.write(some, tmp_path).read_bytes() == first

@@ -16,7 +16,7 @@ def test_three_data_sets_and_five_methods() -> None:
 
 
 def test_oahu_learns_from_every_constraint() -> None:
-    assert {rows["OAHU"].utilization for rows in paper.CLASSIFICATION.values()} == {paper.Printed(1.0, 0.0)}
+    assert {rows["OAHU"].utilization for rows in paper.CLASSIFICATION.values()} == {paper.PrintedScore(1.0, 0.0)}
 
 
 @pytest.mark.parametrize("dataset", paper.CLASSIFICATION)
@@ -60,7 +60,7 @@ def test_our_defaults_are_the_papers() -> None:
 
 
 def test_what_stands_in_figures_only_is_said() -> None:
-    assert set(paper.NOT_STATED) == {"constraints", "verification", "retrieval", "sensitivity", "regret"}
+    assert set(paper.PAPER_NOTES) == {"constraints", "verification", "retrieval", "sensitivity", "regret"}
 
 
 def test_a_table_cannot_be_changed() -> None:

@@ -1,20 +1,22 @@
-"""Tables hold every method and the numbers that were measured."""
+"""Tests of the tables: every method, its numbers, marks and notes."""
 
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from math import nan
 from typing import Any
 
 import pytest
 from scipy import stats
 
-from oahu.evaluation.cells import Cell, Outcome, Record
-from oahu.evaluation.report import tables
-from oahu.evaluation.report.groups import METHODS, Group, groups
-from oahu.evaluation.report.text_table import Entry, Table, number
+from oahu.evaluation.protocols import DEFAULT_METHODS
+from oahu.evaluation.report import overview_tables, protocol_tables
+from oahu.evaluation.report.experiments import Experiment, experiments
+from oahu.evaluation.report.report_table import ReportTable, TableCell, format_number
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
-DASH = number(nan)
+DASH = format_number(nan)
 ERRORS = {
     "OAHU": [0.18, 0.19, 0.17],
     "LEGO": [0.35, 0.36, 0.34],
@@ -30,13 +32,13 @@ def outcome(method: str, run: int, protocol: str = "classification", **more: Any
         more.pop("stage", "result"),
     )
     scores, seconds, facts = more.pop("scores", {}), more.pop("seconds", {}), more.pop("facts", {})
-    cell = Cell(protocol, dataset, method, run, more, stage)
-    return Outcome(cell, scores, seconds=seconds, facts=facts, error=error)
+    trial = Trial(protocol, dataset, method, run, more, stage)
+    return Outcome(trial, scores, seconds=seconds, facts=facts, error=error)
 
 
-def record(*outcomes: Outcome) -> Record:
+def record(*outcomes: Outcome) -> BenchmarkRecord:
     datasets = {"fashion-mnist": {"n_items": 70_000, "n_features": 784, "n_classes": 10}}
-    return Record("oahu benchmark", "2026-01-02", 1.0, {}, datasets, outcomes)
+    return BenchmarkRecord("oahu benchmark", "2026-01-02", 1.0, {}, datasets, outcomes, "OAHU")
 
 
 def classified(errors: dict[str, list[float]], **more: Any) -> list[Outcome]:
@@ -47,12 +49,12 @@ def classified(errors: dict[str, list[float]], **more: Any) -> list[Outcome]:
     ]
 
 
-def only(*outcomes: Outcome, protocol: str = "classification") -> Group:
-    (group,) = groups(record(*outcomes), protocol)
-    return group
+def only(*outcomes: Outcome, protocol: str = "classification") -> Experiment:
+    (experiment,) = experiments(record(*outcomes), protocol)
+    return experiment
 
 
-def column(table: Table, name: str) -> dict[str, Entry]:
+def column(table: ReportTable, name: str) -> dict[str, TableCell]:
     where = table.header.index(name)
     return {row[0].text: row[where] for row in table.rows}
 
@@ -60,8 +62,8 @@ def column(table: Table, name: str) -> dict[str, Entry]:
 # -- classification --------------------------------------------------------------------------------------
 
 
-def test_classification_holds_the_means_and_spreads_of_every_method() -> None:
-    table = tables.classification(only(*classified(ERRORS)))
+def test_classification_has_mean_and_std_of_every_method() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS)))
     errors, f1s = column(table, "Error"), column(table, "F1")
     for method, values in ERRORS.items():
         spread = statistics.stdev(values)
@@ -69,8 +71,8 @@ def test_classification_holds_the_means_and_spreads_of_every_method() -> None:
         assert f1s[method].text == f"{1 - statistics.fmean(values):.3f} ± {spread:.3f}"
 
 
-def test_marks_and_p_values_are_those_of_students_test() -> None:
-    table = tables.classification(only(*classified(ERRORS)))
+def test_marks_and_p_values_come_from_the_t_test() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS)))
     assert {method: entry.mark for method, entry in column(table, "Error").items() if entry.text != "not run"} == {
         "OAHU": "",
         "LEGO": "•",
@@ -81,76 +83,77 @@ def test_marks_and_p_values_are_those_of_students_test() -> None:
     assert column(table, "p")["mine"].text == f"{p:.3f}"
 
 
-def test_a_paired_table_says_so() -> None:
-    table = tables.classification(only(*classified(ERRORS)), paired=True)
+def test_paired_test_is_noted() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS)), paired=True)
     p = stats.ttest_rel(ERRORS["OAHU"], ERRORS["mine"]).pvalue
     assert column(table, "p")["mine"].text == f"{p:.3f}"
     assert any("paired" in note for note in table.notes)
 
 
-def test_the_best_is_bold() -> None:
-    errors = column(tables.classification(only(*classified(ERRORS))), "Error")
+def test_best_is_bold() -> None:
+    errors = column(protocol_tables.classification_table(only(*classified(ERRORS))), "Error")
     assert [method for method, entry in errors.items() if entry.bold] == ["Euclidean"]
 
 
-def test_the_papers_numbers_stand_beside() -> None:
-    table = tables.classification(only(*classified(ERRORS)))
+def test_classification_shows_the_numbers_of_the_paper() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS)))
     assert column(table, "Paper: error")["LEGO"].text == "0.35 ± 0.01"
     assert column(table, "Paper: U")["OAHU"].text == "1.00 ± 0.00"
     assert column(table, "Paper: F1")["mine"].text == DASH
 
 
-def test_a_data_set_the_paper_lacks_has_no_columns_for_it() -> None:
-    table = tables.classification(only(*classified(ERRORS, dataset="own")))
+def test_other_data_sets_have_no_columns_for_the_paper() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS, dataset="own")))
     assert not any("Paper" in name for name in table.header)
 
 
-def test_methods_of_the_paper_that_were_not_run_are_there() -> None:
-    table = tables.classification(only(*classified(ERRORS)))
+def test_methods_of_the_paper_that_were_not_run_are_listed() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS)))
     assert [row[0].text for row in table.rows] == ["OAHU", "LEGO", "RDML", "OASIS", "OPML", "Euclidean", "mine"]
     assert column(table, "Error")["RDML"].text == "not run"
     assert column(table, "Paper: error")["RDML"].text == "0.22 ± 0.01"
     assert "Not run here: RDML, OASIS, OPML." in table.notes
 
 
-def test_a_failure_is_said_below() -> None:
+def test_failure_is_noted() -> None:
     failed = [outcome("SOML", run, error="Traceback ...\nOverflowError: too far") for run in (0, 2)]
-    table = tables.classification(only(*classified(ERRORS), *failed))
+    table = protocol_tables.classification_table(only(*classified(ERRORS), *failed))
     assert column(table, "Error")["SOML"].text == "failed"
     assert "SOML failed in run 0, 2: OverflowError: too far" in table.notes
 
 
-def test_a_method_that_failed_once_keeps_its_other_runs() -> None:
-    table = tables.classification(only(*classified(ERRORS), outcome("LEGO", 3, error="no")))
+def test_other_runs_of_a_failed_method_count() -> None:
+    table = protocol_tables.classification_table(only(*classified(ERRORS), outcome("LEGO", 3, error="no")))
     assert column(table, "Error")["LEGO"].text == "0.350 ± 0.010"
     assert "LEGO failed in run 3: no" in table.notes
 
 
-def test_what_learns_nothing_has_no_utilization() -> None:
-    assert {entry.text for entry in column(tables.classification(only(*classified(ERRORS))), "U").values()} == {
-        DASH
-    }
+def test_unlearned_metrics_have_no_utilization() -> None:
+    assert {
+        entry.text
+        for entry in column(protocol_tables.classification_table(only(*classified(ERRORS))), "U").values()
+    } == {DASH}
 
 
-def test_one_run_has_no_spread_and_no_test() -> None:
-    table = tables.classification(only(*classified({"OAHU": [0.2], "LEGO": [0.3]})))
-    assert column(table, "Error")["LEGO"] == Entry("0.300")
+def test_one_run_has_no_std_and_no_test() -> None:
+    table = protocol_tables.classification_table(only(*classified({"OAHU": [0.2], "LEGO": [0.3]})))
+    assert column(table, "Error")["LEGO"] == TableCell("0.300")
     assert column(table, "p")["LEGO"].text == DASH
-    assert "One run each: there is no spread and no test." in table.notes
+    assert "One run each: no standard deviation and no test." in table.notes
 
 
-def test_without_oahu_nothing_is_tested() -> None:
-    table = tables.classification(only(*classified({"LEGO": [0.2, 0.3], "RDML": [0.5, 0.6]})))
+def test_no_test_without_the_reference() -> None:
+    table = protocol_tables.classification_table(only(*classified({"LEGO": [0.2, 0.3], "RDML": [0.5, 0.6]})))
     assert all(entry.text == DASH for entry in column(table, "p").values())
     assert table.notes[0].startswith("OAHU has no results")
 
 
-def test_chosen_settings_are_named() -> None:
+def test_tuned_settings_are_shown() -> None:
     chosen = [
         outcome("OAHU", run, scores={"error_rate": 0.1}, scaling=scaling, params={"tau": tau}, tuned=True)
         for run, (scaling, tau) in enumerate([("range", 0.1), ("range", 0.3), ("unit", 0.2)])
     ]
-    table = tables.classification(only(*chosen))
+    table = protocol_tables.classification_table(only(*chosen))
     assert column(table, "Scaling")["OAHU"].text == "range in 2, unit in 1 runs"
     assert column(table, "Parameters")["OAHU"].text == "tau 0.1 to 0.3"
 
@@ -165,32 +168,34 @@ def test_verification_has_auc_accuracy_and_eer() -> None:
         for method, values in aucs.items()
         for fold, a in enumerate(values)
     ]
-    group = only(*folds, protocol="verification")
-    table = tables.verification(group)
-    assert column(table, "AUC")["RDML"] == Entry("0.805 ± 0.007", mark="•")
-    assert column(table, "Accuracy")["OAHU"] == Entry("0.810 ± 0.014", bold=True)
+    experiment = only(*folds, protocol="verification")
+    table = protocol_tables.verification_table(experiment)
+    assert column(table, "AUC")["RDML"] == TableCell("0.805 ± 0.007", mark="•")
+    assert column(table, "Accuracy")["OAHU"] == TableCell("0.810 ± 0.014", bold=True)
     assert column(table, "EER")["OAHU"].bold
-    assert column(tables.auc_by_fold(group), "Fold 2")["OAHU"].text == "0.920"
+    assert column(protocol_tables.auc_table(experiment), "Fold 2")["OAHU"].text == "0.920"
 
 
-def test_retrieval_has_every_depth_in_order() -> None:
+def test_retrieval_has_a_column_for_each_depth() -> None:
     scores = {f"recall@{k}": k / 100 for k in (32, 1, 2, 16, 4, 8)}
-    table = tables.retrieval(only(outcome("OAHU", 0, "retrieval", scores=scores), protocol="retrieval"))
+    table = protocol_tables.retrieval_table(
+        only(outcome("OAHU", 0, "retrieval", scores=scores), protocol="retrieval")
+    )
     assert table.header[1:7] == ("R@1", "R@2", "R@4", "R@8", "R@16", "R@32")
     assert [entry.text for entry in table.rows[0][1:7]] == ["0.010", "0.020", "0.040", "0.080", "0.160", "0.320"]
 
 
-def test_constraints_have_a_column_for_each_number() -> None:
+def test_constraints_table_has_a_column_for_each_count() -> None:
     swept = [
         outcome(method, run, "constraints", n_constraints=n, scores={"error_rate": base + run / 100 - n / 1e5})
         for method, base, ns in (("OAHU", 0.2, (1000, 2000)), ("LEGO", 0.5, (1000, 2000)), ("Cosine", 0.4, (2000,)))
         for n in ns
         for run in range(3)
     ]
-    table = tables.constraints(only(*swept, protocol="constraints"))
+    table = protocol_tables.constraints_table(only(*swept, protocol="constraints"))
     assert table.header == ("Method", "1,000", "2,000")
-    assert column(table, "1,000")["LEGO"] == Entry("0.500 ± 0.010", mark="•")
-    assert column(table, "2,000")["OAHU"] == Entry("0.190 ± 0.010", bold=True)
+    assert column(table, "1,000")["LEGO"] == TableCell("0.500 ± 0.010", mark="•")
+    assert column(table, "2,000")["OAHU"] == TableCell("0.190 ± 0.010", bold=True)
     assert column(table, "1,000")["Cosine"].text == column(table, "2,000")["Cosine"].text == "0.390 ± 0.010"
 
 
@@ -207,7 +212,7 @@ def test_sensitivity_has_a_row_for_each_value() -> None:
         for v in (0.1, 0.9)
         for run in range(2)
     ]
-    table = tables.sensitivity(only(*swept, protocol="sensitivity"))
+    table = protocol_tables.sensitivity_table(only(*swept, protocol="sensitivity"))
     assert [[entry.text for entry in row[1:]] for row in table.rows] == [
         ["0.1", "0.950 ± 0.000", "0.900 ± 0.000", "2"],
         ["0.9", "0.550 ± 0.000", "0.100 ± 0.000", "2"],
@@ -215,10 +220,10 @@ def test_sensitivity_has_a_row_for_each_value() -> None:
     assert table.rows[0][2].bold
 
 
-def test_regret_stands_beside_its_bound() -> None:
+def test_regret_and_bound() -> None:
     scores = {"regret": 10.0, "bound": 40.0, "best_expert": 2.0, "hedge_loss": 0.1101, "best_loss": 0.1}
     runs = [outcome("OAHU", run, "regret", scores=scores | {"regret": 10.0 * (run + 1)}) for run in range(2)]
-    table = tables.regret(only(*runs, protocol="regret"))
+    table = protocol_tables.regret_table(only(*runs, protocol="regret"))
     assert [entry.text for entry in table.rows[0]] == [
         "OAHU",
         "0",
@@ -232,22 +237,22 @@ def test_regret_stands_beside_its_bound() -> None:
     assert [entry.text for entry in table.rows[2][5:]] == ["15.0", "40.0", "0.375"]
 
 
-def test_a_regret_without_a_bound_has_no_share() -> None:
-    table = tables.regret(
+def test_share_is_empty_without_a_bound() -> None:
+    table = protocol_tables.regret_table(
         only(outcome("OAHU", 0, "regret", scores={"regret": 1.0, "bound": 0.0}), protocol="regret")
     )
     assert table.rows[0][-1].text == DASH
 
 
-# -- over data sets --------------------------------------------------------------------------------------
+# -- overview --------------------------------------------------------------------------------------
 
 
-def test_wins_ties_and_losses_are_counted_over_data_sets() -> None:
+def test_wins_ties_and_losses_over_data_sets() -> None:
     other = {**ERRORS, "LEGO": [0.18, 0.17, 0.19], "mine": []}
     mixed = record(
         *classified(ERRORS), *classified(other, dataset="own"), outcome("mine", 0, dataset="own", error="no")
     )
-    (table,) = tables.win_tie_loss(mixed, "classification")
+    (table,) = overview_tables.win_tie_loss_tables(mixed, "classification")
     rows = {row[0].text: [f"{entry.text}{entry.mark}" for entry in row[1:]] for row in table.rows}
     assert rows == {
         "LEGO": ["win•", "tie", "1/1/0", "3/0/0"],
@@ -256,54 +261,54 @@ def test_wins_ties_and_losses_are_counted_over_data_sets() -> None:
     }
 
 
-def test_tuned_and_untuned_are_counted_apart() -> None:
+def test_tuned_and_untuned_are_counted_separately() -> None:
     mixed = record(*classified(ERRORS, tuned=True), *classified(ERRORS, tuned=False))
-    made = tables.win_tie_loss(mixed, "classification")
+    made = overview_tables.win_tie_loss_tables(mixed, "classification")
     assert [table.title.rsplit(", ")[-1] for table in made] == ["tuned", "untuned"]
 
 
-def test_at_a_glance_the_best_is_bold_even_if_it_is_not_ours() -> None:
-    (row,) = tables.at_a_glance(record(*classified(ERRORS))).rows
+def test_overview_marks_the_best_method() -> None:
+    (row,) = overview_tables.overview_table(record(*classified(ERRORS))).rows
     assert [entry.text for entry in row[3:]] == ["0.180", "0.18", "0.150", DASH, "Euclidean", "0.150", "1/1/1"]
     assert (row[3].bold, row[8].bold) == (False, True)
 
 
-def test_time_is_a_mean_of_parts_and_a_sum() -> None:
+def test_time_has_means_and_a_total() -> None:
     runs = [
         outcome("OAHU", run, seconds={"inputs": 0.5, "constraints": 1.0, "learning": run, "evaluation": 2.0})
         for run in (1, 3)
     ]
     tuning = outcome("OAHU", 0, stage="tuning", seconds={"learning": 7.0})
-    table = tables.time(record(*runs, tuning), "classification")
+    table = overview_tables.time_table(record(*runs, tuning), "classification")
     assert [entry.text for entry in table.rows[0][2:]] == ["2", "0.50", "1.00", "2.00", "2.00", "11.0"]
-    assert "Tuning took 7.0 s more, over 1 measurements." in table.notes
+    assert "Tuning took 7.0 s more, in 1 trials." in table.notes
 
 
-def test_settings_say_how_each_row_was_run() -> None:
-    facts = {"n_seen": 10_000, "n_drawn": 8_700, "n_followed": 1_300}
+def test_settings_of_each_row() -> None:
+    facts = {"n_seen": 10_000, "n_drawn": 8_700, "n_implied": 1_300}
     runs = [
         outcome("OAHU", run, facts=facts, seed=run + 5, n_constraints=10_000, scaling="range", k=5, queries=None)
         for run in (0, 1)
     ]
-    table = tables.settings(record(*runs), "classification")
+    table = overview_tables.settings_table(record(*runs), "classification")
     assert column(table, "Random seed")["fashion-mnist · untuned"].text == "5 to 6"
-    assert column(table, "Of them followed")["fashion-mnist · untuned"].text == "1,300"
+    assert column(table, "Of them implied")["fashion-mnist · untuned"].text == "1,300"
     assert column(table, "Constraints")["fashion-mnist · untuned"].text == "10,000"
 
 
-def test_data_sets_stand_beside_the_papers() -> None:
-    (row,) = tables.datasets(record()).rows
+def test_data_sets_show_the_sizes_in_the_paper() -> None:
+    (row,) = overview_tables.datasets_table(record()).rows
     assert [entry.text for entry in row] == ["fashion-mnist", "70,000", "784", "10", "70,000", "784", "10"]
 
 
-def test_failures_are_all_listed() -> None:
+def test_all_failures_are_listed() -> None:
     failed = [outcome("OAHU", 1, error="a"), outcome("LEGO", 2, "regret", stage="tuning", error="b")]
-    assert [row[-1].text for row in tables.failures(record(*failed)).rows] == ["a", "b"]
+    assert [row[-1].text for row in overview_tables.failures_table(record(*failed)).rows] == ["a", "b"]
 
 
-def test_everything_holds_every_method() -> None:
-    mixed = [*classified({method: [0.1, 0.2] for method in METHODS}), outcome("<b>&", 0, error="no")]
-    made = tables.everything(record(*mixed))
+def test_all_tables() -> None:
+    mixed = [*classified({method: [0.1, 0.2] for method in DEFAULT_METHODS}), outcome("<b>&", 0, error="no")]
+    made = overview_tables.all_tables(record(*mixed))
     assert [table.title for table in made] == [
         "At a glance",
         "Wins, ties and losses: classification, untuned",
@@ -313,52 +318,77 @@ def test_everything_holds_every_method() -> None:
         "Data sets",
         "Failures",
     ]
-    assert [row[0].text for row in made[2].rows] == [*METHODS, "<b>&"]
+    assert [row[0].text for row in made[2].rows] == [*DEFAULT_METHODS, "<b>&"]
 
 
 @pytest.mark.parametrize(
     "protocol", ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
 )
-def test_failures_only_still_make_a_table(protocol: str) -> None:
-    table = tables.of_group(only(outcome("OAHU", 0, protocol, error="no"), protocol=protocol))
+def test_table_with_failures_only(protocol: str) -> None:
+    table = protocol_tables.main_table(only(outcome("OAHU", 0, protocol, error="no"), protocol=protocol))
     assert "OAHU failed in run 0: no" in table.notes
 
 
-def test_an_empty_record_has_its_data_sets_only() -> None:
-    assert [table.title for table in tables.everything(record())] == ["Data sets"]
+def test_empty_record() -> None:
+    assert [table.title for table in overview_tables.all_tables(record())] == ["Data sets"]
 
 
-# -- what one should know --------------------------------------------------------------------------------
+# -- notes --------------------------------------------------------------------------------
 
 
-def test_pairs_that_are_missing_are_said_once_for_all_methods() -> None:
+def test_missing_pairs_are_noted_once() -> None:
     def verified(method: str, run: int, n_missing: int) -> Outcome:
         return outcome(method, run, "verification", scores={"auc": 0.5}, facts={"n_missing": n_missing})
 
     some = [verified(method, run, n) for method in ("OAHU", "LEGO") for run, n in enumerate((3, 1_200))]
-    assert "1,203 of the folds' pairs" in " ".join(tables.verification(only(*some, protocol="verification")).notes)
+    assert "1,203 pairs of the folds" in " ".join(
+        protocol_tables.verification_table(only(*some, protocol="verification")).notes
+    )
     none = verified("OAHU", 0, 0)
-    assert "pairs name" not in " ".join(tables.verification(only(none, protocol="verification")).notes)
+    assert "name an image" not in " ".join(
+        protocol_tables.verification_table(only(none, protocol="verification")).notes
+    )
 
 
-def test_warnings_are_listed_with_where_they_came() -> None:
+def test_warnings_are_listed_with_their_trials() -> None:
     warning = outcome("LEGO", 2, scores={"error_rate": 0.5}, facts={"warnings": ["too steep"]})
-    table = tables.warned(record(*classified(ERRORS), warning))
+    table = overview_tables.warnings_table(record(*classified(ERRORS), warning))
     assert [[entry.text for entry in row] for row in table.rows] == [
         ["classification", "fashion-mnist", "LEGO", "2", "result", "too steep"]
     ]
-    assert "Warnings" in [table.title for table in tables.everything(record(warning))]
-    assert "Warnings" not in [table.title for table in tables.everything(record(*classified(ERRORS)))]
+    assert "Warnings" in [table.title for table in overview_tables.all_tables(record(warning))]
+    assert "Warnings" not in [table.title for table in overview_tables.all_tables(record(*classified(ERRORS)))]
 
 
-def test_parameters_tuned_to_an_end_of_their_grid_are_named() -> None:
+def test_parameters_tuned_to_an_end_of_the_grid_are_noted() -> None:
     def tuned(method: str, chosen: float, tried: list[float]) -> list[Outcome]:
         races = [outcome(method, 0, params={"eta": value}, stage="tuning", tuned=True) for value in tried]
         return [*races, outcome(method, 0, scores={"error_rate": 0.5}, params={"eta": chosen}, tuned=True)]
 
     some = [*tuned("OAHU", 0.1, [0.1, 0.2, 0.3]), *tuned("LEGO", 0.2, [0.1, 0.2, 0.3]), *tuned("POLA", 1, [1, 2])]
-    (said,) = [note for note in tables.settings(record(*some), "classification").notes if "an end" in note]
-    assert said == "fashion-mnist · tuned: at an end of what tuning tried: OAHU eta 0.1."
+    (text,) = [
+        note for note in overview_tables.settings_table(record(*some), "classification").notes if "an end" in note
+    ]
+    assert text == "fashion-mnist · tuned: tuned to an end of the values tried: OAHU eta 0.1."
     assert not any(
-        "an end" in note for note in tables.settings(record(*classified(ERRORS)), "classification").notes
+        "an end" in note
+        for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes
     )
+
+
+def test_tables_name_the_reference_of_the_record() -> None:
+    with_lego = replace(record(*classified(ERRORS)), reference="LEGO")
+    overview, counts, main, *_ = overview_tables.all_tables(with_lego)
+    assert overview.header[3:6] == ("LEGO", "Euclidean", "Cosine")  # the paper's column is about OAHU
+    assert counts.header == ("LEGO against", "fashion-mnist", "Win/tie/loss")
+    assert any(note.startswith("• LEGO is significantly better") for note in main.notes)
+    assert {method: cell.mark for method, cell in column(main, "Error").items() if cell.mark} == {
+        "OAHU": "∘",
+        "Euclidean": "∘",
+        "mine": "∘",
+    }
+
+
+def test_warnings_of_the_benchmark_are_in_the_table() -> None:
+    table = overview_tables.warnings_table(replace(record(), warnings=("too large",)))
+    assert [cell.text for cell in table.rows[0]] == [*[DASH] * 5, "too large"]

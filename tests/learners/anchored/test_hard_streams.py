@@ -152,7 +152,7 @@ def test_an_item_too_large_is_refused_and_nothing_changes() -> None:
     before = learner.transform(PIXELS)
     triplets = np.ones((20, 3, 64))
     triplets[7, 1, 5] = 1e20
-    with pytest.raises(RejectedConstraintError, match="Triplet 7 was refused"):
+    with pytest.raises(RejectedConstraintError, match="Triplet 7 was rejected"):
         learner.partial_fit(triplets)
     assert learner.n_seen_ == 20
     np.testing.assert_array_equal(learner.transform(PIXELS), before)

@@ -16,13 +16,13 @@ SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "random_state": 0
 
 def flat(learner: OAHU) -> NDArray[np.floating]:
     """All parameters and weights, copied."""
-    return np.concatenate([learner._state.network.flat, learner.metric_weights_])
+    return np.concatenate([learner._network.flat, learner.metric_weights_])
 
 
 def linear(**parameters: object) -> OAHU:
     """A learner whose only expert is the identity of the plane."""
     learner = OAHU(n_layers=0, embedding_size=2, bias=False, random_state=0, **parameters).initialize(2)
-    learner._state.network.assign([], [], [np.eye(2, dtype=learner.dtype)], [np.zeros(2)])
+    learner._network.assign([], [], [np.eye(2, dtype=learner.dtype)], [np.zeros(2)])
     return learner
 
 
@@ -79,7 +79,7 @@ def test_perfect_triplet_has_no_loss_and_no_gradient(dtype: str, through_thresho
 
 def test_silent_layer_embeds_to_zero_and_leaves_only_the_linear_expert_to_learn() -> None:
     learner = OAHU(n_layers=2, hidden_size=3, embedding_size=2, bias=False, random_state=0).initialize(2)
-    network = learner._state.network
+    network = learner._network
     network.hidden_weights[0][...] = -1.0
     deep = [w.copy() for w in learner.hidden_weights_ + learner.embedding_weights_[1:]]
     linear_before = learner.embedding_weights_[0]
@@ -134,7 +134,7 @@ def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
     triplets[150] = np.finfo(np.float32).max
     learner = OAHU(**SMALL).partial_fit(triplets[:10])
     before, history = flat(learner), learner.weight_history_
-    with pytest.raises(RejectedConstraintError, match="Triplet 150 was refused") as caught:
+    with pytest.raises(RejectedConstraintError, match="Triplet 150 was rejected") as caught:
         learner.partial_fit(triplets)
     assert caught.value.row == 150
     np.testing.assert_array_equal(flat(learner), before)

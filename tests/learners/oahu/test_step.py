@@ -214,7 +214,7 @@ def test_a_round_descends_the_overall_loss_by_finite_differences(n_layers: int, 
         far = np.linalg.norm(anchor - negative, axis=1)
         return float(alpha @ local_loss(near, far, learner.tau))
 
-    network, h = learner._state.network, 1e-6
+    network, h = learner._network, 1e-6
     biases = (network.hidden_biases + network.embedding_biases) if bias else []
     layers = network.hidden_weights + network.embedding_weights + biases
     gradients = []
@@ -232,7 +232,7 @@ def test_a_round_descends_the_overall_loss_by_finite_differences(n_layers: int, 
     expected = [layer - 0.1 * gradient for layer, gradient in zip(layers, gradients, strict=True)]
 
     learner.learn_one(*triplet)
-    network = learner._state.network
+    network = learner._network
     biases = (network.hidden_biases + network.embedding_biases) if bias else []
     for found, wanted in zip(network.hidden_weights + network.embedding_weights + biases, expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
@@ -246,14 +246,14 @@ def test_a_stream_cut_anywhere_gives_the_same_bits() -> None:
         parts = OAHU(n_layers=3, hidden_size=21, embedding_size=9, random_state=0)
         for part in np.split(triplets, list(cuts)):
             parts.partial_fit(part)
-        np.testing.assert_array_equal(parts._state.network.flat, whole._state.network.flat)
+        np.testing.assert_array_equal(parts._network.flat, whole._network.flat)
         np.testing.assert_array_equal(parts.metric_weights_, whole.metric_weights_)
 
 
 def test_padding_stays_zero() -> None:
     learner = OAHU(n_layers=3, hidden_size=5, embedding_size=3, random_state=0)
     learner.partial_fit(np.random.default_rng(0).standard_normal((200, 3, 4)))
-    network = learner._state.network
+    network = learner._network
     assert not network.middle[:, :, 8:].any()
     assert not network.middle_bias[:, 8:].any()
     assert not network.last[:, 3:].any()

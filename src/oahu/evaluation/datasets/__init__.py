@@ -1,8 +1,8 @@
-"""Data sets to measure learners on: where they are, what they hold, how to get them."""
+"""Data sets for benchmarks: registry, downloads and readers."""
 
-from oahu.evaluation.datasets.cache import data_home
 from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
+from oahu.evaluation.datasets.downloads import data_home
 from oahu.evaluation.datasets.registry import DATASETS, fetch, load, source
-from oahu.evaluation.datasets.source import Source
+from oahu.evaluation.datasets.source import DatasetSource
 
-__all__ = ["DATASETS", "Dataset", "Fold", "Source", "Views", "data_home", "fetch", "load", "source"]
+__all__ = ["DATASETS", "Dataset", "DatasetSource", "Fold", "Views", "data_home", "fetch", "load", "source"]

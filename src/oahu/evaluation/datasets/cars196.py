@@ -1,4 +1,4 @@
-"""CARS-196: deep features of photographs of cars, computed by the user."""
+"""CARS-196: deep features of photographs of cars, which the user computes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.prepared import read_prepared
-from oahu.evaluation.datasets.source import Source
+from oahu.evaluation.datasets.source import DatasetSource
 
 __all__ = ["SOURCE"]
 
@@ -18,7 +18,7 @@ def _read(home: Path) -> Dataset:
     return read_prepared(home / _PREPARED, "cars196", "unit")
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="cars196",
     title="CARS-196, deep features of photographs of cars",
     n_items=16_185,
@@ -27,10 +27,10 @@ SOURCE: Final = Source(
     task="retrieval",
     licence="for research",
     homepage="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
-    forms=((_PREPARED,),),
+    file_sets=((_PREPARED,),),
     read=_read,
     note=(
-        "The official form are images. Compute features of them by a network of your choice, and keep them as the "
-        "arrays X (or Q, low, step), y and is_train of that archive."
+        "The official data set consists of images. Compute their features with a network of your choice and store "
+        "them in this archive as arrays X (or Q, low, step), y and is_train."
     ),
 )

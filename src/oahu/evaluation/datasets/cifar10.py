@@ -1,4 +1,4 @@
-"""CIFAR-10 in grey: 32 x 32 photographs of ten kinds of things, as in the paper."""
+"""CIFAR-10 in greyscale, as in the paper: 32 x 32 photographs of ten classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oahu.evaluation.datasets.cifar import N_PIXELS, read_batches
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.grey import grey
 from oahu.evaluation.datasets.prepared import read_prepared
-from oahu.evaluation.datasets.source import Remote, Source
+from oahu.evaluation.datasets.source import DatasetSource, RemoteFile
 from oahu.exceptions import DatasetError
 
 __all__ = ["SOURCE"]
@@ -19,9 +19,9 @@ __all__ = ["SOURCE"]
 _N_ITEMS, _N_TRAIN, _N_CLASSES = 60_000, 50_000, 10
 _SHAPE: Final = (32, 32)
 _PREPARED: Final = "cifar10-gray.npz"
-_ARCHIVE: Final = "cifar10-gray/cifar-10-python.tar.gz"
+_ARCHIVE: Final = "cifar10-gray/cifar-10-binary.tar.gz"
 _BATCHES: Final = tuple(
-    f"cifar-10-batches-py/{name}" for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+    f"cifar-10-batches-bin/{name}.bin" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 )
 
 
@@ -30,17 +30,17 @@ def _read(home: Path) -> Dataset:
 
 
 def _from_prepared(path: Path) -> Dataset:
-    read = read_prepared(path, "cifar10-gray", "range", n_train=_N_TRAIN, n=_N_ITEMS)
-    if read.X.dtype != np.uint8 or read.n_features != N_PIXELS:
+    dataset = read_prepared(path, "cifar10-gray", "range", n_train=_N_TRAIN, n=_N_ITEMS)
+    if dataset.X.dtype != np.uint8 or dataset.n_features != N_PIXELS:
         raise DatasetError(
-            f"'X' in {path} must be grey images: uint8 of shape (n_items, {N_PIXELS}). "
-            f"Got {read.X.dtype} of shape {read.X.shape}."
+            f"'X' in {path} must be greyscale images: uint8 of shape (n_items, {N_PIXELS}). "
+            f"Got {dataset.X.dtype} of shape {dataset.X.shape} instead."
         )
-    return Dataset(read.name, read.X, read.y, read.scaling, read.is_train, _SHAPE, read.keys)
+    return Dataset(dataset.name, dataset.X, dataset.y, dataset.scaling, dataset.is_train, _SHAPE, dataset.keys)
 
 
 def _from_archive(path: Path) -> Dataset:
-    batches = read_batches(path, _BATCHES, "labels", _N_CLASSES)
+    batches = read_batches(path, _BATCHES, 1, _N_CLASSES)
     y = np.concatenate([labels for _, labels in batches])
     return Dataset(
         "cifar10-gray",
@@ -52,21 +52,21 @@ def _from_archive(path: Path) -> Dataset:
     )
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="cifar10-gray",
-    title="CIFAR-10, photographs in grey",
+    title="CIFAR-10, greyscale photographs",
     n_items=_N_ITEMS,
     n_features=N_PIXELS,
     n_classes=_N_CLASSES,
     task="classification",
     licence="none stated",
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
-    forms=((_ARCHIVE,), (_PREPARED,)),
-    files=(
-        Remote(
+    file_sets=((_ARCHIVE,), (_PREPARED,)),
+    downloads=(
+        RemoteFile(
             _ARCHIVE,
-            ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",),
-            "md5:c58f30108f718f92721af3b95e74349a",
+            ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+            "md5:c32a1d4ab5d03f1284b67883e8d87530",
         ),
     ),
     read=_read,

@@ -1,4 +1,4 @@
-"""CIFAR-100: deep features if they are there, as the paper used, and otherwise the pixels."""
+"""CIFAR-100: deep features if available, as in the paper, and otherwise pixels."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from oahu.evaluation.datasets.cifar import N_PIXELS, read_batches
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.prepared import read_prepared
-from oahu.evaluation.datasets.source import Remote, Source
+from oahu.evaluation.datasets.source import DatasetSource, RemoteFile
 
 __all__ = ["SOURCE"]
 
 _N_ITEMS, _N_TRAIN, _N_CLASSES = 60_000, 50_000, 100
 _PREPARED: Final = "cifar100-features.npz"
-_ARCHIVE: Final = "cifar100/cifar-100-python.tar.gz"
-_BATCHES: Final = ("cifar-100-python/train", "cifar-100-python/test")
+_ARCHIVE: Final = "cifar100/cifar-100-binary.tar.gz"
+_BATCHES: Final = ("cifar-100-binary/train.bin", "cifar-100-binary/test.bin")
 
 
 def _read(home: Path) -> Dataset:
     if (home / _PREPARED).is_file():
         return read_prepared(home / _PREPARED, "cifar100", "unit", n_train=_N_TRAIN, n=_N_ITEMS)
-    return _pixels(home / _ARCHIVE)
+    return _read_pixels(home / _ARCHIVE)
 
 
-def _pixels(path: Path) -> Dataset:
-    """Pixels in rows of red, green, blue: each item is an image of shape (32, 32, 3)."""
-    (train, train_labels), (test, test_labels) = read_batches(path, _BATCHES, "fine_labels", _N_CLASSES)
+def _read_pixels(path: Path) -> Dataset:
+    """Return pixels in the order of an image of shape (32, 32, 3)."""
+    (train, train_labels), (test, test_labels) = read_batches(path, _BATCHES, 2, _N_CLASSES)
     images = np.concatenate([train, test]).swapaxes(1, 2)
     return Dataset(
         "cifar100",
@@ -40,7 +40,7 @@ def _pixels(path: Path) -> Dataset:
     )
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="cifar100",
     title="CIFAR-100, deep features of photographs, or their pixels",
     n_items=_N_ITEMS,
@@ -49,17 +49,18 @@ SOURCE: Final = Source(
     task="retrieval",
     licence="none stated",
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
-    forms=((_ARCHIVE,), (_PREPARED,)),
-    files=(
-        Remote(
+    file_sets=((_ARCHIVE,), (_PREPARED,)),
+    downloads=(
+        RemoteFile(
             _ARCHIVE,
-            ("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",),
-            "md5:eb9058c3a382ffc7106e4002c42a8d85",
+            ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
+            "md5:03b5dce01913d631647c71ecec9e9cb8",
         ),
     ),
     read=_read,
     note=(
-        "What is downloaded are pixels, 3,072 features. The paper used deep features: those that you compute go "
-        f"into {_PREPARED} as arrays X (or Q, low, step) and y, training images first, and are preferred."
+        "The download has pixels, 3,072 features. The paper used deep features. If you compute such features, "
+        f"store them in {_PREPARED} as arrays X (or Q, low, step) and y, training images first. They are then "
+        "used instead."
     ),
 )

@@ -1,4 +1,4 @@
-"""What a data set is, whatever files it came from."""
+"""The common form of all data sets."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Fold:
     Attributes
     ----------
     pairs : ndarray of shape (n_pairs, 2)
-        Rows of the data set.
+        Row numbers in the data set.
     same : ndarray of shape (n_pairs,)
-        Whether each pair is alike.
+        True for similar pairs.
     n_missing : int
-        Pairs of the official list that are left out, as an item of theirs has no features.
+        Number of official pairs that are skipped because an item has no features.
     """
 
     pairs: NDArray[np.intp]
@@ -40,14 +40,14 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """A protocol of verification, as LFW has it: View 1 to develop with, View 2 to report.
+    """The pairs of a verification protocol such as LFW: View 1 for development, View 2 for the result.
 
     Attributes
     ----------
     development : tuple of Fold
-        View 1: its training pairs and its test pairs.
+        View 1: training pairs and test pairs.
     folds : tuple of Fold
-        View 2: ten folds, no person in two of them.
+        View 2: ten folds; no person occurs in two of them.
     """
 
     development: tuple[Fold, Fold]
@@ -55,50 +55,50 @@ class Views:
 
     @property
     def pairs(self) -> NDArray[np.intp]:
-        """Every pair of both views, (n, 2): what may not be learned from."""
+        """All pairs of both views, of shape (n, 2): no constraint may contain them."""
         return np.concatenate([fold.pairs for fold in (*self.development, *self.folds)])
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Items, their labels, and what is known about them.
+    """Items with their labels and further information.
 
     Attributes
     ----------
     name : str
     X : ndarray of shape (n_items, n_features)
-        As they are in the files: uint8 for pixels, float32 for features.
+        As stored in the files: uint8 for pixels, float32 for features.
     y : ndarray of shape (n_items,)
-        Labels: whole numbers or strings.
+        Labels: integers or strings.
     scaling : str
-        The input scaling that is used where none is chosen.
+        The default input scaling: see `oahu.evaluation.protocols.SCALINGS`.
     is_train : ndarray of shape (n_items,), optional
         The official split.
     image_shape : tuple of int, optional
-        The shape of an item as an image, upright.
+        The shape of an item as an image.
     keys : ndarray of shape (n_items,), optional
-        The items' names.
+        The items' keys.
     views : Views, optional
         The official pairs to verify.
-    pictures : Path, optional
-        A folder of image files, each named by its item's key, for features that are no pixels.
+    image_folder : Path, optional
+        Folder of image files named by the items' keys, for features that are not pixels.
     """
 
     name: str
     X: NDArray[Any]
     y: NDArray[Any]
-    scaling: str = "range"
+    scaling: str = "none"
     is_train: NDArray[np.bool_] | None = None
     image_shape: tuple[int, ...] | None = None
     keys: NDArray[np.str_] | None = None
     views: Views | None = None
-    pictures: Path | None = None
+    image_folder: Path | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
             raise InvalidInputError(
                 f"The data set {self.name!r} must have X of shape (n_items, n_features) and one label for each "
-                f"item. Got X of shape {self.X.shape} and y of shape {self.y.shape}."
+                f"item. Got X of shape {self.X.shape} and y of shape {self.y.shape} instead."
             )
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Tells its contents from others of its name."""
+        """A digest of the contents."""
         parts = [self.X, self.y, self.is_train, self.keys]
         if self.views is not None:
             parts += [self.views.pairs, *(fold.same for fold in (*self.views.development, *self.views.folds))]

@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn: 8 x 8 images, values 0 to 16."""
+"""The handwritten digits of scikit-learn: 8 x 8 images with values 0 to 16."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.source import Source
+from oahu.evaluation.datasets.source import DatasetSource
 
 __all__ = ["SOURCE"]
 
@@ -20,7 +20,7 @@ def _read(home: Path) -> Dataset:
     return Dataset("digits", X.astype(np.uint8), y.astype(np.int64), scaling="range", image_shape=(8, 8))
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="digits",
     title="Handwritten digits of scikit-learn",
     n_items=1_797,
@@ -29,6 +29,6 @@ SOURCE: Final = Source(
     task="classification",
     licence="CC BY 4.0",
     homepage="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
-    forms=((),),
+    file_sets=((),),
     read=_read,
 )

@@ -1,4 +1,4 @@
-"""EMNIST Balanced: 28 x 28 handwritten digits and letters, in the format of MNIST with rows and columns swapped."""
+"""EMNIST Balanced: 28 x 28 handwritten digits and letters, in MNIST's format with rows and columns swapped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.idx import read_labelled, train_and_test
-from oahu.evaluation.datasets.source import Remote, Source, damaged
+from oahu.evaluation.datasets.source import DatasetSource, RemoteFile, damaged_file
 
 __all__ = ["SOURCE"]
 
 _N_CLASSES: Final = 47
 _ARCHIVE: Final = "emnist-balanced/gzip.zip"
-_LIMIT: Final = 1 << 28  # gzipped bytes; the official files have a fifth of that
+_MAX_BYTES: Final = 1 << 28  # gzipped; the official files have a fifth of that
 _FILES: Final = tuple(
     f"emnist-balanced/emnist-balanced-{half}-{content}-ubyte.gz"
     for half in ("train", "test")
@@ -35,34 +35,35 @@ def _read(home: Path) -> Dataset:
             files = [(opened.enter_context((home / file).open("rb")), home / file) for file in _FILES]
         else:
             with (home / _ARCHIVE).open("rb") as packed:
-                files = _in_archive(packed, home / _ARCHIVE)
+                files = _from_archive(packed, home / _ARCHIVE)
         train = read_labelled(files[0], files[1], _N_CLASSES)
         test = read_labelled(files[2], files[3], _N_CLASSES)
     return train_and_test("emnist-balanced", _upright(train), _upright(test), files[2][1])
 
 
-def _in_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
-    """The four files, still gzipped, in the archive of all of EMNIST."""
+def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
+    """Return the four gzipped files from the archive of all of EMNIST."""
     wanted = [file.rpartition("/")[2] for file in _FILES]
     try:
         with zipfile.ZipFile(packed) as archive:
             members = {member.filename.rpartition("/")[2]: member for member in archive.infolist()}
-            lacking = [name for name in wanted if name not in members]
-            if lacking:
-                raise damaged(path, f"{', '.join(lacking)} is not in the archive")
-            if sum(members[name].file_size for name in wanted) > _LIMIT:
-                raise damaged(path, f"{', '.join(wanted)} have more than {_LIMIT:,} bytes")
+            missing = [name for name in wanted if name not in members]
+            if missing:
+                raise damaged_file(path, f"the archive does not contain {', '.join(missing)}")
+            if sum(members[name].file_size for name in wanted) > _MAX_BYTES:
+                raise damaged_file(path, f"{', '.join(wanted)} have more than {_MAX_BYTES:,} bytes")
             return [(io.BytesIO(archive.read(members[name])), f"{path}, {name}") for name in wanted]
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, zlib.error) as error:
-        raise damaged(path, f"it is no whole .zip archive ({error})") from error
+        raise damaged_file(path, f"it is not a complete .zip archive ({error})") from error
 
 
 def _upright(half: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Swap rows and columns of the images."""
     images, labels = half
     return images.swapaxes(1, 2), labels
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="emnist-balanced",
     title="EMNIST Balanced, handwritten digits and letters",
     n_items=131_600,
@@ -71,14 +72,14 @@ SOURCE: Final = Source(
     task="classification",
     licence="none stated",
     homepage="https://www.nist.gov/itl/products-and-services/emnist-dataset",
-    forms=((_ARCHIVE,), _FILES),
-    files=(
-        Remote(
+    file_sets=((_ARCHIVE,), _FILES),
+    downloads=(
+        RemoteFile(
             _ARCHIVE,
             ("https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",),
             "md5:58c8d27c78d21e728a6bc7b3cc06412e",
         ),
     ),
     read=_read,
-    note="The archive holds all of EMNIST and has about 560 MB.",
+    note="The archive contains all of EMNIST and has about 560 MB.",
 )

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: 28 x 28 grey images of clothes, in the format of MNIST."""
+"""Fashion-MNIST: 28 x 28 greyscale images of clothes, in MNIST's format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.datasets.idx import read_labelled, train_and_test
-from oahu.evaluation.datasets.source import Remote, Source
+from oahu.evaluation.datasets.source import DatasetSource, RemoteFile
 
 __all__ = ["SOURCE"]
 
@@ -24,7 +24,7 @@ _MD5: Final = {
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
 _FILES: Final = tuple(
-    Remote(f"fashion-mnist/{name}", tuple(address + name for address in _ADDRESSES), f"md5:{md5}")
+    RemoteFile(f"fashion-mnist/{name}", tuple(address + name for address in _ADDRESSES), f"md5:{md5}")
     for name, md5 in _MD5.items()
 )
 
@@ -38,16 +38,16 @@ def _read(home: Path) -> Dataset:
     return train_and_test("fashion-mnist", train, test, paths[2])
 
 
-SOURCE: Final = Source(
+SOURCE: Final = DatasetSource(
     name="fashion-mnist",
-    title="Fashion-MNIST, clothes in grey",
+    title="Fashion-MNIST, greyscale images of clothes",
     n_items=70_000,
     n_features=784,
     n_classes=_N_CLASSES,
     task="classification",
     licence="MIT",
     homepage="https://github.com/zalandoresearch/fashion-mnist",
-    forms=(tuple(remote.path for remote in _FILES),),
-    files=_FILES,
+    file_sets=(tuple(remote.path for remote in _FILES),),
+    downloads=_FILES,
     read=_read,
 )

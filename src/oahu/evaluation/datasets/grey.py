@@ -1,6 +1,6 @@
-"""Colour to grey as OpenCV does it: fixed-point weights of 14 bits.
+"""Greyscale conversion as in OpenCV before 4.5: fixed-point weights of 14 bits.
 
-OpenCV 4.5 has come to 15 bits; 0.26 % of all colours come out one level apart there.
+OpenCV 4.5 uses 15 bits; 0.26 % of all colours differ by one level.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 __all__ = ["grey"]
 
 _RED, _GREEN, _BLUE, _SHIFT = 4899, 9617, 1868, 14  # 0.299, 0.587 and 0.114, times 2^14
-_BLOCK: Final = 4096  # images at a time: a sum needs four times the bytes
+_BLOCK: Final = 4096  # images at a time: the sums need four times the memory
 
 
 def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Luminance of 8-bit images in fixed point: (4899 r + 9617 g + 1868 b + 8192) >> 14.
+    """Return the luminance of 8-bit images in fixed point: (4899 r + 9617 g + 1868 b + 8192) >> 14.
 
     Parameters
     ----------
     rgb : ndarray of shape (n_images, 3, n_pixels)
-        The planes of red, green and blue.
+        The red, green and blue plane of each image.
 
     Returns
     -------
@@ -33,9 +33,9 @@ def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     >>> grey(np.array([[[255], [128], [0]]], dtype=np.uint8))
     array([[151]], dtype=uint8)
     """
-    made = np.empty((len(rgb), rgb.shape[2]), dtype=np.uint8)
+    result = np.empty((len(rgb), rgb.shape[2]), dtype=np.uint8)
     for begin in range(0, len(rgb), _BLOCK):
         red, green, blue = rgb[begin : begin + _BLOCK].astype(np.uint32).swapaxes(0, 1)
         total = _RED * red + _GREEN * green + _BLUE * blue + (1 << (_SHIFT - 1))
-        made[begin : begin + _BLOCK] = total >> _SHIFT
-    return made
+        result[begin : begin + _BLOCK] = total >> _SHIFT
+    return result

@@ -1,4 +1,4 @@
-"""The idx format of MNIST and its relatives: a magic number, the lengths of the axes, then the bytes."""
+"""The idx format of MNIST: a magic number, the shape, then the bytes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.source import damaged
+from oahu.evaluation.datasets.source import damaged_file
 
 __all__ = ["read_idx", "read_labelled", "train_and_test"]
 
 _UNSIGNED_BYTE: Final = 0x08
-_LIMIT: Final = 1 << 30  # bytes; EMNIST's largest array has a tenth of that
+_MAX_BYTES: Final = 1 << 30  # EMNIST's largest array has a tenth of that
 
 
 def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
-    """The array in a gzipped idx file of unsigned bytes.
+    """Return the array of a gzipped idx file of unsigned bytes.
 
-    No more is unpacked than the lengths in the header announce, so a file cannot fill the memory.
+    Only as many bytes are unpacked as the header states, so that a damaged file cannot fill the memory.
 
     Parameters
     ----------
     packed : binary file
         The gzipped bytes.
     file : object
-        What errors call it.
+        Its name in error messages.
     n_axes : int
         3 for images, 1 for labels.
     """
@@ -38,12 +38,14 @@ def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
         with gzip.GzipFile(fileobj=packed) as unpacked:
             shape = _shape(unpacked, file, n_axes)
             content = unpacked.read(math.prod(shape))
-            beyond = unpacked.read(1)  # and the sum at the end of gzip is checked
+            beyond = unpacked.read(1)  # also verifies the checksum of gzip
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise damaged(file, f"its gzip data are broken or end early ({error})") from error
+        raise damaged_file(file, f"its gzip data are damaged or incomplete ({error})") from error
     if beyond or len(content) < math.prod(shape):
-        some = "more" if beyond else f"{len(content):,}"
-        raise damaged(file, f"its header announces {math.prod(shape):,} bytes for shape {shape}, and it has {some}")
+        actual = "more" if beyond else f"{len(content):,}"
+        raise damaged_file(
+            file, f"its header states {math.prod(shape):,} bytes for shape {shape}, and it has {actual}"
+        )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
@@ -52,25 +54,28 @@ def _shape(unpacked: gzip.GzipFile, file: object, n_axes: int) -> tuple[int, ...
     header = unpacked.read(length)
     expected = bytes([0, 0, _UNSIGNED_BYTE, n_axes])
     if header[:4] != expected:
-        raise damaged(file, f"an idx file of {n_axes} axes begins with {expected.hex()}, not {header[:4].hex()}")
+        raise damaged_file(
+            file,
+            f"an idx file of {n_axes} axes must begin with {expected.hex()}, and it begins with {header[:4].hex()}",
+        )
     if len(header) < length:
-        raise damaged(file, f"its header must have {length} bytes, and it has {len(header)}")
+        raise damaged_file(file, f"its header must have {length} bytes, and it has {len(header)}")
     shape = struct.unpack(f">{n_axes}I", header[4:])
-    if 0 in shape or math.prod(shape) > _LIMIT:
-        raise damaged(file, f"its header announces the shape {shape}")
+    if 0 in shape or math.prod(shape) > _MAX_BYTES:
+        raise damaged_file(file, f"its header states the invalid shape {shape}")
     return shape
 
 
 def read_labelled(
     images: tuple[IO[bytes], object], labels: tuple[IO[bytes], object], n_classes: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images and the labels that belong to them, from two files, each with what errors call it."""
-    pictures, classes = read_idx(*images, n_axes=3), read_idx(*labels, n_axes=1)
-    if len(pictures) != len(classes):
-        raise damaged(labels[1], f"it has {len(classes):,} labels for {len(pictures):,} images")
+    """Return images and their labels from two files, each given with its name in error messages."""
+    pixels, classes = read_idx(*images, n_axes=3), read_idx(*labels, n_axes=1)
+    if len(pixels) != len(classes):
+        raise damaged_file(labels[1], f"it has {len(classes):,} labels for {len(pixels):,} images")
     if classes.max() >= n_classes:
-        raise damaged(labels[1], f"its labels must be 0 to {n_classes - 1}, and there is {classes.max()}")
-    return pictures, classes
+        raise damaged_file(labels[1], f"labels must be 0 to {n_classes - 1}, and the largest is {classes.max()}")
+    return pixels, classes
 
 
 def train_and_test(
@@ -79,10 +84,12 @@ def train_and_test(
     test: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     test_file: object,
 ) -> Dataset:
-    """Both halves of the official split, the one to train with first."""
+    """Return training and test images as one data set, training images first."""
     shape = train[0].shape[1:]
     if test[0].shape[1:] != shape:
-        raise damaged(test_file, f"its images have shape {test[0].shape[1:]}, and those to train with {shape}")
+        raise damaged_file(
+            test_file, f"its images have shape {test[0].shape[1:]}, and the training images have {shape}"
+        )
     images, labels = (np.concatenate(halves) for halves in zip(train, test, strict=True))
     return Dataset(
         name,

@@ -1,4 +1,4 @@
-"""Data sets by name."""
+"""The registry of data sets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from oahu.evaluation.datasets import (
     emnist,
     fashion_mnist,
     lfw,
-    own,
+    user_files,
 )
-from oahu.evaluation.datasets.cache import Progress, data_home
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.source import Source
+from oahu.evaluation.datasets.downloads import Progress, data_home
+from oahu.evaluation.datasets.source import DatasetSource
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
@@ -35,7 +35,7 @@ _SOURCES: Final = {
         cars196.SOURCE,
         cifar100.SOURCE,
         digits.SOURCE,
-        own.SOURCE,
+        user_files.SOURCE,
     )
 }
 
@@ -43,8 +43,8 @@ DATASETS: Final[tuple[str, ...]] = tuple(_SOURCES)
 """The names of all data sets; the last one, ``any``, stands for a user's own file."""
 
 
-def source(name: str) -> Source:
-    """What is known of a data set.
+def source(name: str) -> DatasetSource:
+    """Return the description of a data set.
 
     Examples
     --------
@@ -55,8 +55,8 @@ def source(name: str) -> Source:
         return _SOURCES[name]
     except (KeyError, TypeError):
         raise InvalidInputError(
-            f"There is no data set {shorten(name)}. Those known are {', '.join(DATASETS[:-1])}; your own is the "
-            f"path of a file ({', '.join(own.KINDS)})."
+            f"There is no data set {shorten(name)}. Use one of {', '.join(DATASETS[:-1])}, or the path of your own "
+            f"file ({', '.join(user_files.FILE_TYPES)})."
         ) from None
 
 
@@ -66,21 +66,21 @@ def load(
     *,
     labels: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Read a data set.
+    """Return a data set.
 
     Parameters
     ----------
     name : str or path
         One of DATASETS, or the path of your own file: .npz, .npy, .csv, .tsv or .parquet.
     home : path, optional
-        The folder of data sets; by default ``data_home()``.
+        The data folder; by default ``data_home()``.
     labels : path, optional
-        Labels of your own file, if they are not in it: .npy, .txt or .csv.
+        A separate file with the labels of your own file: .npy, .txt or .csv.
 
     Raises
     ------
     DatasetError
-        It is not here, or a file of it is damaged.
+        If the data set is missing or one of its files is damaged.
 
     Examples
     --------
@@ -90,30 +90,32 @@ def load(
     """
     if isinstance(name, str) and name in _SOURCES:
         if labels is not None:
-            raise InvalidInputError(f"The data set {name} has its labels: 'labels' is for a file of yours.")
+            raise InvalidInputError(
+                f"The data set {name} has its own labels. Use 'labels' with your own file only."
+            )
         return source(name).load(_folder(home))
     path = Path(name)
-    if path.suffix.lower() in own.KINDS or path.is_file():
-        return own.read_own(path, labels)
+    if path.suffix.lower() in user_files.FILE_TYPES or path.is_file():
+        return user_files.read_user_file(path, labels)
     return source(str(name)).load(_folder(home))
 
 
 def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> None:
-    """Download the files of a data set that are not here.
+    """Download the missing files of a data set.
 
     Parameters
     ----------
     name : str
         One of DATASETS.
     home : path, optional
-        The folder of data sets; by default ``data_home()``.
+        The data folder; by default ``data_home()``.
     progress : callable, optional
-        Called with the name of a file, how many bytes of it are here, and how many there are, or None.
+        Called with the name of a file, the bytes received so far, and the total or None.
 
     Raises
     ------
     DatasetError
-        A file cannot be had; the message says which file to put where.
+        If a file cannot be downloaded; the message names the file and the folder to copy it to.
     """
     source(name).fetch(_folder(home), progress)
 

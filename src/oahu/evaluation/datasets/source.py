@@ -1,4 +1,4 @@
-"""An entry of the registry: what is known of a data set before it is read."""
+"""An entry of the registry: a data set's description, its files and where to download them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oahu.evaluation.datasets.cache import Progress, Remote, download
 from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.datasets.downloads import Progress, RemoteFile, download
 from oahu.exceptions import DatasetError
 
-__all__ = ["Remote", "Source", "Task", "damaged"]
+__all__ = ["DatasetSource", "RemoteFile", "TaskName", "damaged_file"]
 
-Task = Literal["classification", "verification", "retrieval"]
+TaskName = Literal["classification", "verification", "retrieval"]
 
 
 @dataclass(frozen=True)
-class Source:
-    """A data set by name: its size, its terms, its files.
+class DatasetSource:
+    """A data set in the registry: its size, its licence, its files.
 
     Attributes
     ----------
     name, title : str
     n_items, n_features, n_classes : int or None
-        As published; None where it depends on the user's file.
+        As published; None if it depends on the user's file.
     task : {"classification", "verification", "retrieval"}
-        What it is usually measured by.
+        The usual task.
     licence, homepage : str
-    forms : tuple of tuples of str
-        The files that hold the set, below the folder of data sets: all of any one form are enough. No form at all
-        says that it is no set of its own, and the note says what it is.
+    file_sets : tuple of tuples of str
+        Alternative sets of files, relative to the data folder; any complete set is sufficient. An empty tuple marks
+        an entry that is not a data set, which ``note`` explains.
     read : callable
-        From the folder of data sets to the data set, once a form is there.
-    files : tuple of Remote
-        What can be downloaded.
+        Reads the data set from the data folder, which contains a complete set of files.
+    downloads : tuple of RemoteFile
     note : str
-        What else to know before getting it.
+        What a user needs to know before downloading.
     """
 
     name: str
@@ -44,65 +43,66 @@ class Source:
     n_items: int | None
     n_features: int | None
     n_classes: int | None
-    task: Task
+    task: TaskName
     licence: str
     homepage: str
-    forms: tuple[tuple[str, ...], ...]
+    file_sets: tuple[tuple[str, ...], ...]
     read: Callable[[Path], Dataset]
-    files: tuple[Remote, ...] = ()
+    downloads: tuple[RemoteFile, ...] = ()
     note: str = ""
 
-    def here(self, home: Path) -> bool:
-        """Whether all files of a form are in the folder of data sets."""
-        return any(not _lacking(form, home) for form in self.forms)
+    def is_available(self, home: Path) -> bool:
+        """Return whether the data folder contains a complete set of files."""
+        return any(not _missing(files, home) for files in self.file_sets)
 
-    def lacking(self, home: Path) -> tuple[str, ...]:
-        """The fewest files that would complete the set: none if it is here."""
-        return min((_lacking(form, home) for form in self.forms), key=len, default=())
+    def missing_files(self, home: Path) -> tuple[str, ...]:
+        """Return the smallest set of files that is missing; empty if the data set is available."""
+        return min((_missing(files, home) for files in self.file_sets), key=len, default=())
 
-    def to_put(self, home: Path) -> tuple[str, ...]:
-        """The files among those lacking that cannot be downloaded."""
-        known = {remote.path for remote in self.files}
-        return tuple(path for path in self.lacking(home) if path not in known)
+    def manual_files(self, home: Path) -> tuple[str, ...]:
+        """Return the missing files that cannot be downloaded."""
+        downloadable = {remote.path for remote in self.downloads}
+        return tuple(path for path in self.missing_files(home) if path not in downloadable)
 
     def load(self, home: Path) -> Dataset:
-        """Read the set; what is not here is an error that says how to get it."""
-        if not self.here(home):
-            raise DatasetError(self._absent(home))
+        """Read the data set; raise `DatasetError` with instructions if it is missing."""
+        if not self.is_available(home):
+            raise DatasetError(self._how_to_get(home))
         return self.read(home)
 
     def fetch(self, home: Path, progress: Progress | None = None) -> None:
-        """Download what is not here; what cannot be downloaded is an error that says what to put where."""
-        if self.here(home):
+        """Download missing files; raise `DatasetError` with instructions if some cannot be downloaded."""
+        if self.is_available(home):
             return
         try:
-            for remote in self.files:
+            for remote in self.downloads:
                 download(remote, home, self.homepage, progress)
         except DatasetError as error:
-            raise DatasetError(f"{error} {self.name} needs {', '.join(self.lacking(home))} in {home}.") from error
-        if not self.here(home):
-            raise DatasetError(self._absent(home))
+            missing = ", ".join(self.missing_files(home))
+            raise DatasetError(f"{error} {self.name} needs {missing} in {home}.") from error
+        if not self.is_available(home):
+            raise DatasetError(self._how_to_get(home))
 
-    def _absent(self, home: Path) -> str:
-        if not self.forms:
+    def _how_to_get(self, home: Path) -> str:
+        if not self.file_sets:
             return self.note
-        lacking, to_put = self.lacking(home), self.to_put(home)
-        if to_put:
-            way = f"It cannot be downloaded: put {' and '.join(to_put)} there yourself (see {self.homepage})."
-            if to_put != lacking:
-                way += f" `oahu datasets get {self.name}` downloads the other files."
+        missing, manual = self.missing_files(home), self.manual_files(home)
+        if manual:
+            how = f"It cannot be downloaded. Copy {' and '.join(manual)} to that folder (see {self.homepage})."
+            if manual != missing:
+                how += f" `oahu datasets get {self.name}` downloads the other files."
         else:
-            way = f"`oahu datasets get {self.name}` downloads it, or put {', '.join(lacking)} there."
-        return f"The data set {self.name} is not in {home}. {way} {self.note}".rstrip()
+            how = f"Run `oahu datasets get {self.name}`, or copy {', '.join(missing)} to that folder."
+        return f"The data set {self.name} is not in {home}. {how} {self.note}".rstrip()
 
 
-def _lacking(form: tuple[str, ...], home: Path) -> tuple[str, ...]:
-    return tuple(path for path in form if not (home / path).is_file())
+def _missing(files: tuple[str, ...], home: Path) -> tuple[str, ...]:
+    return tuple(path for path in files if not (home / path).is_file())
 
 
-def damaged(file: object, problem: str) -> DatasetError:
-    """The error about a file that is here and is not what it should be."""
+def damaged_file(file: object, problem: str) -> DatasetError:
+    """Return the error for a file that does not have the expected content."""
     return DatasetError(
-        f"{file} cannot be read: {problem}. The file is damaged, or is another one than its name says: "
-        "delete it, and get it anew."
+        f"{file} cannot be read: {problem}. The file is damaged, or it is a different file. Delete it and download "
+        "it again."
     )

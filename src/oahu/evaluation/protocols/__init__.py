@@ -1,33 +1,40 @@
-"""How methods are measured, exactly as Section 4 of the paper does it, and what it does not say made explicit."""
+"""Evaluation protocols: Section 4 of the paper, with every detail that it leaves open stated explicitly."""
 
 from typing import Final
 
-from oahu.evaluation.protocols.classification import Classification, Constraints
-from oahu.evaluation.protocols.methods import GRIDS, PAPER_METHODS, Method, as_method, as_methods
-from oahu.evaluation.protocols.protocol import Protocol
-from oahu.evaluation.protocols.retrieval import Retrieval
+from oahu.evaluation.protocols.classification import ClassificationProtocol, ConstraintCountProtocol
+from oahu.evaluation.protocols.methods import DEFAULT_METHODS, GRIDS, Method, as_method, as_methods
+from oahu.evaluation.protocols.protocol import EvaluationProtocol
+from oahu.evaluation.protocols.retrieval import RetrievalProtocol
 from oahu.evaluation.protocols.scaling import SCALINGS
-from oahu.evaluation.protocols.sensitivity import Regret, Sensitivity
-from oahu.evaluation.protocols.verification import Verification
+from oahu.evaluation.protocols.sensitivity import RegretProtocol, SensitivityProtocol
+from oahu.evaluation.protocols.verification import VerificationProtocol
 
 __all__ = [
+    "DEFAULT_METHODS",
     "GRIDS",
-    "PAPER_METHODS",
     "PROTOCOLS",
     "SCALINGS",
-    "Classification",
-    "Constraints",
+    "ClassificationProtocol",
+    "ConstraintCountProtocol",
+    "EvaluationProtocol",
     "Method",
-    "Protocol",
-    "Regret",
-    "Retrieval",
-    "Sensitivity",
-    "Verification",
+    "RegretProtocol",
+    "RetrievalProtocol",
+    "SensitivityProtocol",
+    "VerificationProtocol",
     "as_method",
     "as_methods",
 ]
 
-_ALL = (Classification(), Constraints(), Verification(), Retrieval(), Sensitivity(), Regret())
+_PROTOCOLS: Final = (
+    ClassificationProtocol(),
+    ConstraintCountProtocol(),
+    VerificationProtocol(),
+    RetrievalProtocol(),
+    SensitivityProtocol(),
+    RegretProtocol(),
+)
 
-#: By name.
-PROTOCOLS: Final[dict[str, Protocol]] = {protocol.name: protocol for protocol in _ALL}
+#: All protocols by name.
+PROTOCOLS: Final[dict[str, EvaluationProtocol]] = {protocol.name: protocol for protocol in _PROTOCOLS}

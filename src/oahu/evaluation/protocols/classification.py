@@ -1,4 +1,4 @@
-"""Image classification, Section 4.3 of the paper: half of the items to learn from, k-NN error on the other half."""
+"""Image classification, Section 4.3 of the paper: train on half of the items, k-NN error on the other half."""
 
 from __future__ import annotations
 
@@ -8,94 +8,95 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.protocols.draws import Draws, generator_for
-from oahu.evaluation.protocols.learning import Clock, learn
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
+from oahu.evaluation.protocols.method_training import Stopwatch, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import Protocol, outcome
-from oahu.evaluation.protocols.scaling import fit_inputs
+from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
+from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate, macro_f1
+from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
 from oahu.tasks import Classifier
 
-__all__ = ["Classification", "halves"]
+__all__ = ["ClassificationProtocol", "ConstraintCountProtocol", "split_halves"]
 
 Rows = NDArray[np.intp]
 
 
-def halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """The development half and the test half of a run: shuffled, then split 1:1."""
+def split_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
+    """Return the rows of the development half and of the test half: a random 1:1 split for each run."""
     order = generator_for(seed, dataset.name, "split", run).permutation(len(dataset))
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-class Classification(Protocol):
-    """Shuffle, split 1:1, learn from constraints, classify the test half by k-NN among the development half."""
+class ClassificationProtocol(EvaluationProtocol):
+    """Random 1:1 split; learn from constraints; classify the test half by k-NN in the development half."""
 
     name = "classification"
     score = "error_rate"
     defaults: ClassVar[Mapping[str, Any]] = {"n_constraints": 10_000, "n_seeds": 5_000, "k": 5, "queries": None}
 
-    def check(self, dataset: Dataset) -> None:
+    def check_dataset(self, dataset: Dataset) -> None:
         if len(dataset) < 4 or dataset.n_classes < 2:
             raise InvalidInputError(
-                f"Classification needs items of at least two classes. {dataset.name} has {len(dataset)} items of "
-                f"{dataset.n_classes} class(es)."
+                f"Classification needs at least four items and two classes. {dataset.name} has {len(dataset)} "
+                f"items and {dataset.n_classes} class(es)."
             )
 
-    def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        seed, queries = cell.settings["seed"], cell.settings["queries"]
-        development, test = halves(dataset, seed, cell.run)
-        words = (seed, dataset.name, "run", cell.run)
-        return self._measured(cell, dataset, method, draws, (development, test[:queries]), words)
+    def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        seed, queries = trial.settings["seed"], trial.settings["queries"]
+        development, test = split_halves(dataset, seed, trial.run)
+        seed_words = (seed, dataset.name, "run", trial.run)
+        return self._measure(trial, dataset, method, cache, (development, test[:queries]), seed_words)
 
-    def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        """One fold of cross-validation on the development half of the first run, or on some of its items."""
-        seed, n_folds = cell.settings["seed"], cell.settings["folds"]
-        development, _ = halves(dataset, seed, 0)
-        parts = np.array_split(development[: cell.settings["tune_items"]], n_folds)
-        held_out = parts.pop(cell.run)
-        words = (seed, dataset.name, "fold", cell.run)
-        return self._measured(cell, dataset, method, draws, (np.concatenate(parts), held_out), words)
+    def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        """Measure one fold of a cross-validation within the first run's development half, or a part of it."""
+        seed, n_folds = trial.settings["seed"], trial.settings["folds"]
+        development, _ = split_halves(dataset, seed, 0)
+        folds = np.array_split(development[: trial.settings["tune_items"]], n_folds)
+        held_out = folds.pop(trial.run)
+        seed_words = (seed, dataset.name, "fold", trial.run)
+        return self._measure(trial, dataset, method, cache, (np.concatenate(folds), held_out), seed_words)
 
-    def _measured(
+    def _measure(
         self,
-        cell: Cell,
+        trial: Trial,
         dataset: Dataset,
         method: Method,
-        draws: Draws,
+        cache: ConstraintCache,
         rows: tuple[Rows, Rows],
-        words: tuple[Any, ...],
+        seed_words: tuple[Any, ...],
     ) -> Outcome:
-        clock, settings = Clock(), cell.settings
-        gallery, queries = rows
-        with clock("inputs"):
-            scaled = fit_inputs(dataset.X[gallery], settings["scaling"], settings["pca"])
-            items, labels = scaled(dataset.X[gallery]), dataset.y[gallery]
-        learned = learn(method, settings, items, labels, words, draws, clock)
-        with clock("evaluation"):
-            classifier = Classifier(learned.metric, settings["k"], vote="experts").fit(items, labels)
-            predicted = classifier.predict(scaled(dataset.X[queries]))
+        stopwatch, settings = Stopwatch(), trial.settings
+        training, queries = rows
+        with stopwatch("inputs"):
+            transform = fit_scaling(dataset.X[training], settings["scaling"], settings["pca"])
+            items, labels = transform(dataset.X[training]), dataset.y[training]
+        trained = train_method(method, settings, items, labels, seed_words, cache, stopwatch)
+        with stopwatch("evaluation"):
+            classifier = Classifier(trained.metric, settings["k"], vote="experts").fit(items, labels)
+            predicted = classifier.predict(transform(dataset.X[queries]))
         truth = dataset.y[queries]
         scores = {"error_rate": error_rate(truth, predicted), "macro_f1": macro_f1(truth, predicted)}
-        return outcome(cell, learned, clock, scores)
+        return outcome_of(trial, trained, stopwatch, scores)
 
 
-class Constraints(Classification):
-    """Error against the number of constraints: a uniform sample of those that classification learns from."""
+class ConstraintCountProtocol(ClassificationProtocol):
+    """Error against the number of constraints: uniform samples of the constraints of `ClassificationProtocol`."""
 
     name = "constraints"
     tuned_as = "classification"
     counts: Final = tuple(range(1_000, 10_001, 1_000))
 
-    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Cell]:
-        if method.feed == "labels":  # it decides itself how many constraints there are
+    def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
+        if method.learns_from == "labels":  # such a learner forms its own constraints, in its own number
             return []
         total = settings["n_constraints"]
-        counts = (total,) if method.feed == "nothing" else [total * count // 10_000 for count in self.counts]
+        learns = method.learns_from != "nothing"
+        counts = [total * count // 10_000 for count in self.counts] if learns else [total]
         return [
-            Cell(self.name, dataset.name, method.name, run, {**settings, "n_constraints": count, "of": total})
+            Trial(self.name, dataset.name, method.name, run, {**settings, "n_constraints": count, "of": total})
             for run in range(runs)
             for count in counts
         ]

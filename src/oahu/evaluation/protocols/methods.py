@@ -1,4 +1,4 @@
-"""The rows of a comparison: learners, metrics, and what is tried when they are tuned."""
+"""The methods of a comparison: learners, metrics, and the parameter values that tuning tries."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from sklearn.base import clone
 
 from oahu import learners
 from oahu.exceptions import InvalidInputError, InvalidTypeError
-from oahu.learners.base import Learner
+from oahu.learners.base import Learner, missing_methods
 from oahu.learners.kinds import PairLearner
+from oahu.loading import load
 from oahu.metrics import Metric
 
-__all__ = ["GRIDS", "PAPER_METHODS", "Feed", "Method", "as_method", "as_methods"]
+__all__ = ["DEFAULT_METHODS", "GRIDS", "LearnsFrom", "Method", "as_method", "as_methods", "reference_method"]
 
-Feed = Literal["triplets", "pairs", "labels", "nothing"]
+LearnsFrom = Literal["triplets", "pairs", "labels", "nothing"]
 
-#: The rows that are compared unless others are named.
-PAPER_METHODS: Final = (
-    "OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine",
+#: The methods that are compared by default: the recommended learner, the paper's, and two unlearned metrics.
+DEFAULT_METHODS: Final = (
+    "AnchoredOAHU", "OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine",
 )  # fmt: skip
 
-#: What is tried when a method is tuned, beside the input scalings: its authors' value is among them.
+#: The parameter values that tuning tries with each input scaling; the authors' values are included.
 GRIDS: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
     "OAHU": {"tau": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)},
     "LEGO": {"learning_rate": (0.001, 0.01, 0.1, 1.0)},
@@ -44,24 +45,24 @@ GRIDS: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
     "AdaSORS": {"learning_rate": (1e-4, 1e-3, 1e-2), "sparsity": (1e-6, 1e-4)},
 }
 
-#: What a comparison sets that is not a learner's default: OPML's step has no minimiser for very long triplets.
-_SET: Final[Mapping[str, Mapping[str, Any]]] = {"OPML": {"too_long": "skip"}}
+#: Parameters that a comparison changes from a learner's default: OPML's step has no minimiser for long triplets.
+_CHANGED: Final[Mapping[str, Mapping[str, Any]]] = {"OPML": {"too_long": "skip"}}
 
-_OURS: Final = ("preprocessor", "random_state", "n_constraints")  # parameters that a protocol decides on
+_SET_BY_PROTOCOL: Final = ("preprocessor", "random_state", "n_constraints")
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A row: a learner, or a metric that is there already.
+    """One method of a comparison: a learner, or a metric that is used as it is.
 
     Attributes
     ----------
     name : str
     learner : Learner, optional
-        It is never changed: every cell learns with a clone.
+        It is never modified: each trial trains a clone.
     metric : Metric, optional
     grid : mapping
-        For each parameter that is tuned, what is tried.
+        The values that tuning tries, for each tuned parameter.
     """
 
     name: str
@@ -70,8 +71,8 @@ class Method:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
-    def feed(self) -> Feed:
-        """What it learns from."""
+    def learns_from(self) -> LearnsFrom:
+        """What the method is trained on."""
         if self.learner is None or isinstance(self.learner, learners.Euclidean | learners.Cosine):
             return "nothing"
         if isinstance(self.learner, learners.OPML):
@@ -80,39 +81,39 @@ class Method:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What tells it from other methods of its name: its class, and the parameters that are not the defaults."""
+        """The class and the parameters that differ from the defaults, which identify the method in a trial's id."""
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
         kind = type(self.learner)
-        defaults = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+        defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
         changed = {
             name: value if isinstance(value, str | int | float | bool | None) else repr(value)
             for name, value in self.learner.get_params(deep=False).items()
-            if name not in _OURS and repr(value) != repr(defaults.get(name))
+            if name not in _SET_BY_PROTOCOL and repr(value) != repr(defaults.get(name))
         }
-        return {"class": kind.__name__, **changed, **_source(kind)}
+        return {"class": kind.__name__, **changed, **_source_digest(kind)}
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """The settings of its parameters that are tried when it is tuned."""
+        """All combinations of parameter values that tuning tries."""
         return [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())]
 
     def build(self, params: Mapping[str, Any], rng: np.random.Generator) -> Learner[Any]:
-        """A fresh learner with these parameters."""
+        """Return a new learner with these parameters."""
         assert self.learner is not None
-        made: Learner[Any] = clone(self.learner)
-        made.set_params(random_state=int(rng.integers(2**31)), **params)
-        return made
+        learner: Learner[Any] = clone(self.learner)
+        learner.set_params(random_state=int(rng.integers(2**31)), **params)
+        return learner
 
 
 def as_method(given: Any) -> Method:
-    """A method from what a user names or passes.
+    """Return a method from a user's object or name.
 
     Parameters
     ----------
     given : Method, Learner, Metric, (name, Learner or Metric), or str
-        As a str: the name of a learner in `oahu.LEARNERS`, ``module:Name`` of a class or an object that can be
-        imported, or a model file, whose metric is measured as it is.
+        A str is the name of a learner in `oahu.LEARNERS`, ``module:Name`` of a class or object that can be
+        imported, or a model file, whose metric is used as it is.
     """
     if isinstance(given, Method):
         return given
@@ -126,55 +127,82 @@ def as_method(given: Any) -> Method:
         return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
+    lacking = missing_methods(thing)
     raise InvalidTypeError(
-        "A method must be a learner, a metric, the name of a learner, module:Name, or a model file. "
-        f"Got {type(thing).__name__} instead."
+        "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
+        f"a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
+        + (f" It has no {', '.join(lacking)}." if lacking else "")
     )
 
 
 def as_methods(given: Sequence[Any] | None) -> list[Method]:
-    """Methods, all of different names; those of the paper and its related work if there are none."""
-    methods = [as_method(one) for one in (PAPER_METHODS if given is None else given)]
+    """Return methods with distinct names; the default ones for None."""
+    methods = [as_method(one) for one in (DEFAULT_METHODS if given is None else given)]
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"Two methods are named {twice!r}: pass (name, learner) to tell them apart.")
+        raise InvalidInputError(f"Two methods are named {twice!r}. Pass (name, learner) to give them other names.")
     return methods
 
 
-def _source(kind: type) -> dict[str, str]:
-    """A digest of the module that a user's learner is in: one that was edited is another one."""
+def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
+    """Return the name of the method that the others are tested against.
+
+    By default it is the first of `DEFAULT_METHODS` that is among the methods, or else the first method.
+    """
+    names = [method.name for method in methods]
+    if name is None:
+        return next((default for default in DEFAULT_METHODS if default in names), names[0] if names else "")
+    found = next((one for one in names if one.lower() == name.lower()), None)
+    if found is None:
+        raise InvalidInputError(f"The reference must be one of {', '.join(names)}. Got {name!r} instead.")
+    return found
+
+
+def _kind_of(thing: Any) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+
+
+def _source_digest(kind: type) -> dict[str, str]:
+    """Return a digest of the module of a user's learner, so that an edited learner is measured again."""
     if kind.__module__.partition(".")[0] == "oahu":
         return {}
     try:
         source = inspect.getsource(sys.modules[kind.__module__])
-    except (OSError, TypeError, KeyError):  # typed into a shell
+    except (OSError, TypeError, KeyError):  # defined in an interactive session
         return {}
     return {"source": hashlib.sha256(source.encode()).hexdigest()[:16]}
 
 
 def _named(name: str) -> Method:
-    known = {learner.lower(): learner for learner in learners.LEARNERS} | {"anchored": "AnchoredOAHU"}
-    if name.lower() in known:
-        learner = known[name.lower()]
-        made = getattr(learners, learner)(**_SET.get(learner, {}))
-        return Method(learner, learner=made, grid=GRIDS.get(learner, {}))
+    by_name = {learner.lower(): learner for learner in learners.LEARNERS} | {"anchored": "AnchoredOAHU"}
+    if name.lower() in by_name:
+        kind = by_name[name.lower()]
+        learner = getattr(learners, kind)(**_CHANGED.get(kind, {}))
+        return Method(kind, learner=learner, grid=GRIDS.get(kind, {}))
     if Path(name).is_file():
-        loaded = learners.load(name)
+        loaded: Any = load(name)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
         return as_method((Path(name).stem, metric))
-    module, _, attribute = name.partition(":")
-    if attribute:
-        try:
-            thing = getattr(import_module(module), attribute)
-            thing = thing() if isinstance(thing, type) else thing
-        except Exception as error:  # it is another's code
-            raise InvalidInputError(
-                f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on "
-                "the Python path (PYTHONPATH), and a class must need no arguments."
-            ) from error
-        return as_method((attribute, thing))
+    if ":" in name:
+        return _imported(name)
     raise InvalidInputError(
-        f"There is no method {name!r}. It must be one of {', '.join(learners.LEARNERS)}, module:Name, or a model "
-        "file."
+        f"There is no method {name!r}. Use one of {', '.join(learners.LEARNERS)}, module:Name, or a model file."
     )
+
+
+def _imported(name: str) -> Method:
+    """Return the method ``module:Name``."""
+    module, _, attribute = name.partition(":")
+    try:
+        thing = getattr(import_module(module), attribute)
+        thing = thing() if isinstance(thing, type) else thing
+    except Exception as error:  # the user's code may raise anything
+        raise InvalidInputError(
+            f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on the "
+            "Python path (PYTHONPATH), and a class must be callable without arguments."
+        ) from error
+    try:
+        return as_method((attribute, thing))
+    except InvalidTypeError as error:
+        raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error

@@ -1,4 +1,4 @@
-"""What the protocols have in common."""
+"""The base class of all evaluation protocols."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.protocols.draws import Draws
-from oahu.evaluation.protocols.learning import Clock, Learned
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.protocols.method_training import Stopwatch, TrainedMetric
 from oahu.evaluation.protocols.methods import Method
 from oahu.evaluation.protocols.scaling import SCALINGS, check_components
+from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 from oahu.version import __version__
 
-__all__ = ["Protocol"]
+__all__ = ["EvaluationProtocol", "outcome_of"]
 
-_AT_LEAST: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
+_MINIMUM: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
 
 
-class Protocol(ABC):
-    """How a method is measured on a data set.
+class EvaluationProtocol(ABC):
+    """A way to measure a method on a data set.
 
     Attributes
     ----------
     name : str
     score : str
-        The score that tuning looks at.
+        The score that tuning optimises.
     higher : bool
-        Whether more of it is better.
+        Whether a higher score is better.
     tunable : bool
-        Whether it has a way to be tuned.
+        Whether `validate` is implemented.
     tuned_as : str, optional
-        The protocol whose tuning it shares, if that is not its own.
+        The protocol that is used for tuning, if it is another one.
     runs : int
-        How often it is repeated unless somebody says otherwise.
+        Default number of runs.
     defaults : mapping
-        The settings of a cell that is not tuned, beside the data set's scaling.
+        Default settings of a trial, in addition to the data set's scaling.
     choices : mapping
-        The settings that are one of a few.
+        The allowed values of settings that have a fixed list of values.
     """
 
     name: ClassVar[str]
@@ -53,7 +53,7 @@ class Protocol(ABC):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}
 
     def settings(self, dataset: Dataset, **changed: Any) -> dict[str, Any]:
-        """All settings of a cell, some of them changed."""
+        """Return all settings of a trial: the defaults with the given changes, which are validated."""
         common = {
             "version": __version__,
             "data": dataset.digest,
@@ -63,41 +63,43 @@ class Protocol(ABC):
             "params": {},
             "tuned": False,
         }
-        known = {**common, **self.defaults}
+        settings = {**common, **self.defaults}
         for name, value in changed.items():
-            if name not in known:
+            if name not in settings:
                 raise InvalidInputError(
-                    f"There is no setting {name!r} of {self.name}. There are {', '.join(known)}."
+                    f"{self.name} has no setting {name!r}. Its settings are {', '.join(settings)}."
                 )
             if value not in self.choices.get(name, (value,)):
                 raise InvalidInputError(
                     f"The setting {name!r} must be one of {', '.join(self.choices[name])}. "
                     f"Got {shorten(value)} instead."
                 )
-            if name in _AT_LEAST and value is not None and value < _AT_LEAST[name]:
+            if name in _MINIMUM and value is not None and value < _MINIMUM[name]:
                 raise InvalidInputError(
-                    f"The setting {name!r} must be at least {_AT_LEAST[name]}. Got {value} instead."
+                    f"The setting {name!r} must be at least {_MINIMUM[name]}. Got {value} instead."
                 )
         check_components(changed.get("pca"), dataset.n_features)
-        return {**known, **changed}
+        return {**settings, **changed}
 
-    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
-        """What is measured of a method: a cell for every run."""
-        return [Cell(self.name, dataset.name, method.name, run, settings) for run in range(runs)]
+    def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Trial]:
+        """Return the trials of a method: one per run."""
+        return [Trial(self.name, dataset.name, method.name, run, settings) for run in range(runs)]
 
-    def check(self, dataset: Dataset) -> None:  # noqa: B027
-        """Raise if there is nothing to measure on such a data set."""
-
-    @abstractmethod
-    def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        """Measure one cell."""
+    def check_dataset(self, dataset: Dataset) -> None:  # noqa: B027
+        """Raise `InvalidInputError` if the protocol cannot use the data set."""
 
     @abstractmethod
-    def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        """Measure one cell of tuning, on development data: its run is the fold."""
+    def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        """Measure one trial."""
+
+    @abstractmethod
+    def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        """Measure one tuning trial on development data; ``trial.run`` is the fold."""
 
 
-def outcome(cell: Cell, learned: Learned, clock: Clock, scores: Mapping[str, float], **curves: Any) -> Outcome:
-    """What came of a cell for which a method has learned."""
-    told = {**scores, "utilization": learned.utilization}
-    return Outcome(cell, told, {**learned.curves, **curves}, clock.seconds, learned.facts)
+def outcome_of(
+    trial: Trial, trained: TrainedMetric, stopwatch: Stopwatch, scores: Mapping[str, float], **curves: Any
+) -> Outcome:
+    """Return the outcome of a trial from its training and its scores."""
+    all_scores = {**scores, "utilization": trained.utilization}
+    return Outcome(trial, all_scores, {**trained.curves, **curves}, stopwatch.seconds, trained.facts)

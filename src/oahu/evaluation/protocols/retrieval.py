@@ -1,4 +1,4 @@
-"""Image retrieval, Section 4.5 of the paper: is one of the K items found of the query's class?"""
+"""Image retrieval, Section 4.5 of the paper: does a query find an item of its class among the first K?"""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.protocols.draws import Draws, generator_for
-from oahu.evaluation.protocols.learning import Clock, learn
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
+from oahu.evaluation.protocols.method_training import Stopwatch, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import Protocol, outcome
-from oahu.evaluation.protocols.scaling import fit_inputs
+from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
+from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import recall_at_k
+from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
 from oahu.tasks import Retriever
 
-__all__ = ["DEPTHS", "Retrieval", "class_halves"]
+__all__ = ["DEPTHS", "RetrievalProtocol", "split_classes"]
 
 Rows = NDArray[np.intp]
 
-#: The K of Recall@K.
+#: The values of K in Recall@K.
 DEPTHS: Final = (1, 2, 4, 8, 16, 32)
 
-_SHOWN: Final = 4  # queries that are kept as examples, right and wrong
-_BESIDE: Final = 3  # what was found for each
+_N_EXAMPLES: Final = 4  # stored example queries with a correct first match, and as many with a wrong one
+_N_MATCHES: Final = 3  # stored matches of each
 
 
-def class_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """The development items and the test items: the official split if it is about 1:1, or half of every class."""
+def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
+    """Return development and test rows: the official split if it is about 1:1, else half of each class."""
     if dataset.is_train is not None and 0.45 <= dataset.is_train.mean() <= 0.55:
         return np.flatnonzero(dataset.is_train), np.flatnonzero(~dataset.is_train)
     rng = generator_for(seed, dataset.name, "class halves", run)
     order = rng.permutation(len(dataset))
     order = order[np.argsort(dataset.y[order], kind="stable")]
     _, starts, counts = np.unique(dataset.y[order], return_index=True, return_counts=True)
-    place = np.arange(len(order)) - np.repeat(starts, counts)
-    first = place < np.repeat(counts // 2, counts)
+    position = np.arange(len(order)) - np.repeat(starts, counts)
+    first = position < np.repeat(counts // 2, counts)
     return order[first], order[~first]
 
 
-class Retrieval(Protocol):
-    """Every test item is a query among all other test items."""
+class RetrievalProtocol(EvaluationProtocol):
+    """Learn from the development items; each test item is a query among all other test items."""
 
     name = "retrieval"
     score = "recall@1"
@@ -52,65 +52,65 @@ class Retrieval(Protocol):
     runs = 1
     defaults: ClassVar[Mapping[str, Any]] = {"n_constraints": 50_000, "n_seeds": 25_000, "queries": None}
 
-    def check(self, dataset: Dataset) -> None:
+    def check_dataset(self, dataset: Dataset) -> None:
         largest = np.unique(dataset.y, return_counts=True)[1].max(initial=0)
         if len(dataset) < 2 * (DEPTHS[-1] + 1) or largest < 4:
             raise InvalidInputError(
-                f"Retrieval needs more than {2 * DEPTHS[-1]} items, and classes of several. {dataset.name} has "
-                f"{len(dataset)} items, at most {largest} of a class."
+                f"Retrieval needs more than {2 * DEPTHS[-1]} items, and a class with at least four. {dataset.name} "
+                f"has {len(dataset)} items, and its largest class has {largest}."
             )
 
-    def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        seed = cell.settings["seed"]
-        development, test = class_halves(dataset, seed, cell.run)
-        words = (seed, dataset.name, "retrieval", cell.run)
-        return self._measured(cell, dataset, method, draws, development, test, words)
+    def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        seed = trial.settings["seed"]
+        rows = split_classes(dataset, seed, trial.run)
+        return self._measure(trial, dataset, method, cache, rows, (seed, dataset.name, "retrieval", trial.run))
 
-    def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        """One fold of cross-validation on the development items of the first run."""
-        seed, n_folds = cell.settings["seed"], cell.settings["folds"]
-        development, _ = class_halves(dataset, seed, 0)
+    def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        """Measure one fold of a cross-validation on the development items of the first run."""
+        seed, n_folds = trial.settings["seed"], trial.settings["folds"]
+        development, _ = split_classes(dataset, seed, 0)
         order = generator_for(seed, dataset.name, "folds").permutation(len(development))
-        parts = np.array_split(development[order[: cell.settings["tune_items"]]], n_folds)
-        held_out = parts.pop(cell.run)
-        words = (seed, dataset.name, "retrieval fold", cell.run)
-        return self._measured(cell, dataset, method, draws, np.concatenate(parts), held_out, words)
+        folds = np.array_split(development[order[: trial.settings["tune_items"]]], n_folds)
+        held_out = folds.pop(trial.run)
+        seed_words = (seed, dataset.name, "retrieval fold", trial.run)
+        return self._measure(trial, dataset, method, cache, (np.concatenate(folds), held_out), seed_words)
 
-    def _measured(
+    def _measure(
         self,
-        cell: Cell,
+        trial: Trial,
         dataset: Dataset,
         method: Method,
-        draws: Draws,
-        development: Rows,
-        test: Rows,
-        words: tuple[Any, ...],
+        cache: ConstraintCache,
+        rows: tuple[Rows, Rows],
+        seed_words: tuple[Any, ...],
     ) -> Outcome:
-        clock, settings = Clock(), cell.settings
-        with clock("inputs"):
-            scaled = fit_inputs(dataset.X[development], settings["scaling"], settings["pca"])
-            items, labels = scaled(dataset.X[development]), dataset.y[development]
-        learned = learn(method, settings, items, labels, words, draws, clock)
-        with clock("evaluation"):
-            gallery = scaled(dataset.X[test])
-            retriever = Retriever(learned.metric, vote="experts").add(range(len(test)), gallery)
-            asked = generator_for(*words, "queries").permutation(len(test))[: settings["queries"]]
+        stopwatch, settings = Stopwatch(), trial.settings
+        development, test = rows
+        with stopwatch("inputs"):
+            transform = fit_scaling(dataset.X[development], settings["scaling"], settings["pca"])
+            items, labels = transform(dataset.X[development]), dataset.y[development]
+        trained = train_method(method, settings, items, labels, seed_words, cache, stopwatch)
+        with stopwatch("evaluation"):
+            test_items = transform(dataset.X[test])
+            retriever = Retriever(trained.metric, vote="experts").add(range(len(test)), test_items)
+            queries = generator_for(*seed_words, "queries").permutation(len(test))[: settings["queries"]]
             depth = min(DEPTHS[-1], len(test) - 1)
-            found = np.array(retriever.search_batch(gallery[asked], depth, exclude=asked.tolist()).keys)
-        truth, retrieved = dataset.y[test[asked]], dataset.y[test[found]]
+            ranking = retriever.search_batch(test_items[queries], depth, exclude=queries.tolist())
+            matches = np.array(ranking.keys)
+        truth, retrieved = dataset.y[test[queries]], dataset.y[test[matches]]
         recall = recall_at_k(truth, retrieved, [k for k in DEPTHS if k <= depth])
         scores = {f"recall@{k}": value for k, value in recall.items()}
-        examples = _examples(test[asked], test[found], truth, retrieved)
-        return outcome(cell, learned, clock, scores, examples=examples)
+        examples = _examples(test[queries], test[matches], truth, retrieved)
+        return outcome_of(trial, trained, stopwatch, scores, examples=examples)
 
 
-def _examples(queries: Rows, found: Rows, truth: Any, retrieved: Any) -> dict[str, Any]:
-    """Queries whose first answer is right, and wrong: rows of the data set."""
-    right = retrieved[:, 0] == truth
+def _examples(queries: Rows, matches: Rows, truth: Any, retrieved: Any) -> dict[str, Any]:
+    """Return queries whose first match is right, and queries whose first match is wrong, as row numbers."""
+    is_right = retrieved[:, 0] == truth
     return {
         kind: [
-            {"query": int(queries[i]), "found": found[i, :_BESIDE].tolist()}
-            for i in np.flatnonzero(right == wanted)[:_SHOWN]
+            {"query": int(queries[i]), "found": matches[i, :_N_MATCHES].tolist()}
+            for i in np.flatnonzero(is_right == wanted)[:_N_EXAMPLES]
         ]
         for kind, wanted in (("right", True), ("wrong", False))
     }

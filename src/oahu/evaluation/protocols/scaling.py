@@ -1,8 +1,8 @@
-"""What is done to items before anything is learned from them: the same choices for every method."""
+"""Input scaling and PCA of items, with the same choices for every method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -10,20 +10,39 @@ from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["SCALINGS", "Inputs", "check_components", "fit_inputs"]
+__all__ = ["SCALINGS", "InputTransform", "check_components", "describe_scaling", "fit_scaling"]
 
 Rows = NDArray[np.float32]
-Inputs = Callable[[NDArray[Any]], Rows]
+InputTransform = Callable[[NDArray[Any]], Rows]
 
-#: ``range``: the smallest number to 0 and the largest to 1. ``standard``: every feature to mean 0 and variance 1.
-#: ``unit``: every item to length 1. ``centred``: the mean subtracted, then to length 1. ``none``: as it is.
-SCALINGS: Final = ("range", "standard", "unit", "centred", "none")
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "range": "all values are mapped to [0, 1], with one minimum and one maximum for all features",
+    "standard": "each feature is scaled to mean 0 and variance 1",
+    "unit": "each item is scaled to length 1",
+    "centred": "the mean is subtracted and each item is scaled to length 1",
+    "none": "features are used as given",
+}
 
-_BLOCK: Final = 4096  # items that are in float64 at a time
+#: The input scalings: see `describe_scaling`.
+SCALINGS: Final = tuple(_DESCRIPTIONS)
+
+_BLOCK: Final = 4096  # items converted to float64 at a time
 
 
-def fit_inputs(development: NDArray[Any], scaling: str, pca: int | None = None) -> Inputs:
-    """What brings items into the form that a method sees, float32, fitted on the development items alone.
+def describe_scaling(scaling: str, pca: int | None = None) -> str:
+    """Return what a scaling does, as a clause.
+
+    Examples
+    --------
+    >>> describe_scaling("unit", pca=8)
+    'the first 8 principal components are taken; each item is scaled to length 1'
+    """
+    first = f"the first {pca} principal components are taken; " if pca else ""
+    return f"{first}{_DESCRIPTIONS[scaling]}"
+
+
+def fit_scaling(development: NDArray[Any], scaling: str, pca: int | None = None) -> InputTransform:
+    """Return the function that scales items to float32 inputs, fitted on the development items alone.
 
     Parameters
     ----------
@@ -31,31 +50,31 @@ def fit_inputs(development: NDArray[Any], scaling: str, pca: int | None = None) 
     scaling : str
         One of `SCALINGS`.
     pca : int, optional
-        First, keep only so many principal components; with ``standard`` that is whitening.
+        Number of principal components to take before scaling; with ``standard`` this is whitening.
 
     Examples
     --------
-    >>> fit_inputs(np.array([[0, 2], [4, 8]]), "range")(np.array([[4, 4]]))
+    >>> fit_scaling(np.array([[0, 2], [4, 8]]), "range")(np.array([[4, 4]]))
     array([[0.5, 0.5]], dtype=float32)
     """
     if scaling not in SCALINGS:
-        raise InvalidInputError(f"The scaling must be one of {', '.join(SCALINGS)}. Got {scaling!r} instead.")
+        raise InvalidInputError(f"'scaling' must be one of {', '.join(SCALINGS)}. Got {scaling!r} instead.")
     check_components(pca, development.shape[1])
     if pca is None:
-        return _Scaled(scaling, development)
-    projected = _Projected(development, pca)
-    scaled = _Scaled(scaling, projected(development))
+        return _Scaling(scaling, development)
+    projected = _Projection(development, pca)
+    scaled = _Scaling(scaling, projected(development))
     return lambda items: scaled(projected(items))
 
 
 def check_components(pca: int | None, n_features: int) -> None:
-    """Raise if there cannot be so many principal components."""
+    """Raise `InvalidInputError` if there are fewer features than principal components."""
     if pca is not None and not 1 <= pca <= n_features:
-        raise InvalidInputError(f"pca must be from 1 to {n_features}, the number of features. Got {pca} instead.")
+        raise InvalidInputError(f"'pca' must be from 1 to {n_features}, the number of features. Got {pca} instead.")
 
 
-class _Scaled:
-    """One of the scalings, as x -> (x - shift) * factor, and to length 1 or not."""
+class _Scaling:
+    """A fitted scaling: (x - shift) * factor, then to length 1 if required."""
 
     def __init__(self, scaling: str, development: NDArray[Any]) -> None:
         self.to_unit = scaling in ("unit", "centred")
@@ -80,8 +99,11 @@ class _Scaled:
         return scaled
 
 
-class _Projected:
-    """The leading principal components of some items."""
+class _Projection:
+    """A projection to the first principal components.
+
+    Unlike scikit-learn's PCA, it never holds a float64 copy of all items.
+    """
 
     def __init__(self, development: NDArray[Any], n_components: int) -> None:
         self.mean, _ = _moments(development)
@@ -90,7 +112,7 @@ class _Projected:
             scatter += (block - self.mean).T @ (block - self.mean)
         variances, directions = np.linalg.eigh(scatter)
         rounding = len(development) * np.finfo(np.float64).eps * variances[-1]
-        directions[:, variances <= rounding] = 0  # nothing varies there but rounding: not to be blown up
+        directions[:, variances <= rounding] = 0  # rounding errors only, which whitening would amplify
         self.basis = np.ascontiguousarray(directions[:, ::-1][:, :n_components])
 
     def __call__(self, items: NDArray[Any]) -> Rows:
@@ -106,7 +128,7 @@ def _blocks(items: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
 
 
 def _moments(items: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The features' means and standard deviations."""
+    """Return mean and standard deviation of each feature."""
     mean = items.mean(axis=0, dtype=np.float64)
     squares = np.zeros(items.shape[1])
     for block in _blocks(items):

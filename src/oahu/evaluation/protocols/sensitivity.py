@@ -1,4 +1,4 @@
-"""How much parameters matter, Section 4.6 of the paper, and what the hedge loses against the best expert."""
+"""Sensitivity of OAHU to its parameters, Section 4.6 of the paper, and the regret of its hedge."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.protocols.classification import Classification, halves
-from oahu.evaluation.protocols.draws import Draws, generator_for
-from oahu.evaluation.protocols.learning import Clock
+from oahu.evaluation.protocols.classification import ClassificationProtocol, split_halves
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
+from oahu.evaluation.protocols.method_training import Stopwatch
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.scaling import fit_inputs
+from oahu.evaluation.protocols.scaling import fit_scaling
+from oahu.evaluation.trials import Outcome, Trial
 from oahu.learners import OAHU
 from oahu.learners.oahu.loss import local_loss
 
-__all__ = ["Regret", "Sensitivity"]
+__all__ = ["RegretProtocol", "SensitivityProtocol"]
 
-_DRAWN: Final = 128
+_CURVE_POINTS: Final = 128
 
 
-class Sensitivity(Classification):
-    """The error of classification as one parameter of OAHU varies."""
+class SensitivityProtocol(ClassificationProtocol):
+    """Classification error of OAHU for different values of one parameter."""
 
     name = "sensitivity"
     tunable = False
@@ -34,10 +34,11 @@ class Sensitivity(Classification):
         "embedding_size": tuple(range(10, 101, 10)),
     }
 
-    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Cell]:
-        known = {} if method.learner is None else method.learner.get_params()
+    def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
+        if not isinstance(method.learner, OAHU):
+            return []
         return [
-            Cell(
+            Trial(
                 self.name,
                 dataset.name,
                 method.name,
@@ -45,61 +46,65 @@ class Sensitivity(Classification):
                 {**settings, "vary": name, "params": {**settings["params"], name: value}},
             )
             for name, values in self.varied.items()
-            if name in known
             for run in range(runs)
             for value in values
         ]
 
 
-class Regret(Classification):
-    """The weighted loss of OAHU's experts, less that of the single expert that was best in hindsight."""
+class RegretProtocol(ClassificationProtocol):
+    """The loss of OAHU's weighted experts, minus the loss of the single expert that was best in hindsight."""
 
     name = "regret"
     score = "regret"
     tunable = False
     runs = 1
 
-    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Any:
-        return super().cells(dataset, method, runs, settings) if isinstance(method.learner, OAHU) else []
+    def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
+        if not isinstance(method.learner, OAHU):
+            return []
+        return list(super(ClassificationProtocol, self).trials(dataset, method, runs, settings))
 
-    def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        clock, settings = Clock(), cell.settings
-        development, _ = halves(dataset, settings["seed"], cell.run)
-        words = (settings["seed"], dataset.name, "run", cell.run)
-        with clock("inputs"):
-            items = fit_inputs(dataset.X[development], settings["scaling"], settings["pca"])(dataset.X[development])
-        with clock("constraints"):
+    def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        stopwatch, settings = Stopwatch(), trial.settings
+        development, _ = split_halves(dataset, settings["seed"], trial.run)
+        seed_words = (settings["seed"], dataset.name, "run", trial.run)
+        with stopwatch("inputs"):
+            transform = fit_scaling(dataset.X[development], settings["scaling"], settings["pca"])
+            items = transform(dataset.X[development])
+        with stopwatch("constraints"):
             n = settings["n_constraints"]
-            stream = draws.get("triplets", dataset.y[development], n, min(settings["n_seeds"], n), words)
-        learner = method.build(settings["params"], generator_for(*words, "learner", method.name))
-        with clock("learning"):
-            losses, weights = _each_round(learner, items[stream.rows])
+            stream = cache.get("triplets", dataset.y[development], n, min(settings["n_seeds"], n), seed_words)
+        learner = method.build(settings["params"], generator_for(*seed_words, "learner", method.name))
+        with stopwatch("learning"):
+            losses, weights = _losses_and_weights(learner, items[stream.rows])
         scores, curve = _regret(losses, weights)
-        return Outcome(cell, scores, {"regret": curve}, clock.seconds, {"n_experts": losses.shape[1]})
+        return Outcome(trial, scores, {"regret": curve}, stopwatch.seconds, {"n_experts": losses.shape[1]})
 
 
-def _each_round(learner: Any, triplets: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Each expert's loss on every triplet, and the weights, as they were before it was learned."""
+def _losses_and_weights(
+    learner: Any, triplets: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each expert's loss and weight for each triplet, before the learner learns from it."""
     learner.initialize(triplets.shape[2])
     losses = np.empty((len(triplets), len(learner.metric_weights_)))
     weights = np.empty_like(losses)
     for t, triplet in enumerate(triplets):
         weights[t] = learner.metric_weights_
-        near, far = learner.metric().apart(triplet[[0, 0]], triplet[1:]).T
-        losses[t] = local_loss(near, far, learner.tau)
+        to_positive, to_negative = learner.metric().apart(triplet[[0, 0]], triplet[1:]).T
+        losses[t] = local_loss(to_positive, to_negative, learner.tau)
         learner.partial_fit(triplet[None])
     return losses, weights
 
 
 def _regret(losses: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[dict[str, float], dict[str, Any]]:
-    """What the hedge lost more than the best expert in hindsight, at every round and at the end."""
+    """Return the final scores and the curve of the regret against the best expert in hindsight."""
     n_rounds, n_experts = losses.shape
     hedge, experts = np.cumsum((weights * losses).sum(axis=1)), np.cumsum(losses, axis=0)
     regret = hedge - experts.min(axis=1)
     rounds = np.arange(1, n_rounds + 1)
     bound = np.sqrt(rounds * np.log(n_experts))
-    some = np.unique(np.linspace(0, n_rounds - 1, _DRAWN).astype(int))
-    curve = {"rounds": rounds[some].tolist(), "regret": regret[some].tolist(), "bound": bound[some].tolist()}
+    chosen = np.unique(np.linspace(0, n_rounds - 1, _CURVE_POINTS).astype(int))
+    curve = {"rounds": rounds[chosen].tolist(), "regret": regret[chosen].tolist(), "bound": bound[chosen].tolist()}
     scores = {
         "regret": float(regret[-1]),
         "bound": float(bound[-1]),

@@ -1,7 +1,8 @@
-"""Choosing input scaling and parameters on development data, the same way for every method.
+"""Choice of input scaling and parameters on development data, by the same procedure for every method.
 
-All candidates of a method race: every round measures those that are left on more folds of the cross-validation, and
-keeps the better third, at least two. Whoever wins has been measured on all folds.
+All candidates of a method are compared by successive elimination: each round measures the remaining candidates on
+further folds of a cross-validation and retains the best third, at least two. The winner has been measured on all
+folds.
 """
 
 from __future__ import annotations
@@ -13,98 +14,100 @@ from typing import Any, Final
 
 import numpy as np
 
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import Protocol
+from oahu.evaluation.protocols.protocol import EvaluationProtocol
+from oahu.evaluation.trials import Outcome, Trial
 
-__all__ = ["TUNED_SCALINGS", "Candidate", "race"]
+__all__ = ["TUNED_SCALINGS", "Candidate", "tune"]
 
-#: The input scalings that are tried with every method.
+#: The input scalings that tuning tries with every method.
 TUNED_SCALINGS: Final = ("range", "standard", "unit", "centred")
 
 Candidate = tuple[str, Mapping[str, Any]]  # an input scaling, and parameters
-Run = Callable[[Sequence[Cell]], Sequence[Outcome]]
+RunTrials = Callable[[Sequence[Trial]], Sequence[Outcome]]
 
-_KEPT: Final = 3  # one of so many goes on to the next round
-_FEWEST: Final = 2
+_REDUCTION: Final = 3  # one of this many candidates stays for the next round
+_MIN_CANDIDATES: Final = 2
 
 
-def race(
-    protocol: Protocol,
+def tune(
+    protocol: EvaluationProtocol,
     dataset: Dataset,
     methods: Sequence[Method],
     settings: Mapping[str, Any],
-    run: Run,
+    run: RunTrials,
     scalings: Sequence[str] = TUNED_SCALINGS,
 ) -> dict[str, Candidate]:
-    """The best scaling and parameters of each method, by its name; a method that failed with all has none.
+    """Return the best scaling and parameters of each method, by name.
+
+    A method whose candidates all failed is missing in the result.
 
     Parameters
     ----------
     settings : mapping
-        Of the cells that are to be measured with them; with ``folds`` and what else `Protocol.validate` needs.
+        Settings of the trials, with ``folds`` and what else `EvaluationProtocol.validate` needs.
     run : callable
-        Measures cells.
+        Measures trials.
     """
     n_folds = settings["folds"]
-    every = {method.name: _candidates(method, scalings) for method in methods}
-    left = {name: list(candidates) for name, candidates in every.items()}
-    scores: dict[str, dict[int, list[float]]] = {name: {} for name in every}
+    candidates = {method.name: _candidates(method, scalings) for method in methods}
+    remaining = {name: list(own) for name, own in candidates.items()}
+    scores: dict[str, dict[int, list[float]]] = {name: {} for name in candidates}
 
     def measure(wanted: Sequence[tuple[Method, int, int]]) -> None:
-        cells = [
-            _cell(protocol, dataset, method, every[method.name][i], fold, settings) for method, i, fold in wanted
+        trials = [
+            _trial(protocol, dataset, method, candidates[method.name][i], fold, settings)
+            for method, i, fold in wanted
         ]
-        for (method, i, _), outcome in zip(wanted, run(cells) if cells else (), strict=True):
+        for (method, i, _), outcome in zip(wanted, run(trials) if trials else (), strict=True):
             value = float("nan") if outcome.error is not None else outcome.scores[protocol.score]
             scores[method.name].setdefault(i, []).append(value if protocol.higher else -value)
 
     for first, last in _rounds(n_folds):
         folds = range(first, last)
-        measure([(method, i, fold) for fold in folds for method in methods for i in left[method.name]])
+        measure([(method, i, fold) for fold in folds for method in methods for i in remaining[method.name]])
         for method in methods:
-            name = method.name
-            if not any(_is_there(scores[name][i]) for i in left[name]):  # those that went out before come back
-                left[name] = [i for i in every[name] if _is_there(scores[name][i])]
-                measure([(method, i, fold) for i in left[name] for fold in range(len(scores[name][i]), last)])
-            kept = max(_FEWEST, ceil(len(left[name]) / _KEPT)) if last < n_folds else 1
-            ranked = sorted(left[name], key=lambda i: -_mean(scores[name][i]))
-            left[name] = [i for i in ranked[:kept] if _is_there(scores[name][i])]
-    return {name: every[name][ranked[0]] for name, ranked in left.items() if ranked}
+            own, name = scores[method.name], method.name
+            if not any(_all_finite(own[i]) for i in remaining[name]):  # bring eliminated candidates back
+                remaining[name] = [i for i in candidates[name] if _all_finite(own[i])]
+                measure([(method, i, fold) for i in remaining[name] for fold in range(len(own[i]), last)])
+            n_next = max(_MIN_CANDIDATES, ceil(len(remaining[name]) / _REDUCTION)) if last < n_folds else 1
+            ranked = sorted(remaining[name], key=lambda i: -_mean(own[i]))
+            remaining[name] = [i for i in ranked[:n_next] if _all_finite(own[i])]
+    return {name: candidates[name][ranked[0]] for name, ranked in remaining.items() if ranked}
 
 
 def _candidates(method: Method, scalings: Sequence[str]) -> dict[int, Candidate]:
-    pairs = [(scaling, params) for params in method.candidates for scaling in scalings]
-    return dict(enumerate(pairs))
+    return dict(enumerate((scaling, params) for params in method.candidates for scaling in scalings))
 
 
 def _rounds(n_folds: int) -> list[tuple[int, int]]:
-    """The folds of every round: one, two, three, ..., and what is left."""
+    """Return the first and last fold of each round: rounds have one fold, two, three, ..., and the rest."""
     edges = [0]
     while edges[-1] < n_folds:
         edges.append(min(n_folds, edges[-1] + len(edges)))
     return list(pairwise(edges))
 
 
-def _cell(
-    protocol: Protocol,
+def _trial(
+    protocol: EvaluationProtocol,
     dataset: Dataset,
     method: Method,
     candidate: Candidate,
     fold: int,
     settings: Mapping[str, Any],
-) -> Cell:
+) -> Trial:
     scaling, params = candidate
     params = {**settings["params"], **params}
-    told = {**settings, "scaling": scaling, "params": params, "learner": method.described}
-    return Cell(protocol.tuned_as or protocol.name, dataset.name, method.name, fold, told, stage="tuning")
+    own = {**settings, "scaling": scaling, "params": params, "learner": method.described}
+    return Trial(protocol.tuned_as or protocol.name, dataset.name, method.name, fold, own, stage="tuning")
 
 
 def _mean(scores: Sequence[float]) -> float:
-    """Minus infinity if any of them is missing."""
-    return float(np.mean(scores)) if _is_there(scores) else -np.inf
+    """Return the mean; minus infinity if a score is missing."""
+    return float(np.mean(scores)) if _all_finite(scores) else -np.inf
 
 
-def _is_there(scores: Sequence[float]) -> bool:
+def _all_finite(scores: Sequence[float]) -> bool:
     return bool(np.isfinite(scores).all())

@@ -1,4 +1,4 @@
-"""Face verification, Section 4.4 of the paper: are these two the same?"""
+"""Face verification, Section 4.4 of the paper: do two images show the same person?"""
 
 from __future__ import annotations
 
@@ -10,146 +10,158 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import sample_pairs
-from oahu.evaluation.cells import Cell, Outcome
 from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
-from oahu.evaluation.protocols.draws import Draws, generator_for
-from oahu.evaluation.protocols.learning import Clock, Learned, learn
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
+from oahu.evaluation.protocols.method_training import Stopwatch, TrainedMetric, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import Protocol, outcome
-from oahu.evaluation.protocols.scaling import fit_inputs
+from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
+from oahu.evaluation.protocols.scaling import fit_scaling
+from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
 from oahu.tasks import Comparator, Roc
 
-__all__ = ["Verification", "views_of"]
+__all__ = ["VerificationProtocol", "views_of"]
 
-_FOLDS: Final = 10
-_PAIRS: Final = 600  # in a fold that is drawn, at most
-_DRAWN: Final = 201  # points of a ROC curve
-_SHOWN: Final = 4  # right and wrong answers that are kept as examples, of each kind
+_N_FOLDS: Final = 10
+_MAX_PAIRS: Final = 600  # in a fold that is drawn from labels
+_CURVE_POINTS: Final = 201
+_N_EXAMPLES: Final = 4  # stored right and wrong answers, for similar and for dissimilar pairs
 
 
-class Verification(Protocol):
-    """LFW's image-unrestricted setting: View 1 to tune with, the ten folds of View 2 for the result.
+class VerificationProtocol(EvaluationProtocol):
+    """LFW's image-unrestricted setting: View 1 for tuning, the ten folds of View 2 for the result.
 
-    Constraints are drawn from the names of all images, and again where one contains a pair of either view. With
-    ``people`` "disjoint" no image of a person in the tested fold is learned from, which is stricter than the paper.
+    Constraints are drawn from the names of all images; none contains a pair of either view. With ``people``
+    "disjoint", the learner sees no image of a person in the tested fold, which is stricter than the paper.
     """
 
     name = "verification"
     score = "auc"
     higher = True
     runs = 10
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {**Protocol.choices, "people": ("shared", "disjoint")}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **EvaluationProtocol.choices,
+        "people": ("shared", "disjoint"),
+    }
     defaults: ClassVar[Mapping[str, Any]] = {"n_constraints": 10_000, "n_seeds": 5_000, "people": "shared"}
 
-    def check(self, dataset: Dataset) -> None:
+    def check_dataset(self, dataset: Dataset) -> None:
         try:
             n_folds = len(views_of(dataset).folds)
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw them from. "
-                f"{dataset.name} has {len(dataset)} items of {dataset.n_classes} class(es): {error}"
+                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw pairs "
+                f"from. {dataset.name} has {len(dataset)} items and {dataset.n_classes} class(es): {error}"
             ) from error
         if n_folds < 2:
             raise InvalidInputError(
                 f"Verification needs at least two folds of pairs. {dataset.name} has {n_folds}."
             )
 
-    def cells(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Cell]:
-        """One for each fold, as far as there are folds."""
-        return super().cells(dataset, method, min(runs, len(views_of(dataset).folds)), settings)
+    def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Trial]:
+        """Return one trial per fold, at most as many as the data set has folds."""
+        return super().trials(dataset, method, min(runs, len(views_of(dataset).folds)), settings)
 
-    def measure(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
+    def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
         views = views_of(dataset)
-        clock, tested = Clock(), views.folds[cell.run]
-        others = _joined(views.folds[: cell.run] + views.folds[cell.run + 1 :])
-        kept = np.arange(len(dataset))
-        if cell.settings["people"] == "disjoint":
-            kept = np.flatnonzero(~np.isin(dataset.y, np.unique(dataset.y[tested.pairs])))
-            if len(np.unique(dataset.y[kept])) < 2:
+        stopwatch, tested = Stopwatch(), views.folds[trial.run]
+        others = _joined(views.folds[: trial.run] + views.folds[trial.run + 1 :])
+        training = np.arange(len(dataset))
+        if trial.settings["people"] == "disjoint":
+            training = np.flatnonzero(~np.isin(dataset.y, np.unique(dataset.y[tested.pairs])))
+            if len(np.unique(dataset.y[training])) < 2:
                 raise InvalidInputError(
-                    f"Every class of {dataset.name} is in fold {cell.run}: nothing is left to learn from."
+                    f"Fold {trial.run} of {dataset.name} contains every class, so that people=disjoint leaves "
+                    "nothing to learn from."
                 )
-        learned, items = self._learned(cell, dataset, method, draws, clock, kept)
-        with clock("evaluation"):
-            comparator = Comparator(learned.metric, preprocessor=items)
+        trained, items = self._train(trial, dataset, method, cache, stopwatch, training)
+        with stopwatch("evaluation"):
+            comparator = Comparator(trained.metric, preprocessor=items)
             roc = comparator.roc(tested.pairs, tested.same)
             comparator.calibrate(others.pairs, others.same, target="accuracy")
-            found = comparator.compare_all(tested.pairs)
-        right = (found.answers == "yes") == tested.same
-        scores = {"auc": roc.auc, "eer": roc.eer, "accuracy": float(right.mean())}
-        diameter = learned.metric.diameter
-        middle = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
-        examples = _examples(dataset, tested, right, found.vote_shares, np.abs(found.scores - middle))
-        measured = outcome(cell, learned, clock, scores, roc=_curve(roc), examples=examples)
-        return replace(measured, facts={**measured.facts, "n_missing": tested.n_missing})
+            compared = comparator.compare_all(tested.pairs)
+        is_right = (compared.answers == "yes") == tested.same
+        scores = {"auc": roc.auc, "eer": roc.eer, "accuracy": float(is_right.mean())}
+        diameter = trained.metric.diameter
+        threshold = -comparator.yes_below_ if diameter is None else 1 - comparator.yes_below_
+        margins = np.abs(compared.scores - threshold)
+        examples = _examples(dataset, tested, is_right, compared.vote_shares, margins)
+        outcome = outcome_of(trial, trained, stopwatch, scores, roc=_curve(roc), examples=examples)
+        return replace(outcome, facts={**outcome.facts, "n_missing": tested.n_missing})
 
-    def validate(self, cell: Cell, dataset: Dataset, method: Method, draws: Draws) -> Outcome:
-        """AUC on the pairs of View 1; its run tells one draw of constraints from another."""
-        clock, development = Clock(), _joined(views_of(dataset).development)
-        learned, items = self._learned(cell, dataset, method, draws, clock, np.arange(len(dataset)))
-        with clock("evaluation"):
-            auc = Comparator(learned.metric, preprocessor=items).auc(development.pairs, development.same)
-        return outcome(cell, learned, clock, {"auc": auc})
+    def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
+        """Measure the AUC on the pairs of View 1; ``trial.run`` selects the draw of constraints."""
+        stopwatch, development = Stopwatch(), _joined(views_of(dataset).development)
+        trained, items = self._train(trial, dataset, method, cache, stopwatch, np.arange(len(dataset)))
+        with stopwatch("evaluation"):
+            auc = Comparator(trained.metric, preprocessor=items).auc(development.pairs, development.same)
+        return outcome_of(trial, trained, stopwatch, {"auc": auc})
 
-    def _learned(
-        self, cell: Cell, dataset: Dataset, method: Method, draws: Draws, clock: Clock, kept: NDArray[np.intp]
-    ) -> tuple[Learned, NDArray[np.float32]]:
-        """What is learned from the images that are kept, and all images in the form that it was learned from."""
-        settings = cell.settings
-        with clock("inputs"):
-            scaled = fit_inputs(dataset.X[kept], settings["scaling"], settings["pca"])
-            items = scaled(dataset.X)
-        words = (settings["seed"], dataset.name, cell.stage, cell.run)
-        exclude = _among(views_of(dataset).pairs, kept, len(dataset))
-        learned = learn(method, settings, items[kept], dataset.y[kept], words, draws, clock, exclude)
-        return learned, items
+    def _train(
+        self,
+        trial: Trial,
+        dataset: Dataset,
+        method: Method,
+        cache: ConstraintCache,
+        stopwatch: Stopwatch,
+        training: NDArray[np.intp],
+    ) -> tuple[TrainedMetric, NDArray[np.float32]]:
+        """Train on some of the items; return the metric and all items, scaled."""
+        settings = trial.settings
+        with stopwatch("inputs"):
+            transform = fit_scaling(dataset.X[training], settings["scaling"], settings["pca"])
+            items = transform(dataset.X)
+        seed_words = (settings["seed"], dataset.name, trial.stage, trial.run)
+        exclude = _pairs_within(views_of(dataset).pairs, training, len(dataset))
+        labels = dataset.y[training]
+        trained = train_method(method, settings, items[training], labels, seed_words, cache, stopwatch, exclude)
+        return trained, items
 
 
 def views_of(dataset: Dataset) -> Views:
-    """The official pairs; or, where there are none, pairs drawn from the labels of twelve parts of the items."""
+    """Return the official pairs; without any, pairs drawn from the labels of twelve parts of the items."""
     if dataset.views is not None:
         return dataset.views
     rng = generator_for(0, dataset.name, "views")
-    parts = np.array_split(rng.permutation(len(dataset)), 2 + _FOLDS)
-    first, second, *folds = [_drawn(dataset, part, rng) for part in parts]
+    parts = np.array_split(rng.permutation(len(dataset)), 2 + _N_FOLDS)
+    first, second, *folds = [_draw_fold(dataset, part, rng) for part in parts]
     return Views((first, second), tuple(folds))
 
 
-def _drawn(dataset: Dataset, part: NDArray[np.intp], rng: np.random.Generator) -> Fold:
-    pairs, same = sample_pairs(dataset.y[part], min(_PAIRS, 4 * len(part)), rng)
-    return Fold(part[pairs], same > 0)
+def _draw_fold(dataset: Dataset, rows: NDArray[np.intp], rng: np.random.Generator) -> Fold:
+    pairs, same = sample_pairs(dataset.y[rows], min(_MAX_PAIRS, 4 * len(rows)), rng)
+    return Fold(rows[pairs], same > 0)
 
 
 def _joined(folds: Any) -> Fold:
     return Fold(np.concatenate([fold.pairs for fold in folds]), np.concatenate([fold.same for fold in folds]))
 
 
-def _among(pairs: NDArray[np.intp], kept: NDArray[np.intp], n_items: int) -> NDArray[np.intp]:
-    """Those pairs of which both items are kept, by their places among the kept ones."""
-    places = np.full(n_items, -1)
-    places[kept] = np.arange(len(kept))
-    moved = places[pairs]
+def _pairs_within(pairs: NDArray[np.intp], rows: NDArray[np.intp], n_items: int) -> NDArray[np.intp]:
+    """Return the pairs whose items are both in ``rows``, as positions in ``rows``."""
+    positions = np.full(n_items, -1)
+    positions[rows] = np.arange(len(rows))
+    moved = positions[pairs]
     return np.asarray(moved[(moved >= 0).all(axis=1)])
 
 
 def _curve(roc: Roc) -> dict[str, list[float]]:
-    """The curve at evenly spaced false accept rates, and at its ends."""
-    far = np.linspace(0, 1, _DRAWN)
+    """Return the ROC curve at evenly spaced false accept rates from 0 to 1."""
+    far = np.linspace(0, 1, _CURVE_POINTS)
     order = np.argsort(roc.far, kind="stable")
     return {"far": far.round(4).tolist(), "tar": np.interp(far, roc.far[order], roc.tar[order]).round(5).tolist()}
 
 
-def _examples(dataset: Dataset, fold: Fold, right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
-    """The right and the wrong answers that were given most surely, by the items' keys or rows."""
-    sure = np.argsort(-margins, kind="stable")
+def _examples(dataset: Dataset, fold: Fold, is_right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
+    """Return the right and the wrong answers with the largest margins, by the items' keys or row numbers."""
+    by_margin = np.argsort(-margins, kind="stable")
     names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
-    shown: dict[str, Any] = {"right": [], "wrong": []}
+    examples: dict[str, Any] = {"right": [], "wrong": []}
     for kind, wanted in (("right", True), ("wrong", False)):
         for same in (True, False):
-            chosen = [i for i in sure if right[i] == wanted and fold.same[i] == same][:_SHOWN]
-            shown[kind] += [
+            chosen = [i for i in by_margin if is_right[i] == wanted and fold.same[i] == same][:_N_EXAMPLES]
+            examples[kind] += [
                 {"a": names[i][0], "b": names[i][1], "same": same, "vote_share": float(vote_shares[i])}
                 for i in chosen
             ]
-    return shown
+    return examples

@@ -1,4 +1,4 @@
-"""What the paper reports: Gao et al., "Towards Self-Adaptive Metric Learning On the Fly" (WWW 2019)."""
+"""The numbers that the paper reports: Gao et al., "Towards Self-Adaptive Metric Learning On the Fly" (WWW 2019)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["ADDRESS", "CLASSIFICATION", "DATASETS", "DEFAULTS", "NOT_STATED", "TITLE", "Printed", "Row", "printed"]
+__all__ = [
+    "ADDRESS",
+    "CLASSIFICATION",
+    "DATASETS",
+    "DEFAULTS",
+    "PAPER_NOTES",
+    "TITLE",
+    "PrintedScore",
+    "PrintedScores",
+    "printed",
+]
 
 TITLE: Final = "Towards Self-Adaptive Metric Learning On the Fly (WWW 2019)"
 ADDRESS: Final = "https://doi.org/10.1145/3308558.3313503"
 
 
 @dataclass(frozen=True)
-class Printed:
-    """A number as it stands in the paper, with two decimals: 0.00 is anything below 0.005."""
+class PrintedScore:
+    """Mean and standard deviation as printed in the paper, with two decimals: 0.00 is anything below 0.005."""
 
     mean: float
     std: float
@@ -25,25 +35,25 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method on one data set in the table of classification."""
+class PrintedScores:
+    """The printed scores of one method on one data set (Table 2)."""
 
-    error_rate: Printed
-    macro_f1: Printed
-    utilization: Printed
+    error_rate: PrintedScore
+    macro_f1: PrintedScore
+    utilization: PrintedScore
 
 
-def _table(text: str) -> Mapping[str, Row]:
+def _table(text: str) -> Mapping[str, PrintedScores]:
     rows = {}
     for line in text.strip().splitlines():
         method, *numbers = line.split()
-        values = [Printed(*map(float, number.split("±"))) for number in numbers]
-        rows[method] = Row(*values)
+        values = [PrintedScore(*map(float, number.split("±"))) for number in numbers]
+        rows[method] = PrintedScores(*values)
     return MappingProxyType(rows)
 
 
-# Over 10 runs. Columns: error rate, macro F1, utilization of constraints.
-CLASSIFICATION: Final[Mapping[str, Mapping[str, Row]]] = MappingProxyType(
+# Table 2, over 10 runs. Columns: error rate, macro F1, utilization of constraints.
+CLASSIFICATION: Final[Mapping[str, Mapping[str, PrintedScores]]] = MappingProxyType(
     {
         "fashion-mnist": _table("""
             OAHU   0.18±0.00  0.81±0.00  1.00±0.00
@@ -69,7 +79,7 @@ CLASSIFICATION: Final[Mapping[str, Mapping[str, Row]]] = MappingProxyType(
     }
 )
 
-# Features, classes, items: what the paper says it used.
+# Number of features, classes and items according to the paper.
 DATASETS: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType(
     {
         "fashion-mnist": (784, 10, 70_000),
@@ -93,22 +103,22 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 
-NOT_STATED: Final[Mapping[str, str]] = MappingProxyType(
+PAPER_NOTES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "constraints": "The paper shows error against the number of constraints in a figure only, for "
         "FASHION-MNIST and CIFAR-10, and prints no numbers.",
         "verification": "The paper gives its AUC values inside a figure only; its text states none of them, so "
-        "none stand beside ours.",
+        "the tables here show none.",
         "retrieval": "The paper shows Recall@K in figures only and prints no numbers.",
-        "sensitivity": "The paper prints no numbers here. It says that accuracy and F1 stay the same for τ up to "
+        "sensitivity": "The paper prints no numbers here. It states that accuracy and F1 stay the same for τ up to "
         "0.6 and drop beyond, and that accuracy is best at an embedding size of 50.",
         "regret": "The paper measures no regret; it states the bound √(T ln N) for T constraints and N experts.",
     }
 )
 
 
-def printed(dataset: str, method: str, score: str) -> Printed | None:
-    """What the paper prints for ``score``, error_rate, macro_f1 or utilization, in classification; None if nothing.
+def printed(dataset: str, method: str, score: str) -> PrintedScore | None:
+    """Return what Table 2 prints for error_rate, macro_f1 or utilization; None if it prints nothing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How the report looks: one sheet, for narrow and wide, light and dark, screen and print."""
+"""The style sheet of the HTML report: narrow and wide, light and dark, screen and print."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ body { margin: 0; padding: 0 clamp(1rem, 4vw, 4rem) 4rem; background: var(--page
   anywhere; }
 header, nav, main, footer { max-width: 84rem; margin-inline: auto; }
 header { padding-top: clamp(2rem, 6vw, 4.5rem); }
-h1, h2, h3, nav, table, figcaption, .notes, .legend, dl, summary, footer, .absent { font-family: system-ui,
+h1, h2, h3, nav, table, figcaption, .notes, .legend, dl, summary, footer, .remark { font-family: system-ui,
   -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: clamp(2rem, 5vw, 3rem); line-height: 1.1; letter-spacing: -0.02em; margin: 0; }
 h2 { font-size: 1.6rem; line-height: 1.2; letter-spacing: -0.01em; margin: 3.5rem 0 0.75rem; padding-top:
   1.25rem; border-top: 2px solid var(--ink); }
 h3 { font-size: 1.15rem; margin: 2.5rem 0 0.75rem; }
-p, ul.said, dl { max-width: 44rem; }
+p, ul.findings, dl { max-width: 44rem; }
 .lead { color: var(--soft); font-size: 1.15rem; margin: 0.75rem 0 1.5rem; }
 a { color: var(--link); text-underline-offset: 0.15em; }
 nav ul { display: flex; flex-wrap: wrap; gap: 0.4rem 1.25rem; list-style: none; padding: 0; margin: 0;
   font-size: 0.95rem; }
-.said { padding-left: 1.1rem; margin: 1rem 0 1.5rem; }
-.said li { margin-bottom: 0.6rem; }
-.said li::marker { color: var(--mark); }
+.findings { padding-left: 1.1rem; margin: 1rem 0 1.5rem; }
+.findings li { margin-bottom: 0.6rem; }
+.findings li::marker { color: var(--mark); }
 .legend { display: flex; flex-wrap: wrap; gap: 0.2rem 1.25rem; font-size: 0.875rem; color: var(--soft);
   max-width: none; }
 .scroll { overflow-x: auto; margin: 1rem 0 0.5rem; border: 1px solid var(--line); border-radius: 8px;
   background: var(--card); max-width: 100%; width: fit-content; }
-.scroll:focus-visible, a:focus-visible, summary:focus-visible, pre:focus-visible, .picture:focus-visible {
+.scroll:focus-visible, a:focus-visible, summary:focus-visible, pre:focus-visible, .image-box:focus-visible {
   outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 0.875rem; line-height: 1.35; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0.75rem 0.9rem 0.5rem; font-weight: 600; white-space: nowrap; }
@@ -53,14 +53,14 @@ tbody th { font-weight: 500; position: sticky; left: 0; background: var(--card);
 tbody tr:nth-child(even) > * { background: var(--stripe); }
 .notes { list-style: none; padding: 0; margin: 0 0 1.5rem; font-size: 0.85rem; color: var(--soft); max-width:
   60rem; }
-.absent { font-size: 0.9rem; color: var(--soft); }
+.remark { font-size: 0.9rem; color: var(--soft); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem;
   align-items: start; margin: 1.5rem 0; }
 figure { margin: 0; min-width: 0; }
-.picture { overflow-x: auto; background: #ffffff; border: 1px solid var(--line); border-radius: 8px; padding:
+.image-box { overflow-x: auto; background: #ffffff; border: 1px solid var(--line); border-radius: 8px; padding:
   0.75rem; max-width: 46rem; }
-.picture img { display: block; width: 100%; min-width: 25rem; height: auto; }
-.picture.sheet img { width: auto; max-width: 100%; min-width: 0; max-height: 44rem; }
+.image-box img { display: block; width: 100%; min-width: 25rem; height: auto; }
+.image-box.sheet img { width: auto; max-width: 100%; min-width: 0; max-height: 44rem; }
 figcaption { font-size: 0.85rem; color: var(--soft); line-height: 1.45; margin-top: 0.4rem; max-width: 46rem; }
 details { margin: 1rem 0; }
 summary { cursor: pointer; font-weight: 600; font-size: 0.95rem; }

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.io.model_files import Content, storable
 from oahu.learners.anchored.scales import softness
 from oahu.learners.anchored.weights import earned_weights, standard_errors
-from oahu.learners.array_state import ArrayLearner, Arrays, ArrayState
-from oahu.learners.kinds import TripletLearner, WithDistances
+from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import Network, Shape
+from oahu.learners.state import Arrays, LearnerState
 from oahu.metrics.anchored import AnchoredMetric
 from oahu.metrics.ensemble import EnsembleMetric
 from oahu.parameters import check_integer, check_real
@@ -28,7 +28,7 @@ _NETWORK = ("first", "first_bias", "middle", "middle_bias", "last", "last_bias")
 
 
 @storable
-class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
+class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     """OAHU held to the metric it started from: it moves away only as far as the stream has earned.
 
     Before the first constraint it is an unlearned metric, the cosine with softened lengths. Beside that space stand
@@ -98,6 +98,8 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
     (2000, (1797, 428))
     """
 
+    rejects_overflow = True
+
     def __init__(
         self,
         n_layers: int = 5,
@@ -129,13 +131,13 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
-        return self._weights(self._require_fitted())
+        return self._weights(self._fitted_state().arrays)
 
     @property
     def evidence_(self) -> NDArray[np.float64]:
-        return standard_errors(self._require_fitted().arrays["evidence"])
+        return standard_errors(self._fitted_state().arrays["evidence"])
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_integer(self, "n_layers", self.n_layers, least=0)
         check_integer(self, "hidden_size", self.hidden_size, least=1)
         check_integer(self, "embedding_size", self.embedding_size, least=1)
@@ -144,24 +146,21 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         check_real(self, "shrinkage", self.shrinkage, 0.0, np.inf)
         check_real(self, "strength", self.strength, 0.0, np.inf, closed="left")
         check_integer(self, "window", self.window, least=2)
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _begin(self, n_features: int, rng: np.random.Generator) -> ArrayState:
-        state = super()._begin(n_features, rng)
-        network = Network.random(self._shape(n_features), self.dtype, rng, "orthogonal")
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
+        network = Network.random(self._shape(n_features), dtype, rng, "orthogonal")
         for weights in network.hidden_weights:
             weights *= math.sqrt(2.0)  # half of a layer is silent
+        arrays = _empty(network.shape, self.window, dtype)
         for name in _NETWORK:
-            state.arrays[name][...] = getattr(network, name)
-        return state
+            arrays[name][...] = getattr(network, name)
+        return arrays
 
     def _shape(self, n_features: int) -> Shape:
         return Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
 
-    def _start(self, n_features: int, dtype: np.dtype[Any]) -> Arrays:
-        return _empty(self._shape(n_features), self.window, dtype)
-
-    def _kept(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
+    def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
         first, middle, items, evidence = (
             content.array(name, (None,) * n).shape
             for name, n in (("first", 2), ("middle", 3), ("items", 2), ("evidence", 2))
@@ -173,19 +172,23 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
         shape = Shape(self.n_features_in_, n_layers, hidden_size, embedding_size)
         return _empty(shape, items[0] // 3, dtype)
 
-    def _check_arrays(self, arrays: Arrays) -> None:
+    def check_arrays(self, arrays: Arrays) -> None:
         if min(arrays[name].min() for name in ("counts", "variances", "gains", "softening")) < 0:
             raise ValueError("its counts, variances, gains and softening cannot be negative")
         if arrays["evidence"][1].min() < 0:
             raise ValueError("its evidence has negative squares")
 
-    def _step(self, arrays: Arrays, block: NDArray[Any], same: NDArray[np.bool_], used: NDArray[np.bool_]) -> int:
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        """Only a constraint that closes a window can be rejected after arrays have changed."""
+        counts, items = state.arrays["counts"], state.arrays["items"]
+        return (int(counts[0]) + 1) % (len(items) // 3) != 0
+
+    def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int:
         from oahu.learners.anchored.step import learn  # not before it is needed: numba takes time to import
 
         a = arrays
-        used[:] = True
         return learn(
-            block,
+            triplets,
             (a["first"], a["first_bias"], a["middle"], a["middle_bias"], a["last"], a["last_bias"]),
             _sizes(a),
             (a["counts"], a["mean"], a["directions"], a["variances"]),
@@ -195,22 +198,23 @@ class AnchoredOAHU(WithDistances, TripletLearner[ArrayState], ArrayLearner):
             float(self.learning_rate),
             float(self.temperature),
             float(self.shrinkage),
+            used,
         )
 
-    def _weights(self, state: ArrayState) -> NDArray[np.float64]:
-        return earned_weights(state.arrays["evidence"], self.strength, state.arrays["softening"][3])
+    def _weights(self, arrays: Arrays) -> NDArray[np.float64]:
+        return earned_weights(arrays["evidence"], self.strength, arrays["softening"][3])
 
-    def _made(self, state: ArrayState) -> AnchoredMetric:
-        a = state.arrays
-        network = Network(Shape(state.n_features, *_sizes(a)), state.dtype)
+    def build_metric(self, arrays: Arrays, version: int) -> AnchoredMetric:
+        a, n_features = arrays, len(arrays["mean"])
+        network = Network(Shape(n_features, *_sizes(a)), a["items"].dtype)
         for name in _NETWORK:
             getattr(network, name)[...] = a[name]
         n = network.shape.n_layers + 1
-        experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), state.n_seen)
-        weights = self._weights(state)
-        softening = softness(state.n_features) * a["softening"][:3]
+        experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), version)
+        weights = self._weights(arrays)
+        softening = softness(n_features) * a["softening"][:3]
         return AnchoredMetric.frozen(
-            a["read_mean"], a["read_directions"], a["gains"], softening, experts, weights, state.n_seen
+            a["read_mean"], a["read_directions"], a["gains"], softening, experts, weights, version
         )
 
 

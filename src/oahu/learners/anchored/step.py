@@ -24,9 +24,9 @@ from oahu.learners.anchored.anchor import learn_pair, soften, whitened, whitenin
 from oahu.learners.anchored.experts import contrast, descend, descend_first, hidden_of
 from oahu.learners.anchored.question import measure, weigh, which_count
 from oahu.learners.anchored.scales import step_size, unlearned_scale
-from oahu.learners.array_state import LEARNED
 from oahu.learners.matrix import dot, limit, project_all
 from oahu.learners.network.passes import project, rectify
+from oahu.learners.state import LEARNED
 
 __all__ = ["learn"]
 
@@ -52,6 +52,7 @@ def learn(
     learning_rate: float,
     temperature: float,
     shrinkage: float,
+    used: NDArray[np.bool_],
 ) -> int:
     """Learn triplets of shape (n, 3, d) in order; everything but the triplets changes in place.
 
@@ -71,6 +72,7 @@ def learn(
             if not moved < most:  # also when it is NaN
                 return t
             _read(moments, shrinkage, eyes)
+        used[t] = True
     return LEARNED
 
 
@@ -87,12 +89,12 @@ def _arrive(
     d = triplet.shape[1]
     dtype = items.dtype
     rows = slice(3 * at, 3 * at + 3)
-    items[rows] = triplet
     total = 0.0
     for k in range(3):
         total += float(dot(triplet[k], triplet[k]))
     if not total < most:  # also when it is NaN
         return False
+    items[rows] = triplet
     if counts[0] == 0.0:
         _first_look(triplet, total / 3.0, eyes)
 

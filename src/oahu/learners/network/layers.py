@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -71,18 +72,25 @@ class Network:
     """The parameters of one network, laid out for the fused update."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, flat: Floats | None = None) -> None:
-        """A network of zeros, or of a copy of another's ``flat``."""
-        self.shape, self.dtype = shape, np.dtype(dtype)
-        line = _LINE // self.dtype.itemsize
-        stored = _stored(shape, line)
-        self.flat = _aligned(sum(_whole(math.prod(s), line) for s in stored), self.dtype)
-        self.flat[...] = 0 if flat is None else flat
-        views, start = [], 0
-        for one in stored:
-            size = math.prod(one)
-            views.append(self.flat[start : start + size].reshape(one))
-            start += _whole(size, line)
-        self.first, self.first_bias, self.middle, self.middle_bias, self.last, self.last_bias = views
+        """Create a network of zeros, or of a copy of another's ``flat``."""
+        parts = _layout(shape, _LINE // np.dtype(dtype).itemsize)
+        own = _aligned(parts[-1].stop_padded, np.dtype(dtype))
+        own[...] = 0 if flat is None else flat
+        self._view(shape, own)
+
+    @classmethod
+    def over(cls, shape: Shape, flat: Floats) -> Network:
+        """Return a network whose parameters are views of ``flat``."""
+        network = cls.__new__(cls)
+        network._view(shape, flat)
+        return network
+
+    def _view(self, shape: Shape, flat: Floats) -> None:
+        self.shape, self.dtype, self.flat = shape, flat.dtype, flat
+        parts = _layout(shape, _LINE // flat.itemsize)
+        self.first, self.first_bias, self.middle, self.middle_bias, self.last, self.last_bias = (
+            flat[part.start : part.stop].reshape(part.shape) for part in parts
+        )
 
     # -- the usual layout, as views: writing to them writes to the network ------------------------------
 
@@ -180,6 +188,26 @@ def _stored(shape: Shape, line: int) -> list[tuple[int, ...]]:
         (H if L else 0, last_width),
         (last_width if L else 0,),
     ]
+
+
+class _Part(NamedTuple):
+    """Where a part of the network lies in the flat buffer; the next part begins at ``stop_padded``."""
+
+    start: int
+    stop: int
+    stop_padded: int
+    shape: tuple[int, ...]
+
+
+@lru_cache
+def _layout(shape: Shape, line: int) -> tuple[_Part, ...]:
+    """The parts of a network in the order of `_stored`, each beginning at a whole line."""
+    parts, start = [], 0
+    for stored in _stored(shape, line):
+        size = math.prod(stored)
+        parts.append(_Part(start, start + size, start + _whole(size, line), stored))
+        start = parts[-1].stop_padded
+    return tuple(parts)
 
 
 def _whole(size: int, line: int) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.constraints import Triplets
+from oahu.constraints import Tuples
 from oahu.io.model_files import Content, storable
-from oahu.learners.history import History
-from oahu.learners.kinds import TripletLearner, WithDistances
+from oahu.learners.history import CAPACITY, History, empty_history
+from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
+from oahu.learners.state import Arrays, LearnerState
 from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.randomness import RandomState
@@ -23,28 +23,8 @@ __all__ = ["OAHU"]
 Floats = NDArray[np.floating]
 
 
-@dataclass
-class _State:
-    """Everything OAHU has learned."""
-
-    network: Network
-    alpha: NDArray[np.float64]
-    history: History
-    rng: np.random.Generator
-    n_seen: int = 0
-    n_used: int = 0
-    tau: float | None = None  # the one last learned with
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.network.dtype
-
-    def copy(self) -> _State:
-        return replace(self, network=self.network.copy(), alpha=self.alpha.copy(), history=self.history.copy())
-
-
 @storable
-class OAHU(WithDistances, TripletLearner[_State]):
+class OAHU(TripletLearner[EnsembleMetric]):
     """Online metric learning with Adaptive Hedge Update (OAHU).
 
     An over-complete network has an embedding at every depth, E_0 (linear) to E_L. Each triplet moves all of them
@@ -172,48 +152,48 @@ class OAHU(WithDistances, TripletLearner[_State]):
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
-        return self._require_fitted().alpha.copy()
+        return self._fitted_state().arrays["alpha"].copy()
 
     @property
     def hidden_weights_(self) -> list[Floats]:
-        return [array.copy() for array in self._require_fitted().network.hidden_weights]
+        return [array.copy() for array in self._network.hidden_weights]
 
     @property
     def hidden_biases_(self) -> list[Floats]:
-        return [array.copy() for array in self._require_fitted().network.hidden_biases]
+        return [array.copy() for array in self._network.hidden_biases]
 
     @property
     def embedding_weights_(self) -> list[Floats]:
-        return [array.copy() for array in self._require_fitted().network.embedding_weights]
+        return [array.copy() for array in self._network.embedding_weights]
 
     @property
     def embedding_biases_(self) -> list[Floats]:
-        return [array.copy() for array in self._require_fitted().network.embedding_biases]
+        return [array.copy() for array in self._network.embedding_biases]
 
     @property
     def history_rounds_(self) -> NDArray[np.int64]:
-        return self._require_fitted().history.rounds
+        return _history(self._fitted_state().arrays).rounds
 
     @property
     def loss_history_(self) -> NDArray[np.float64]:
-        return self._require_fitted().history.losses
+        return _history(self._fitted_state().arrays).losses
 
     @property
     def weight_history_(self) -> NDArray[np.float64]:
-        return self._require_fitted().history.weights.copy()
+        return _history(self._fitted_state().arrays).stored_weights
 
     def metric(self) -> EnsembleMetric:
-        """The metric as it is now: a frozen value that later learning does not touch."""
-        state = self._require_fitted()
-        return EnsembleMetric.frozen(*state.network.layers, state.alpha, state.n_seen)
+        """Return the current metric, a frozen value that later learning does not change."""
+        state = self._fitted_state()
+        return self.build_metric(state.arrays, state.n_seen)
 
     def embed(self, X: ArrayLike) -> Floats:
         """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
-        return self._metric(self._require_fitted()).embed_checked(self._items(X))
+        return self._metric(self._fitted_state()).embed_checked(self._validate_items(X))
 
     # -- how it learns -----------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_integer(self, "n_layers", self.n_layers, least=0)
         check_integer(self, "hidden_size", self.hidden_size, least=1)
         check_integer(self, "embedding_size", self.embedding_size, least=1)
@@ -225,90 +205,145 @@ class OAHU(WithDistances, TripletLearner[_State]):
         check_choice(self, "through_thresholds", self.through_thresholds, (False, True))
         check_choice(self, "initialization", self.initialization, INITIALIZATIONS)
         check_choice(self, "bias", self.bias, (False, True))
-        super()._check_parameters()
+        super().check_parameters()
 
-    def _begin(self, n_features: int, rng: np.random.Generator) -> _State:
+    rejects_overflow = True
+
+    def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
         n_experts = self.n_layers + 1
-        state = _State(
-            network=Network.random(shape, self.dtype, rng, self.initialization, self.bias),
-            alpha=np.full(n_experts, 1.0 / n_experts),
-            history=History.empty(n_experts),
-            rng=rng,
-        )
-        self._note_tau(state)
+        network = Network.random(shape, dtype, rng, self.initialization, self.bias)
+        return _arrays(network, np.full(n_experts, 1.0 / n_experts), empty_history(n_experts))
+
+    def _initial_state(self, n_features: int) -> LearnerState:
+        state = super()._initial_state(n_features)
+        self._warn_about_tau(state.arrays)
         return state
 
-    def _note_tau(self, state: _State) -> None:
-        """Warn of a tau that Theorem 1 does not cover, once for each that is used."""
-        if self.tau != state.tau and not self.tau < 2 / 3:
+    def _warn_about_tau(self, arrays: Arrays) -> None:
+        """Warn once about a tau that Theorem 1 does not cover."""
+        if self.tau != arrays["tau"][0] and not self.tau < 2 / 3:
             warn_caller(
                 f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
                 f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
                 "separated."
             )
-        state.tau = self.tau
+        arrays["tau"][0] = self.tau
 
-    def _learn(self, state: _State, triplets: Triplets) -> None:
-        from oahu.learners.oahu.step import LEARNED, learn  # not before it is needed: numba takes time to import
+    def _learn(self, state: LearnerState, constraints: Tuples) -> None:
+        self._warn_about_tau(state.arrays)
+        super()._learn(state, constraints)
 
-        self._note_tau(state)
-        network = state.network
+    def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
+        return self._run(arrays, triplets, used, in_place=False)
+
+    def _learn_block(
+        self,
+        arrays: Arrays,
+        block: Floats,
+        similar: NDArray[np.bool_],
+        used: NDArray[np.bool_],
+        in_place: bool = False,
+    ) -> int:
+        return self._run(arrays, block, used, in_place)
+
+    def _can_learn_in_place(self, state: LearnerState) -> bool:
+        return True
+
+    def _settle(self, arrays: Arrays) -> None:
+        if arrays["owed"].any():
+            nothing = np.empty((0, *arrays["previous"].shape), arrays["previous"].dtype)
+            self._run(arrays, nothing, np.empty(0, np.bool_), in_place=False)
+
+    def _run(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_], in_place: bool) -> int:
+        from oahu.learners.oahu.step import learn  # late, because numba takes time to import
+
+        network, rate = _network(arrays), float(self.learning_rate)
         sizes = (network.shape.n_layers, network.shape.hidden_size, network.shape.embedding_size)
-        for start, block in triplets.blocks(network.dtype):
-            losses, weights = np.empty((2, len(block), len(state.alpha)))
-            n_used, refused = learn(
-                block, network.first, network.first_bias, network.middle, network.middle_bias,
-                network.last, network.last_bias, state.alpha, sizes, float(self.learning_rate),
-                float(self.learning_rate) if self.bias else 0.0, float(self.tau), self.through_thresholds,
-                float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge], losses, weights,
-            )  # fmt: skip
-            if refused != LEARNED:
-                triplets.check_finite(start, block[: refused + 1])
-                why = (
-                    f"learning it would overflow the model's {state.dtype} weights. Scale the features to a usual "
-                    "range, or lower the learning_rate."
-                )
-                self._refuse(triplets, start + refused, why)
-            state.n_used += n_used
-            state.history.record(losses, weights)
+        rejected: int = learn(
+            triplets, network.first, network.first_bias, network.middle, network.middle_bias, network.last,
+            network.last_bias, arrays["alpha"], sizes, rate, rate if self.bias else 0.0, float(self.tau),
+            self.through_thresholds, float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge],
+            arrays["owed"], arrays["previous"], arrays["bound"], arrays["counters"], arrays["running"],
+            arrays["totals"], arrays["weights"], used, in_place,
+        )  # fmt: skip
+        return rejected
 
-    def _metric(self, state: _State) -> EnsembleMetric:
-        hidden_weights, hidden_biases, embedding_weights, embedding_biases = map(tuple, state.network.layers)
+    def build_metric(self, arrays: Arrays, version: int) -> EnsembleMetric:
+        return EnsembleMetric.frozen(*_network(arrays).layers, arrays["alpha"], version)
+
+    def _metric(self, state: LearnerState) -> EnsembleMetric:
+        hidden_weights, hidden_biases, embedding_weights, embedding_biases = map(
+            tuple, _network(state.arrays).layers
+        )
         return EnsembleMetric(
-            hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.alpha, state.n_seen
+            hidden_weights, hidden_biases, embedding_weights, embedding_biases, state.arrays["alpha"], state.n_seen
         )
 
-    # -- how it is kept ----------------------------------------------------------------------------------
+    @property
+    def _network(self) -> Network:
+        """The network, as views of the learner's arrays."""
+        return _network(self._fitted_state().arrays)
 
-    def _state_to_content(self, state: _State) -> Content:
-        history = state.history
+    # -- saving ------------------------------------------------------------------------------------------
+
+    def _state_to_content(self, state: LearnerState) -> Content:
+        arrays, history = state.arrays, _history(state.arrays)
+        n = history.n_stored
         return Content(
-            {"history_capacity": history.capacity, "history_stride": history.stride},
-            pack_layers(*state.network.layers)
+            {"history_capacity": len(history.totals) - 1, "history_stride": history.stride},
+            pack_layers(*_network(arrays).layers)
             | {
-                "metric_weights": state.alpha,
+                "metric_weights": arrays["alpha"],
                 "history.running": history.running,
-                "history.totals": history.totals,
-                "history.weights": history.weights,
+                "history.totals": history.totals[:n],
+                "history.weights": history.weights[:n],
             },
         )
 
-    def _state_from_content(self, content: Content) -> _State:
+    def _state_from_content(self, content: Content) -> LearnerState:
         layers = unpack_layers(content)
         n_experts, (embedding_size, n_features) = len(layers[2]), layers[2][0].shape
         if n_features != self.n_features_in_:
-            raise ValueError(f"its layers are of {n_features} features, not of {self.n_features_in_}")
+            raise ValueError(f"the layers have {n_features} features, not {self.n_features_in_}")
         hidden_size = layers[0][0].shape[0] if layers[0] else self.hidden_size
         network = Network(Shape(n_features, n_experts - 1, hidden_size, embedding_size), layers[2][0].dtype)
         network.assign(*layers)
-        history = History(
-            content.count("history_capacity"),
-            content.count("n_seen"),
-            content.count("history_stride"),
-            content.array("history.running", (n_experts,), np.float64),
-            content.array("history.totals", (None, n_experts), np.float64),
-            content.array("history.weights", (None, n_experts), np.float64),
-        )
-        alpha = unpack_weights(content, n_experts).copy()
-        return _State(network, alpha, history, np.random.default_rng(0))
+        capacity = content.count("history_capacity")
+        if capacity > CAPACITY:
+            raise ValueError(f"a history of {capacity} rounds is larger than {CAPACITY}")
+        history = empty_history(n_experts, capacity)
+        totals = content.array("history.totals", (None, n_experts), np.float64)
+        weights = content.array("history.weights", (len(totals), n_experts), np.float64)
+        history.counters[:] = content.count("n_seen"), content.count("history_stride"), len(totals)
+        history.check()
+        history.running[:] = content.array("history.running", (n_experts,), np.float64)
+        history.totals[: len(totals)], history.weights[: len(totals)] = totals, weights
+        arrays = _arrays(network, unpack_weights(content, n_experts), history)
+        return LearnerState(arrays, network.dtype, n_features, np.random.default_rng(0))
+
+
+def _arrays(network: Network, alpha: NDArray[np.float64], history: History) -> Arrays:
+    """Return the arrays of a state: the network's parameters, alpha, the history and the pending update."""
+    shape, dtype = network.shape, network.dtype
+    return {
+        "sizes": np.array([shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size]),
+        "parameters": network.flat,
+        "alpha": alpha.copy(),
+        "tau": np.array([np.nan]),  # of the last call
+        "counters": history.counters,
+        "running": history.running,
+        "totals": history.totals,
+        "weights": history.weights,
+        "owed": np.full((3, len(network.first)), -0.0, dtype),
+        "previous": np.zeros((3, shape.n_features), dtype),
+        "bound": np.array([np.inf]),
+    }
+
+
+def _network(arrays: Arrays) -> Network:
+    return Network.over(Shape(*arrays["sizes"].tolist()), arrays["parameters"])
+
+
+def _history(arrays: Arrays) -> History:
+    return History(arrays["counters"], arrays["running"], arrays["totals"], arrays["weights"])

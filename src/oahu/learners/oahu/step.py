@@ -1,9 +1,9 @@
 """The fused online update: Algorithm 1 of the paper, one triplet after the other, compiled.
 
-The d-wide matrix is updated one round late, while the next round's dot products are taken (passes.py). After the
-last triplet a pass with nothing to project settles what is owed. Every pass, also the first and the last of a call,
-runs the same machine code over the same row lengths, so a model does not depend on how its stream was cut into
-calls. No layer is updated before every other has used it.
+The d-wide matrix is updated one round late, while the next round's dot products are computed (passes.py). The
+update of the last round is pending until the next call, or until the parameters are read. Every pass runs the same
+machine code over the same row lengths, so a model does not depend on how its stream was split into calls. No layer
+is updated before every other has used it.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.jit import compilable, kernel
+from oahu.learners.history import record_round
+from oahu.learners.matrix import dot, largest
 from oahu.learners.network.passes import (
     backpropagate_then_update,
     length_of,
@@ -38,18 +40,16 @@ from oahu.learners.oahu.loss import (
     repulsive_slope,
     similarity_threshold,
 )
+from oahu.learners.state import LEARNED
 
-__all__ = ["LEARNED", "learn"]
+__all__ = ["learn"]
 
 Floats = NDArray[np.floating]
 Scalar = Any  # a float of the kind that the arrays hold
 
-compilable(hedge_factor, hedge_update)
+compilable(hedge_factor, hedge_update, record_round)
 compilable(similarity_threshold, dissimilarity_threshold, attractive_loss, repulsive_loss, local_loss)
 compilable(attractive_slope, repulsive_slope)
-
-#: What `learn` returns in place of a row when no triplet was refused.
-LEARNED = -1
 
 
 @kernel
@@ -70,14 +70,24 @@ def learn(
     beta: float,
     smoothing: float,
     hedge_rule: int,
-    losses: NDArray[np.float64],
+    owed: Floats,
+    previous: Floats,
+    bound: NDArray[np.float64],
+    counters: NDArray[np.int64],
+    running: NDArray[np.float64],
+    totals: NDArray[np.float64],
     weights: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Learn triplets of shape (n, 3, d) in order; parameters and ``alpha`` change in place.
+    used: NDArray[np.bool_],
+    in_place: bool,
+) -> int:
+    """Learn triplets of shape (n, 3, d) in order; parameters, ``alpha`` and the history change in place.
 
-    Writes each round's local losses and the weights after it to ``losses`` and ``weights``, (n, L + 1).
-    Returns how many triplets had a gradient, and the row of a refused triplet or LEARNED. After a refusal the
-    parameters are in between rounds, and the caller throws them away.
+    ``owed`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound`` is
+    an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
+
+    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays, unless
+    ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is
+    that it is also rejected if it might overflow the parameters, but would not.
     """
     n, _, d = triplets.shape
     n_layers, H, E = sizes
@@ -90,7 +100,6 @@ def learn(
     limit = math.sqrt(np.finfo(dtype).max)
 
     nothing = np.zeros((3, d), dtype)
-    owed = np.full((3, rows), -dtype.type(0))  # -0 * 0 added to a weight leaves every bit of it
     projected = np.empty((3, rows), dtype)
     outputs = np.zeros((middle.shape[0], 3, middle.shape[2]), dtype)
     last_output = np.zeros((3, last.shape[1]), dtype)
@@ -102,12 +111,14 @@ def learn(
     unit = np.empty((3, E), dtype)
     loss = np.empty(n_layers + 1)
 
-    n_used = 0
-    previous = nothing
-    for t in range(n + 1):
-        current = triplets[t] if t < n else nothing
-        update_then_project(first, first_bias, owed, previous, current, projected)
-        if t == n:
+    if not in_place:
+        bound[0] = math.inf
+    before = previous
+    for t in range(max(n, 1)):
+        current = triplets[t] if n else nothing
+        update_then_project(first, first_bias, owed, before, current, projected)
+        owed[:] = -dtype.type(0)  # adding -0 * 0 to a weight changes none of its bits
+        if n == 0:
             break
 
         # Embeddings and local losses, from the shallowest expert to the deepest.
@@ -121,6 +132,16 @@ def learn(
         if n_layers:
             project(last, last_bias, hidden[n_layers - 1], last_output)
             loss[n_layers] = _expert(last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient)
+
+        if in_place:
+            for attempt in range(2):
+                far = _furthest(first_gradient, gradients, last_gradient, hidden, current, E, bound[0],
+                                learning_rate, bias_rate)  # fmt: skip
+                if far < limit:  # false for NaN too
+                    break
+                if attempt:
+                    return t
+                bound[0] = max(largest(middle.ravel()), largest(last.ravel()))
 
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
         moved = 0.0
@@ -136,16 +157,63 @@ def learn(
         if n_layers:
             first_gradient[:, E:] = delta
         moved += reach(first_gradient, current, rate, rate_of_bias)
-        if not moved < limit:  # also when it is NaN
-            return n_used, t
-        n_used += moved > 0.0
+        if not moved < limit:  # true for NaN too
+            return t
         owe(first_gradient, first_bias, rate, rate_of_bias, owed)
-        previous = current
+        before = current
+        if in_place:
+            for i in range(n_layers):
+                above = last_gradient if i == n_layers - 1 else gradients[i]
+                bound[0] += 1.01 * learning_rate * _largest_step(above, hidden[i])  # 1.01 covers rounding
 
         alpha[:] = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
-        losses[t] = loss
-        weights[t] = alpha
-    return n_used, LEARNED
+        record_round(counters, running, totals, weights, loss, alpha)
+        used[t] = moved > 0.0
+    if n:
+        previous[:] = before
+    return LEARNED
+
+
+@kernel
+def _furthest(
+    first_gradient: Floats, gradients: Floats, last_gradient: Floats, hidden: Floats, inputs: Floats, size: int,
+    bound: float, rate: float, bias_rate: float,
+) -> float:  # fmt: skip
+    """An upper bound of how far this round can move a weight, computed before any weight changes.
+
+    It follows backpropagation from the deepest layer down, with ``bound`` in place of every weight, and is twice as
+    large as necessary to cover rounding.
+    """
+    n_layers, _, n_units = hidden.shape
+    total = 0.0
+    for k in range(3):
+        g = 0.0  # the sum of the absolute gradients of a layer's outputs
+        for level in range(n_layers, -1, -1):
+            below = g * n_units * bound
+            gradient = (
+                first_gradient[k]
+                if level == 0
+                else gradients[level - 1, k]
+                if level < n_layers
+                else last_gradient[k]
+            )
+            x = inputs[k] if level == 0 else hidden[level - 1, k]
+            g, h = below if level < n_layers else 0.0, 0.0
+            for r in range(size):
+                g += abs(float(gradient[r]))
+            for j in range(x.shape[0]):
+                h += abs(float(x[j]))
+            total += 2.0 * (2.0 * rate * g * h + bias_rate * g + g + h)
+    return total
+
+
+@kernel
+def _largest_step(gradient: Floats, hidden: Floats) -> float:
+    """An upper bound of the absolute entries of ``hidden.T @ gradient``."""
+    total = 0.0
+    for k in range(3):
+        total += math.sqrt(float(dot(gradient[k], gradient[k])) * float(dot(hidden[k], hidden[k])))
+    return total
 
 
 @kernel

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from oahu.io import model_files
-from oahu.learners import load
+from oahu.loading import load
 
 __all__ = ["SnapshotFolder"]
 

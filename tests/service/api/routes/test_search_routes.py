@@ -98,13 +98,15 @@ def test_a_search_in_an_empty_collection_returns_nothing(server: Any) -> None:
     assert post(server, server.new_collection(n=0), "search", vector=[1, 2, 3, 4])["matches"] == []
 
 
-def test_without_use_feedback_the_metric_alone_ranks(server: Any) -> None:
+def test_without_use_feedback_the_metric_alone_ranks(server: Any, tmp_path: Path) -> None:
     path = server.new_collection()
     last = keys(post(server, path, "search", key="i0", k=11))[-1]
     server.add_feedback(path, {"first": "i0", "second": last, "same": True})
     found = post(server, path, "search", key="i0", k=11, use_feedback=False)["matches"]
-    by_metric = keys(post(server, path, "search", vector=rows()[0].tolist(), k=12, use_feedback=False))
-    assert [one["key"] for one in found] == [key for key in by_metric if key != "i0"]
+    (tmp_path / "m.oahu").write_bytes(server.http.get(f"{path}/model").content)
+    retriever = oahu.Retriever(oahu.load(tmp_path / "m.oahu").metric(), vote="experts")
+    retriever.add([f"i{at}" for at in range(12)], rows())
+    assert [one["key"] for one in found] == retriever.similar_to("i0", 11).keys
     assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 

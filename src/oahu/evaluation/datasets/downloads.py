@@ -1,0 +1,191 @@
+"""The data folder, and downloads into it.
+
+The code is our own because pooch does not resume an interrupted download, and EMNIST's archive has 560 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Final
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from oahu.exceptions import DatasetError
+from oahu.io.atomic_files import replace_atomically
+from oahu.version import __version__
+
+__all__ = ["Progress", "RemoteFile", "data_home", "download"]
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with the name of a file, the bytes received so far, and the total, or None if it is unknown."""
+
+_TIMEOUT: Final = 30.0  # seconds without any data
+_ATTEMPTS: Final = 3  # per address, as long as each receives some data
+_BLOCK: Final = 1 << 18  # bytes
+
+
+def data_home() -> Path:
+    """Return the data folder: $OAHU_DATA_HOME, or ``oahu`` in the platform's cache folder."""
+    chosen = os.environ.get("OAHU_DATA_HOME")
+    return Path(chosen).expanduser() if chosen else _cache_folder() / "oahu"
+
+
+def _cache_folder() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return chosen if chosen.is_absolute() else Path.home() / ".cache"  # the specification ignores a relative path
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file that can be downloaded.
+
+    Attributes
+    ----------
+    path : str
+        Its path relative to the data folder.
+    urls : tuple of str
+        The official address, then mirrors.
+    checksum : str, optional
+        ``md5:...`` or ``sha256:...``; None if none is published.
+    """
+
+    path: str
+    urls: tuple[str, ...]
+    checksum: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class _DownloadError(Exception):
+    """An address does not deliver the file."""
+
+
+class _ConnectionLostError(_DownloadError):
+    """A connection ended before the file was complete."""
+
+
+def download(remote: RemoteFile, home: Path, homepage: str, progress: Progress | None = None) -> Path:
+    """Download a file into the data folder, unless it exists.
+
+    The data are written to NAME.part, which is renamed when it is complete and its checksum is correct. An
+    interrupted download is resumed if there is a checksum, which detects a file that has changed in between.
+    """
+    target = home / remote.path
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    problems = []
+    for url in remote.urls:
+        try:
+            _complete(part, url, remote, progress)
+            _verify(part, remote)
+        except _DownloadError as error:
+            problems.append(f"{url}: {error}")
+        else:
+            replace_atomically(part, target)
+            return target
+    checksum = f", {remote.checksum.replace(':', ' ')}" if remote.checksum else ""
+    raise DatasetError(
+        f"{remote.name} could not be downloaded ({'; '.join(problems)}). Try again later, or copy the file to "
+        f"{target.parent} yourself, from {homepage}{checksum}."
+    )
+
+
+def _complete(part: Path, url: str, remote: RemoteFile, progress: Progress | None) -> None:
+    """Download the rest of a file, with several connections if necessary."""
+    if remote.checksum is None:
+        part.unlink(missing_ok=True)  # it may belong to another version of the file
+    for attempt in range(1, _ATTEMPTS + 1):
+        before = _size(part)
+        try:
+            _receive(part, url, remote.name, progress)
+        except _ConnectionLostError:
+            if attempt == _ATTEMPTS or _size(part) <= before:
+                raise
+        else:
+            return
+
+
+def _receive(part: Path, url: str, name: str, progress: Progress | None) -> None:
+    """Use one connection: append to the part if the server supports ranges, otherwise start again."""
+    size = _size(part)
+    response = _request(url, size)
+    if response is None:  # the part is complete
+        return
+    with response:
+        if response.status == 206 and _first_byte(response) != size:
+            part.unlink(missing_ok=True)
+            raise _DownloadError("the server sent another part of the file than requested")
+        done = size if response.status == 206 else 0
+        length = response.headers.get("Content-Length", "")
+        total = done + int(length) if length.isdecimal() else None
+        with part.open("ab" if done else "wb") as file:
+            while block := _read(response):
+                file.write(block)
+                done += len(block)
+                if progress is not None:
+                    progress(name, done, total)
+    if total is not None and done < total:
+        raise _ConnectionLostError(f"the connection ended after {done:,} of {total:,} bytes")
+
+
+def _request(url: str, size: int) -> HTTPResponse | None:
+    """Return the server's response; None if it states that the part is complete."""
+    request = Request(url, headers={"User-Agent": f"oahu/{__version__}", "Accept-Encoding": "identity"})
+    if size:
+        request.add_header("Range", f"bytes={size}-")
+    try:
+        response: HTTPResponse = urlopen(request, timeout=_TIMEOUT)
+    except HTTPError as error:
+        with error:
+            if error.code != 416 or not size:
+                raise _DownloadError(f"HTTP status {error.code}, {error.reason}") from error
+            is_complete = error.headers.get("Content-Range", "").strip() == f"bytes */{size}"
+        return None if is_complete else _request(url, 0)
+    except URLError as error:
+        raise _DownloadError(str(error.reason)) from error
+    except (OSError, HTTPException) as error:
+        raise _DownloadError(str(error) or type(error).__name__) from error
+    return response
+
+
+def _first_byte(response: HTTPResponse) -> int | None:
+    """Return the position of the first byte in a partial response."""
+    found = re.match(r"\s*bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return None if found is None else int(found[1])
+
+
+def _read(response: HTTPResponse) -> bytes:
+    try:
+        return response.read(_BLOCK)
+    except (OSError, HTTPException) as error:
+        raise _ConnectionLostError(f"the connection was lost ({str(error) or type(error).__name__})") from error
+
+
+def _verify(part: Path, remote: RemoteFile) -> None:
+    if remote.checksum is None:
+        return
+    kind, _, expected = remote.checksum.partition(":")
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+    if found != expected:
+        part.unlink()
+        raise _DownloadError(f"the {kind} checksum is {found} instead of {expected}, so that the file was removed")
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0

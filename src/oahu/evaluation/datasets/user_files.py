@@ -1,0 +1,94 @@
+"""A user's own data: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
+
+The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features in 8 bits as
+``Q``, ``low`` and ``step``, a split ``is_train``, and the items' keys as ``image``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.datasets.prepared import ARRAYS, features_of, keys_of, labels_of, read_arrays, split_of
+from oahu.evaluation.datasets.source import DatasetSource
+from oahu.exceptions import InvalidInputError
+from oahu.io.features import read_features, read_labels
+
+__all__ = ["FILE_TYPES", "SOURCE", "read_user_file"]
+
+FILE_TYPES: Final = (".npz", ".npy", ".csv", ".tsv", ".parquet")
+
+
+def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Dataset:
+    """Return the data set of a user's file, named after the file.
+
+    Features stay uint8 if the file has uint8, and become float32 otherwise. They are not scaled by default.
+
+    Parameters
+    ----------
+    path : path
+        The features.
+    labels : path, optional
+        A separate file of labels (.npy, .txt, .csv); it replaces labels in the feature file.
+    """
+    path = Path(path)
+    for file in (path, labels):
+        if file is not None and not Path(file).is_file():
+            raise FileNotFoundError(f"There is no file {file}.")
+    parts = _from_npz(path) if path.suffix.lower() == ".npz" else _from_table(path)
+    if labels is not None:
+        parts["y"] = read_labels(labels)
+    if "y" not in parts:
+        raise InvalidInputError(
+            f"{path} has no labels. Store them as an array 'y' of a .npz archive or as a column 'label' of a "
+            "table, or pass a separate file (labels)."
+        )
+    X = features_of(parts, path)
+    return Dataset(
+        path.stem,
+        X,
+        labels_of(parts, path if labels is None else Path(labels), len(X)),
+        scaling="none",
+        is_train=split_of(parts, path, len(X)),
+        keys=keys_of(parts, path, len(X)),
+    )
+
+
+def _from_table(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the contents of a feature file, under the array names of a prepared archive."""
+    features = read_features(path)
+    parts: dict[str, NDArray[Any]] = {
+        "X": np.array(features.table)
+    }  # not a memory map, because workers receive a pickled copy
+    if features.labels is not None:
+        parts["y"] = features.labels
+    if features.rows is not None:
+        parts["keys"] = np.array([str(key) for key in features.ids])
+    return parts
+
+
+def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
+    arrays = read_arrays(path, [name for name in ARRAYS if name != "X"])
+    if "Q" in arrays:
+        return arrays
+    return _from_table(path) | {name: arrays[name] for name in ("is_train", "image") if name in arrays}
+
+
+SOURCE: Final = DatasetSource(
+    name="any",
+    title="Your own file",
+    n_items=None,
+    n_features=None,
+    n_classes=None,
+    task="classification",
+    licence="your own",
+    homepage="",
+    file_sets=(),
+    read=read_user_file,
+    note=f"'any' stands for your own file. Use its path ({', '.join(FILE_TYPES)}) instead of a data set's name.",
+)

@@ -1,0 +1,253 @@
+"""Outcomes grouped into experiments, and within an experiment by method."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import Any, Final
+
+from oahu.evaluation.protocols.methods import DEFAULT_METHODS
+from oahu.evaluation.statistics import Better, SignificanceTest, Summary, compare_runs
+from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
+
+__all__ = ["MAIN_SCORES", "PROTOCOL_NAMES", "UNLEARNED", "Experiment", "MethodResults", "experiments"]
+__all__ += ["format_setting", "sort_methods"]
+
+PROTOCOL_NAMES: Final = ("classification", "constraints", "verification", "retrieval", "sensitivity", "regret")
+UNLEARNED: Final = ("Euclidean", "Cosine")
+
+#: The score by which methods are compared in each task, and whether lower or higher is better.
+MAIN_SCORES: Final[dict[str, tuple[str, Better]]] = {
+    "classification": ("error_rate", "lower"),
+    "verification": ("auc", "higher"),
+    "retrieval": ("recall@1", "higher"),
+}
+
+_VARIANTS: Final = {"verification": "people", "sensitivity": "vary"}  # settings that define another experiment
+
+
+@dataclass(frozen=True)
+class MethodResults:
+    """The runs of one method in an experiment: one row of a table.
+
+    Attributes
+    ----------
+    label : str
+        The method's name, with the settings that distinguish its rows if it has several.
+    method : str
+    outcomes, failed : tuple of Outcome
+        Successful and failed runs, sorted by run.
+    """
+
+    label: str
+    method: str
+    outcomes: tuple[Outcome, ...]
+    failed: tuple[Outcome, ...] = ()
+
+    @property
+    def sweep(self) -> list[float]:
+        """The values of a sweep that have results: numbers of constraints, or values of a parameter."""
+        values = {_sweep_value(outcome.trial) for outcome in self.outcomes}
+        return sorted(value for value in values if value is not None)
+
+    def at(self, value: float | None) -> list[Outcome]:
+        """Return the runs at one value of a sweep; all runs for None, and for a method that learns nothing."""
+        everywhere = value is None or (self.learned_nothing and len(self.sweep) == 1)
+        return [outcome for outcome in self.outcomes if everywhere or _sweep_value(outcome.trial) == value]
+
+    @property
+    def learned_nothing(self) -> bool:
+        return not any("n_seen" in outcome.facts for outcome in self.outcomes)
+
+    def values(self, score: str, at: float | None = None) -> list[float]:
+        """Return a score of each run; NaN for a run without it."""
+        return [_as_float(outcome.scores.get(score)) for outcome in self.at(at)]
+
+    def summary(self, score: str, at: float | None = None) -> Summary:
+        """Return mean and spread of a score."""
+        return Summary.of(self.values(score, at))
+
+    def seconds(self, step: str) -> list[float]:
+        """Return the duration of a step in each run."""
+        return [_as_float(outcome.seconds.get(step)) for outcome in self.outcomes]
+
+    def curves(self, name: str) -> list[Mapping[str, Any]]:
+        """Return a curve of each run that has it."""
+        return [outcome.curves[name] for outcome in self.outcomes if outcome.curves.get(name)]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The results of all methods in one protocol on one data set, tuned or untuned.
+
+    Attributes
+    ----------
+    variant : tuple of (name, value)
+        A further setting that defines the experiment, such as ``people`` in verification.
+    title : str
+        Data set, tuned or untuned, and variant.
+    slug : str
+        The title as part of a file name.
+    rows : tuple of MethodResults
+        In the order of `sort_methods`.
+    missing : tuple of str
+        Methods with results of this protocol on other data sets only.
+    reference_name : str
+        The method that the others are tested against.
+    """
+
+    protocol: str
+    dataset: str
+    tuned: bool
+    variant: tuple[tuple[str, str], ...]
+    title: str
+    slug: str
+    rows: tuple[MethodResults, ...]
+    missing: tuple[str, ...]
+    reference_name: str
+
+    @property
+    def name(self) -> str:
+        """The title for use in a sentence."""
+        words = ["tuned" if self.tuned else "untuned", *(f"{name}: {value}" for name, value in self.variant)]
+        return f"{self.dataset} ({', '.join(words)})"
+
+    @property
+    def reference(self) -> MethodResults | None:
+        """The row of the reference method."""
+        return self.row(self.reference_name)
+
+    def row(self, method: str) -> MethodResults | None:
+        """Return the first row of a method that has results."""
+        return next((row for row in self.rows if row.method == method and row.outcomes), None)
+
+    def ranked(self, score: str, better: Better) -> list[MethodResults]:
+        """Return the rows that have a score, best first."""
+        rows = [row for row in self.rows if row.summary(score).n]
+        return sorted(rows, key=lambda row: row.summary(score).mean * (1 if better == "lower" else -1))
+
+    @property
+    def sweep(self) -> list[float]:
+        """The values of a sweep that have results of any method."""
+        return sorted({value for row in self.rows for value in row.sweep})
+
+    @property
+    def failed(self) -> list[Outcome]:
+        return [outcome for row in self.rows for outcome in row.failed]
+
+    def test(
+        self, row: MethodResults, score: str, better: Better, paired: bool = False, at: float | None = None
+    ) -> SignificanceTest | None:
+        """Test the reference against a row; None for the reference itself, and if either has no results."""
+        reference = self.reference
+        if reference is None or row is reference or not row.at(at) or not reference.at(at):
+            return None
+        if not paired:
+            return compare_runs(reference.values(score, at), row.values(score, at), better=better)
+        first, second = _by_run(reference, score, at), _by_run(row, score, at)
+        runs = sorted(first.keys() & second.keys())
+        return compare_runs([first[run] for run in runs], [second[run] for run in runs], better=better, paired=True)
+
+
+def experiments(record: BenchmarkRecord, protocol: str) -> list[Experiment]:
+    """Return the experiments of a protocol, in the order of the data sets, tuned before untuned."""
+    outcomes: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Outcome]] = {}
+    for outcome in record.outcomes:
+        if outcome.trial.stage == "result" and outcome.trial.protocol == protocol:
+            outcomes.setdefault(_experiment_key(outcome.trial), []).append(outcome)
+    datasets = list(dict.fromkeys([*record.datasets, *(name for name, _, _ in outcomes)]))
+    keys = sorted(outcomes, key=lambda key: (datasets.index(key[0]), not key[1], key[2]))
+    methods = sort_methods({outcome.trial.method: None for own in outcomes.values() for outcome in own})
+    slugs: set[str] = set()
+    return [_experiment(protocol, key, outcomes[key], methods, slugs, record.reference) for key in keys]
+
+
+def _experiment(
+    protocol: str, key: Any, outcomes: list[Outcome], methods: list[str], slugs: set[str], reference: str
+) -> Experiment:
+    dataset, tuned, variant = key
+    words = [dataset, "tuned" if tuned else "untuned", *(f"{name}: {value}" for name, value in variant)]
+    slug = _slug(f"{protocol} {' '.join(words)}")
+    while slug in slugs:
+        slug += "-2"
+    slugs.add(slug)
+    present = {outcome.trial.method for outcome in outcomes}
+    rows = [row for method in methods if method in present for row in _rows(method, outcomes)]
+    missing = tuple(method for method in methods if method not in present)
+    return Experiment(protocol, dataset, tuned, variant, " · ".join(words), slug, tuple(rows), missing, reference)
+
+
+def _rows(method: str, outcomes: list[Outcome]) -> list[MethodResults]:
+    """Return one row, or one for each combination of settings if a run was measured with several."""
+    own = sorted((o for o in outcomes if o.trial.method == method), key=lambda o: o.trial.run)
+    runs = [(outcome.trial.run, _sweep_value(outcome.trial)) for outcome in own]
+    if len(set(runs)) == len(runs):
+        return [_row(method, method, own)]
+    settings = [_flat_settings(outcome.trial) for outcome in own]
+    names = sorted({name for each in settings for name in each})
+    differing = [name for name in names if len({json.dumps(each.get(name)) for each in settings}) > 1]
+    by_label: dict[str, list[Outcome]] = {}
+    for outcome, each in zip(own, settings, strict=True):
+        words = ", ".join(f"{name} {format_setting(each.get(name))}" for name in differing)
+        by_label.setdefault(f"{method} ({words})" if words else method, []).append(outcome)
+    return [_row(label, method, runs) for label, runs in by_label.items()]
+
+
+def _row(label: str, method: str, outcomes: list[Outcome]) -> MethodResults:
+    measured = tuple(outcome for outcome in outcomes if outcome.error is None)
+    failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
+    return MethodResults(label, method, measured, failed)
+
+
+def sort_methods(methods: Iterable[str]) -> list[str]:
+    """Return the default methods in their order, then all others in the given order."""
+    last = len(DEFAULT_METHODS)
+    return sorted(methods, key=lambda name: DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else last)
+
+
+def format_setting(value: Any) -> str:
+    """Return the value of a setting as text."""
+    if value is None:
+        return "–"  # noqa: RUF001
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _experiment_key(trial: Trial) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
+    name = _VARIANTS.get(trial.protocol, "")
+    variant = ((name, str(trial.settings[name])),) if trial.settings.get(name) is not None else ()
+    return trial.dataset, bool(trial.settings.get("tuned")), variant
+
+
+def _sweep_value(trial: Trial) -> float | None:
+    value: Any = None
+    if trial.protocol == "constraints":
+        value = trial.settings.get("n_constraints")
+    elif trial.protocol == "sensitivity":
+        value = (trial.settings.get("params") or {}).get(trial.settings.get("vary"))
+    return value if isinstance(value, int | float) else None
+
+
+def _flat_settings(trial: Trial) -> dict[str, Any]:
+    """Return settings and parameters in one dict, without the seed and the setting of the sweep."""
+    swept = {"constraints": "n_constraints", "sensitivity": trial.settings.get("vary")}.get(trial.protocol)
+    flat = {**trial.settings, **(trial.settings.get("params") or {})}
+    return {name: value for name, value in flat.items() if name not in ("params", "seed", swept)}
+
+
+def _by_run(row: MethodResults, score: str, at: float | None) -> dict[int, float]:
+    return {outcome.trial.run: _as_float(outcome.scores.get(score)) for outcome in row.at(at)}
+
+
+def _as_float(value: Any) -> float:
+    return nan if value is None else float(value)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

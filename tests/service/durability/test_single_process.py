@@ -1,0 +1,111 @@
+"""One process per store; and the real command `oahu serve` is killed and started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from oahu.service.errors import StoreBusyError
+from oahu.service.store import SQLiteStore
+
+pytestmark = pytest.mark.server  # starts or kills processes
+
+_OAHU = [sys.executable, "-m", "oahu"]
+
+
+def test_a_second_process_is_rejected_and_the_first_continues(fork_server: Any, data: Path) -> None:
+    pid = fork_server.start(data=data, port=0, page=False)
+    address = fork_server.address()
+    with pytest.raises(StoreBusyError, match=re.escape(f"{data} is in use") + f".*process {pid}"):
+        SQLiteStore(data)
+    assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
+
+
+def test_after_a_kill_the_store_can_be_opened_at_once(fork_server: Any, data: Path) -> None:
+    fork_server.start(data=data, port=0, page=False)
+    fork_server.address()
+    fork_server.end(signal.SIGKILL)
+    SQLiteStore(data).close()
+
+
+def test_a_child_process_does_not_hold_the_lock(data: Path) -> None:
+    store = SQLiteStore(data)
+    helper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    store.close()
+    try:
+        SQLiteStore(data).close()
+    finally:
+        helper.communicate(b"\n")
+
+
+def test_the_command_reports_in_one_line_that_the_folder_is_in_use(serve: Any, data: Path) -> None:
+    with serve() as served:
+        served.put(3)
+        second = subprocess.run(
+            [*_OAHU, "serve", "--no-page", "--port", "0", "--data", str(data)],
+            capture_output=True,
+            timeout=6000,
+            check=False,
+        )
+        lines = second.stderr.decode().strip().splitlines()
+        assert second.returncode == 1
+        assert len(lines) == 1
+        assert lines[0].startswith(f"error: {data} is in use by another oahu service (process {os.getpid()})")
+        assert served.keys() == ["i0", "i1", "i2"]
+
+
+# -- the real command ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(data: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
+    """Return a function that starts `oahu serve` and returns the process and its address."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> tuple[Any, str]:
+        run = [*_OAHU, "serve", "--no-page", "--port", "0", "--data", str(data)]
+        process = subprocess.Popen(run, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        started.append(process)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if found := re.search(rb"listens at (http://[\d.]+:\d+)", line):
+                return process, found[1].decode()
+        raise AssertionError("oahu serve did not start")
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any, clients: Any, config: Any) -> None:
+    def ask(method: str, path: str, body: Any = None) -> Any:
+        answer = httpx.request(method, f"{address}/v1/collections{path}", json=body, timeout=600, trust_env=False)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    process, address = command()
+    ask("POST", "", config)
+    ask("PUT", "/triplets/items", {"items": clients.base_items()})
+    endpoint = clients.Endpoint()
+    clients_at_work = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(3)]
+    with clients.running(endpoint, clients_at_work):
+        endpoint.connect(address)
+        endpoint.wait_for_answers(100)
+        process.kill()
+        process.wait()
+        endpoint.connect(None)
+        _, address = command()
+        endpoint.connect(address)
+        endpoint.pause(len(clients_at_work))
+    clients.check_items(ask("GET", "/triplets/items?limit=1000")["items"], clients_at_work)
+    clients.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], clients_at_work)
