@@ -138,7 +138,9 @@ def test_a_file_as_data_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_an_invalid_key_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{")
-    assert "keys.json is not a valid file of keys" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+    assert "keys.json is not a valid file of keys" in failed(
+        "serve", "--port", "0", "--no-page", "--data", str(tmp_path)
+    )
 
 
 @pytest.mark.parametrize(
