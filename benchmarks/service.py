@@ -1,9 +1,9 @@
-"""The live service under load, as ratios against itself at rest and against its store, in one run.
+"""Benchmark the live service under load, as ratios against the idle service and against its store.
 
     make bench-service        (or: python benchmarks/service.py [--quick] [--soak 600])
 
-`oahu serve` runs in a process of its own, this one asks it over loopback: 65,000 items of 784 features,
-Fashion-MNIST if `oahu datasets get fashion-mnist` was run, else made-up ones.
+`oahu serve` runs in its own process, and this process sends requests over loopback. The catalogue holds 65,000
+items of 784 features: Fashion-MNIST if `oahu datasets get fashion-mnist` was run, else generated items.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ console = Console(width=116)
 NAME = "bench"
 
 
-# -- the service, and talking to it --------------------------------------------------------------------------
+# -- the service and its clients --------------------------------------------------------------------------
 
 
 class Server:
-    """`oahu serve` in a process of its own."""
+    """`oahu serve` in its own process."""
 
     def __init__(self, data: Path) -> None:
         self._log = (data.parent / "serve.log").open("a")
@@ -63,30 +63,30 @@ class Server:
         self.port, self.seconds = int(found[1]), time.perf_counter() - begin
         threading.Thread(target=shutil.copyfileobj, args=(self._process.stderr, self._log), daemon=True).start()
 
-    def stop(self, how: int = signal.SIGINT) -> None:
-        self._process.send_signal(how)
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
         self._process.wait()
 
     @property
     def resident(self) -> float:
-        """MiB in memory."""
+        """The resident memory in MiB."""
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-class Talk:
-    """A connection that stays open; http.client, because a client's own time counts here."""
+class Connection:
+    """A persistent connection. It uses http.client, whose own time is short."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
 
-    def ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+    def send(self, method: str, path: str, body: bytes | None = None) -> Any:
         self._connection.request(method, f"/v1/collections{path}", body, {"Content-Type": "application/json"})
-        answer = self._connection.getresponse()
-        told = answer.read()
-        if answer.status >= 300:
-            raise SystemExit(f"{method} {path}: {answer.status} {told[:300]!r}")
-        return json.loads(told) if told else None
+        response = self._connection.getresponse()
+        body = response.read()
+        if response.status >= 300:
+            raise SystemExit(f"{method} {path}: {response.status} {body[:300]!r}")
+        return json.loads(body) if body else None
 
 
 def search_body(vector: NDArray[Any]) -> bytes:
@@ -94,16 +94,16 @@ def search_body(vector: NDArray[Any]) -> bytes:
 
 
 def feedback_bodies(triplets: NDArray[Any], n: int) -> Iterator[tuple[int, bytes]]:
-    """Triplets as requests of n pieces each, and how many pieces."""
+    """Yield requests of n triplets each, with the number of triplets."""
     for start in range(0, len(triplets), n):
         rows = triplets[start : start + n].tolist()
-        pieces = [{"anchor": f"i{a}", "positive": f"i{p}", "negative": f"i{o}"} for a, p, o in rows]
-        yield len(pieces), json.dumps({"feedback": pieces}).encode()
+        records = [{"anchor": f"i{a}", "positive": f"i{p}", "negative": f"i{o}"} for a, p, o in rows]
+        yield len(records), json.dumps({"feedback": records}).encode()
 
 
-def at_once(works: list[Callable[[], None]]) -> float:
-    """Do works in threads of their own; how long that took."""
-    threads = [threading.Thread(target=work) for work in works]
+def run_concurrently(calls: list[Callable[[], None]]) -> float:
+    """Run each call in a thread; return the seconds until all are done."""
+    threads = [threading.Thread(target=call) for call in calls]
     begin = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -112,13 +112,15 @@ def at_once(works: list[Callable[[], None]]) -> float:
     return time.perf_counter() - begin
 
 
-# -- what is measured ----------------------------------------------------------------------------------------
+# -- measurements ----------------------------------------------------------------------------------------
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="6,500 items and short measurements: noisier")
-    parser.add_argument("--soak", type=float, default=600.0, help="seconds of steady load for the memory")
+    parser.add_argument("--quick", action="store_true", help="Use 6,500 items and short, noisier measurements.")
+    parser.add_argument(
+        "--soak", type=float, default=600.0, help="Seconds of constant load for the memory measurement."
+    )
     options = parser.parse_args()
     X, y = items(6_500 if options.quick else 65_000)
     folder = Path(tempfile.mkdtemp(prefix="oahu-bench-"))
@@ -133,28 +135,28 @@ def run(X: NDArray[Any], y: NDArray[Any], folder: Path, quick: bool, soak: float
     console.print(f"[bold]{len(X):,} items of {X.shape[1]} features, AnchoredOAHU, closure 1[/bold]")
     fill(server, X, y)
     rng = np.random.default_rng(0)
-    taken = Stream(oahu.sample_triplets(y, 200_000, random_state=0))
+    stream = Stream(oahu.sample_triplets(y, 200_000, random_state=0))
     queries = [search_body(X[at] + rng.normal(0, 0.01, X.shape[1])) for at in rng.integers(len(X), size=200)]
-    warm_up(server, taken, queries)
-    table = Table("what", "measured", "against", "ratio", "aim", box=None)
+    warm_up(server, stream, queries)
+    table = Table("measurement", "result", "compared with", "ratio", "target", box=None)
 
-    def tell(rows: Iterable[tuple[str, ...]]) -> None:
+    def show(rows: Iterable[tuple[str, ...]]) -> None:
         for row in rows:
             table.add_row(*row)
             console.print(f"{row[0]}: {row[1]}", style="dim")
 
-    tell(acknowledged(server, taken, folder, quick))
-    tell(responsive(server, taken, queries, quick))
-    tell(freshness(server, taken, quick))
-    server, restarted = restart(server, taken, folder, quick)
-    tell(restarted)
-    tell(memory(server, taken, queries, soak))
+    show(acknowledged(server, stream, folder, quick))
+    show(responsive(server, stream, queries, quick))
+    show(freshness(server, stream, quick))
+    server, restarted = restart(server, stream, folder, quick)
+    show(restarted)
+    show(memory(server, stream, queries, soak))
     server.stop()
     console.print(table)
 
 
 class Stream:
-    """Triplets that nobody has used yet."""
+    """A stream of triplets. Thread-safe."""
 
     def __init__(self, triplets: NDArray[Any]) -> None:
         self._triplets, self._at, self._lock = triplets, 0, threading.Lock()
@@ -186,68 +188,68 @@ def fill(server: Server, X: NDArray[Any], y: NDArray[Any]) -> None:
 
 
 def warm_up(server: Server, stream: Stream, queries: list[bytes]) -> None:
-    """Let everything be compiled, and the metric be learned: search by it costs more than by an unlearned one."""
-    talk = Talk(server.port)
+    """Compile everything and learn a metric: a search with a learned metric costs more."""
+    connection = Connection(server.port)
     for _, body in feedback_bodies(stream.take(6_000), 1_000):
-        talk.ask("POST", f"/{NAME}/feedback", body)
-    settle(talk)
+        connection.send("POST", f"/{NAME}/feedback", body)
+    settle(connection)
     for query in queries[:10]:
-        talk.ask("POST", f"/{NAME}/search", query)
+        connection.send("POST", f"/{NAME}/search", query)
 
 
-def settle(talk: Talk) -> None:
-    """Wait until all is learned and the catalogue is embedded by it."""
+def settle(connection: Connection) -> None:
+    """Wait until all feedback is learned and the index is refreshed."""
     while True:
-        told = talk.ask("GET", f"/{NAME}")
-        if not told["pending_feedback"] and not told["candidates"]["constraints_behind"]:
+        state = connection.send("GET", f"/{NAME}")
+        if not state["pending_feedback"] and not state["candidates"]["constraints_behind"]:
             return
         time.sleep(0.2)
 
 
 def acknowledged(server: Server, stream: Stream, folder: Path, quick: bool) -> Iterator[tuple[str, ...]]:
-    """Feedback per second that is on disk when it is answered, against what the store does alone."""
+    """Measure the feedback that the service stores per second, compared with the store alone."""
     seconds = 3.0 if quick else 5.0
     for n, threads in ((1, 16), (100, 4)):
-        alone, groups = of_store(folder / f"store-{n}", n, threads, seconds)
-        served = of_service(server, stream, n, threads, seconds)
+        alone, groups = store_throughput(folder / f"store-{n}", n, threads, seconds)
+        served = service_throughput(server, stream, n, threads, seconds)
         yield (
-            f"feedback on disk, {n} in a request, {threads} callers",
+            f"stored feedback, {n} per request, {threads} clients",
             f"{served:,.0f}/s",
             f"store {alone:,.0f}/s in {groups:,.0f} commits/s",
             f"{served / alone:.2f}, {served / groups:.2f} of commits",
             "0.5",
         )
-        settle(Talk(server.port))
+        settle(Connection(server.port))
 
 
-def of_store(folder: Path, n: int, threads: int, seconds: float) -> tuple[float, float]:
-    """Pieces and commits per second that the store makes durable, appended by as many callers."""
+def store_throughput(folder: Path, n: int, threads: int, seconds: float) -> tuple[float, float]:
+    """Return the records and commits per second of the store alone, with concurrent callers."""
     store = SQLiteStore(folder)
-    kept = store.commit(lambda transaction: transaction.create(CollectionConfig("alone", 1))).result()
-    ends = [0] * threads
+    collection = store.commit(lambda transaction: transaction.create(CollectionConfig("alone", 1))).result()
+    counts = [0] * threads
     last = [0]
     until = time.perf_counter() + seconds
 
     def caller(me: int) -> None:
         def append(transaction: Any) -> None:
-            transaction.append(kept.id, last[0] + 1, [oahu.Triplet(1, 2, 3)] * n)
+            transaction.append(collection.id, last[0] + 1, [oahu.Triplet(1, 2, 3)] * n)
             last[0] += n
 
         while time.perf_counter() < until:
             store.commit(append, n).result()
-            ends[me] += n
+            counts[me] += n
 
     before = store.n_commits
-    took = at_once([lambda me=me: caller(me) for me in range(threads)])
+    took = run_concurrently([lambda me=me: caller(me) for me in range(threads)])
     commits = store.n_commits - before
     store.close()
-    return sum(ends) / took, commits / took
+    return sum(counts) / took, commits / took
 
 
-def of_service(server: Server, stream: Stream, n: int, threads: int, seconds: float) -> float:
-    """Pieces per second that the service acknowledges."""
-    ends = [0] * threads
-    talks = [Talk(server.port) for _ in range(threads)]
+def service_throughput(server: Server, stream: Stream, n: int, threads: int, seconds: float) -> float:
+    """Return the records per second that the service acknowledges."""
+    counts = [0] * threads
+    connections = [Connection(server.port) for _ in range(threads)]
     bodies = [list(feedback_bodies(stream.take(n * 200), n)) for _ in range(threads)]
     until = time.perf_counter() + seconds
 
@@ -255,20 +257,21 @@ def of_service(server: Server, stream: Stream, n: int, threads: int, seconds: fl
         at = 0
         while time.perf_counter() < until:
             count, body = bodies[me][at % len(bodies[me])]
-            talks[me].ask("POST", f"/{NAME}/feedback", body)
-            ends[me] += count
+            connections[me].send("POST", f"/{NAME}/feedback", body)
+            counts[me] += count
             at += 1
 
-    took = at_once([lambda me=me: caller(me) for me in range(threads)])
-    return sum(ends) / took
+    took = run_concurrently([lambda me=me: caller(me) for me in range(threads)])
+    return sum(counts) / took
 
 
 def latencies(server: Server, queries: list[bytes], n: int) -> list[float]:
-    talk = Talk(server.port)
+    """Return the seconds that each of n searches takes."""
+    connection = Connection(server.port)
     found = []
     for at in range(n):
         begin = time.perf_counter()
-        talk.ask("POST", f"/{NAME}/search", queries[at % len(queries)])
+        connection.send("POST", f"/{NAME}/search", queries[at % len(queries)])
         found.append(time.perf_counter() - begin)
         time.sleep(0.01)
     return found
@@ -276,14 +279,14 @@ def latencies(server: Server, queries: list[bytes], n: int) -> list[float]:
 
 @contextmanager
 def feeding(server: Server, stream: Stream, rate: float) -> Iterator[list[int]]:
-    """Pieces of feedback at a steady rate meanwhile; how many."""
+    """Send feedback at a constant rate during the block; the value counts the records."""
     stop, sent = threading.Event(), [0]
 
     def feed() -> None:
-        talk, begin = Talk(server.port), time.perf_counter()
+        connection, begin = Connection(server.port), time.perf_counter()
         while not stop.is_set():
             for n, body in feedback_bodies(stream.take(50), 50):
-                talk.ask("POST", f"/{NAME}/feedback", body)
+                connection.send("POST", f"/{NAME}/feedback", body)
                 sent[0] += n
             stop.wait(max(0.0, begin + sent[0] / rate - time.perf_counter()))
 
@@ -297,24 +300,24 @@ def feeding(server: Server, stream: Stream, rate: float) -> Iterator[list[int]]:
 
 
 def responsive(server: Server, stream: Stream, queries: list[bytes], quick: bool) -> Iterator[tuple[str, ...]]:
-    """Search at rest, and while 2,000 constraints a second are learned and the catalogue is embedded anew.
+    """Measure searches of the idle service, and while it learns 2,000 constraints per second and refreshes.
 
-    By turns, so that both are measured on the same machine: others use it too.
+    Both are measured alternately, because other processes may use the machine.
     """
     n, rounds = (100, 2) if quick else (500, 4)
-    talk = Talk(server.port)
+    connection = Connection(server.port)
     at_rest: list[list[float]] = []
     loaded: list[list[float]] = []
     learned = n_sent = 0
     seconds = 0.0
     for _ in range(rounds):
-        settle(talk)
+        settle(connection)
         at_rest.append(latencies(server, queries, n))
-        before = talk.ask("GET", f"/{NAME}")
+        before = connection.send("GET", f"/{NAME}")
         begin = time.perf_counter()
-        with feeding(server, stream, 1_000) as sent:  # every piece is learned with one more that follows
+        with feeding(server, stream, 1_000) as sent:  # every record is learned with one implied constraint
             loaded.append(latencies(server, queries, n))
-            after = Talk(server.port).ask("GET", f"/{NAME}")
+            after = Connection(server.port).send("GET", f"/{NAME}")
             seconds += time.perf_counter() - begin
             n_sent += sent[0]
         learned += after["constraints"] - before["constraints"]
@@ -322,17 +325,17 @@ def responsive(server: Server, stream: Stream, queries: list[bytes], quick: bool
         ratios = [quantile(load, part) / quantile(rest, part) for rest, load in zip(at_rest, loaded, strict=True)]
         rest, load = (quantile([*chain(*times)], part) for times in (at_rest, loaded))
         yield (
-            f"search {name}, fed and refreshed",
+            f"search {name} under load",
             f"{load * 1e3:.1f} ms",
-            f"at rest {rest * 1e3:.1f} ms",
+            f"idle {rest * 1e3:.1f} ms",
             f"{load / rest:.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds} rounds)",
             "2",
         )
     yield (
-        "the learner keeps up",
+        "learning",
         f"{learned / seconds:,.0f} constraints/s",
-        f"sent {n_sent / seconds:,.0f} pieces/s",
-        f"{after['behind']} behind",
+        f"sent {n_sent / seconds:,.0f} records/s",
+        f"{after['pending_feedback']} behind",
         "2,000/s",
     )
 
@@ -342,38 +345,40 @@ def quantile(times: list[float], part: float) -> float:
 
 
 def freshness(server: Server, stream: Stream, quick: bool) -> Iterator[tuple[str, ...]]:
-    """From sending feedback to an answer by a metric that has learned it."""
-    talk = Talk(server.port)
-    settle(talk)
+    """Measure the time from sending feedback to a result of a metric that has learned it."""
+    connection = Connection(server.port)
+    settle(connection)
     times = []
     for _, body in feedback_bodies(stream.take(50 if quick else 300), 1):
         begin = time.perf_counter()
-        seq = talk.ask("POST", f"/{NAME}/feedback", body)["last_seq"]
-        found = talk.ask("POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}')
+        seq = connection.send("POST", f"/{NAME}/feedback", body)["last_seq"]
+        found = connection.send("POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}')
         while found["metric_version"] < seq:
-            found = talk.ask("POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}')
+            found = connection.send(
+                "POST", f"/{NAME}/compare", b'{"first": {"key": "i0"}, "second": {"key": "i1"}}'
+            )
         times.append(time.perf_counter() - begin)
     middle, late = statistics.median(times) * 1e3, quantile(times, 0.99) * 1e3
-    yield "feedback to changed answer", f"{middle:.1f} ms, p99 {late:.1f} ms", "", "", "100 ms"
+    yield "feedback to changed result", f"{middle:.1f} ms, p99 {late:.1f} ms", "", "", "100 ms"
 
 
 def restart(server: Server, stream: Stream, folder: Path, quick: bool) -> tuple[Server, list[tuple[str, ...]]]:
-    """Stop and start again, with much feedback behind a snapshot."""
-    talk = Talk(server.port)
-    wanted = 10_000 if quick else 100_000
-    while (told := talk.ask("GET", f"/{NAME}"))["last_seq"] < wanted:
+    """Measure a restart with a long log."""
+    connection = Connection(server.port)
+    n_records = 10_000 if quick else 100_000
+    while (state := connection.send("GET", f"/{NAME}"))["last_seq"] < n_records:
         for _, body in feedback_bodies(stream.take(2_000), 1_000):
-            talk.ask("POST", f"/{NAME}/feedback", body)
-    settle(talk)
+            connection.send("POST", f"/{NAME}/feedback", body)
+    settle(connection)
     server.stop()
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import oahu.service.api.app"], check=True)
     importing = time.perf_counter() - begin
     server = Server(folder / "data")
     begin = time.perf_counter()
-    Talk(server.port).ask("POST", f"/{NAME}/search", b'{"key": "i0"}')
+    Connection(server.port).send("POST", f"/{NAME}/search", b'{"key": "i0"}')
     row = (
-        f"restart with {told['feedback']:,} pieces of feedback",
+        f"restart with {state['last_seq']:,} log entries",
         f"{server.seconds:.1f} s, first search {(time.perf_counter() - begin) * 1e3:.0f} ms",
         f"Python and imports alone {importing:.1f} s",
         "",
@@ -383,14 +388,14 @@ def restart(server: Server, stream: Stream, folder: Path, quick: bool) -> tuple[
 
 
 def memory(server: Server, stream: Stream, queries: list[bytes], seconds: float) -> Iterator[tuple[str, ...]]:
-    """What is resident while searches and feedback go on."""
-    talk = Talk(server.port)
+    """Measure the resident memory under constant load."""
+    connection = Connection(server.port)
     marks = []
     with feeding(server, stream, 200):
         begin = time.perf_counter()
         at = 0
         while time.perf_counter() - begin < seconds:
-            talk.ask("POST", f"/{NAME}/search", queries[at % len(queries)])
+            connection.send("POST", f"/{NAME}/search", queries[at % len(queries)])
             at += 1
             marks.append(server.resident)
             time.sleep(0.05)
@@ -401,7 +406,7 @@ def memory(server: Server, stream: Stream, queries: list[bytes], seconds: float)
         f"last third {late:,.0f} MiB",
         f"middle third {early:,.0f} MiB",
         f"{late / early:.3f}",
-        "steady",
+        "constant",
     )
 
 

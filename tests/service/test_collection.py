@@ -1,4 +1,4 @@
-"""A collection ties the parts together: what was said counts in the next answer, and no gap shows between them."""
+"""Collections: feedback affects the next query, and concurrent readers see consistent states."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def table(collection: Collection, n: int) -> Any:
 
 
 def brute(collection: Collection, query: str, k: int, n: int) -> list[str]:
-    """What a retriever over all items finds, without the query."""
+    """Return what a retriever over all items finds, without the query."""
     numbers, rows = table(collection, n)
     everything = Retriever(fresh(collection).metric, collection.config.vote).add(numbers, rows)
     return [
@@ -57,35 +57,35 @@ def brute(collection: Collection, query: str, k: int, n: int) -> list[str]:
     ]
 
 
-# -- searching -------------------------------------------------------------------------------------------------
+# -- search ----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_collection_is_empty_and_answers(make_collection: Any) -> None:
+def test_a_new_collection_gives_no_results(make_collection: Any) -> None:
     collection = make_collection(0)
     assert collection.search(np.zeros(4, np.float32), 5).matches == ()
     assert collection.classify(np.zeros(4, np.float32), 5).labels == ()
     assert collection.queries.index.n_items == 0
 
 
-def test_items_are_found_when_they_are_stored(make_collection: Any) -> None:
+def test_stored_items_are_found(make_collection: Any) -> None:
     collection = make_collection(20)
     assert keys(collection, "i3", 5) == brute(collection, "i3", 5, 20)
 
 
-def test_features_that_are_no_items_can_be_searched_by(make_collection: Any) -> None:
+def test_search_by_features(make_collection: Any) -> None:
     collection = make_collection(20)
     vector = collection.catalogue.features.take([collection.catalogue.item("i7").number])[0]
     assert keys(collection, vector, 1) == ["i7"]
 
 
-@pytest.mark.parametrize("ask", ["search", "classify"])
-def test_an_item_that_is_not_there_cannot_be_searched_by(make_collection: Any, ask: str) -> None:
+@pytest.mark.parametrize("query", ["search", "classify"])
+def test_a_query_for_a_missing_item_is_an_error(make_collection: Any, query: str) -> None:
     with pytest.raises(NotFoundError, match="'nobody'"):
-        getattr(make_collection(3), ask)("nobody", 5)
+        getattr(make_collection(3), query)("nobody", 5)
 
 
 @pytest.mark.parametrize("learner", ["OASIS", "AnchoredOAHU"])
-def test_feedback_counts_in_the_next_answer(make_collection: Any, learner: str) -> None:
+def test_feedback_affects_the_next_query(make_collection: Any, learner: str) -> None:
     collection = make_collection(20, learner=learner)
     before = collection.published
     receipt = collection.add_feedback([Triplet("i0", "i2", "i1"), Click("i4", ("i6", "i8"), ("i3",))]).result(
@@ -97,7 +97,7 @@ def test_feedback_counts_in_the_next_answer(make_collection: Any, learner: str) 
     assert found.candidates.version == 0
 
 
-def test_answers_after_a_refresh_are_those_of_brute_force(make_collection: Any) -> None:
+def test_results_after_a_refresh_equal_brute_force(make_collection: Any) -> None:
     collection = make_collection(60, learner="OASIS")
     for at in range(0, 40, 2):
         collection.add_feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(TIMEOUT)
@@ -109,7 +109,7 @@ def test_answers_after_a_refresh_are_those_of_brute_force(make_collection: Any) 
     ]
 
 
-def test_what_was_said_comes_first_or_last(make_collection: Any) -> None:
+def test_items_with_feedback_come_first_or_last(make_collection: Any) -> None:
     collection = make_collection(20)
     order = brute(collection, "i0", 19, 20)
     collection.add_feedback([Click("i0", (order[-1],), (order[0],))]).result(TIMEOUT)
@@ -118,17 +118,17 @@ def test_what_was_said_comes_first_or_last(make_collection: Any) -> None:
     assert keys(collection, "i0", 19, use_feedback=False) == brute(collection, "i0", 19, 20)
 
 
-def test_what_follows_from_what_was_said_is_known_too(make_collection: Any) -> None:
+def test_implied_relations_are_reported(make_collection: Any) -> None:
     collection = make_collection(20)
     collection.add_feedback([Pair("i0", "i1", True), Pair("i1", "i2", True), Pair("i2", "i3", False)]).result(
         TIMEOUT
     )
     matches = collection.search("i0", 19).matches
-    said = {item.key: item.relation for item in matches if item.relation}
-    assert said == {"i1": "similar", "i2": "similar", "i3": "dissimilar"}
+    relations = {item.key: item.relation for item in matches if item.relation}
+    assert relations == {"i1": "similar", "i2": "similar", "i3": "dissimilar"}
 
 
-def test_what_was_undone_is_not_known_any_more(make_collection: Any) -> None:
+def test_undone_feedback_has_no_effect(make_collection: Any) -> None:
     collection = make_collection(10)
     collection.add_feedback([Pair("i0", "i9", True)]).result(TIMEOUT)
     assert keys(collection, "i0", 1) == ["i9"]
@@ -138,30 +138,29 @@ def test_what_was_undone_is_not_known_any_more(make_collection: Any) -> None:
 
 def test_a_replaced_item_is_found_by_its_new_features(make_collection: Any) -> None:
     collection = make_collection(20)
-    there = np.full(4, 50.0, np.float32)
-    collection.put_items([NewItem("i3", there.tobytes(), "even")]).result(TIMEOUT)
-    assert keys(collection, there, 1) == ["i3"]
-    assert len(keys(collection, there, 100)) == 20
-    assert "i3" in keys(collection, there, 100, label="even")
+    vector = np.full(4, 50.0, np.float32)
+    collection.put_items([NewItem("i3", vector.tobytes(), "even")]).result(TIMEOUT)
+    assert keys(collection, vector, 1) == ["i3"]
+    assert len(keys(collection, vector, 100)) == 20
+    assert "i3" in keys(collection, vector, 100, label="even")
 
 
-def test_replacing_all_items_again_and_again_takes_no_more_memory(
+def test_replacing_items_repeatedly_does_not_grow_the_memory(
     make_collection: Any, items: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feature_store, "_MIN_ROWS", 8)
     collection = make_collection(20)
-    said = collection.catalogue.features.take([collection.catalogue.item(key).number for key in ("i0", "i1")])
+    referenced = collection.catalogue.features.take([collection.catalogue.item(key).number for key in ("i0", "i1")])
     collection.add_feedback([Pair("i0", "i1", True)]).result(TIMEOUT)
     for seed in range(1, 10):
         collection.put_items(items(20, seed=seed)).result(TIMEOUT)
         assert keys(collection, "i0", 19) == brute(collection, "i0", 19, 20)
     assert len(collection.catalogue.features) <= 2 * (20 + 2)
-    np.testing.assert_array_equal(
-        collection.catalogue.features.take([1, 2]), said
-    )  # a log that is learned again needs them
+    # A replay needs the features that the log refers to.
+    np.testing.assert_array_equal(collection.catalogue.features.take([1, 2]), referenced)
 
 
-def test_a_deleted_item_is_gone(make_collection: Any) -> None:
+def test_a_deleted_item_is_not_found(make_collection: Any) -> None:
     collection = make_collection(20)
     collection.delete_items(["i3", "i4"]).result(TIMEOUT)
     assert len(keys(collection, "i0", 100)) == 17
@@ -172,26 +171,26 @@ def test_a_deleted_item_is_gone(make_collection: Any) -> None:
     assert collection.describe()["items"] == 18
 
 
-def test_classify_votes_by_label_without_the_item_itself(make_collection: Any) -> None:
+def test_an_item_does_not_vote_for_its_own_label(make_collection: Any) -> None:
     collection = make_collection(40)
     collection.put_items([NewItem("far", np.full(4, 90.0, np.float32).tobytes(), "alone")]).result(TIMEOUT)
     assert collection.classify("far", 1).labels[0][0] in ("even", "odd")
     assert collection.classify(np.full(4, 89.0, np.float32), 1).labels == (("alone", 1.0),)
 
 
-# -- comparing -------------------------------------------------------------------------------------------------
+# -- compare ---------------------------------------------------------------------------------------------------
 
 
 def labelled(n: int = 10) -> list[tuple[str, str, bool]]:
     return [(f"i{a}", f"i{b}", a % 2 == b % 2) for a in range(n) for b in range(a)]
 
 
-def test_without_thresholds_there_is_no_answer_but_what_to_do(make_collection: Any) -> None:
+def test_compare_without_calibration_explains_what_to_do(make_collection: Any) -> None:
     with pytest.raises(ConflictError, match="calibrate"):
         make_collection(5).compare("i0", "i1")
 
 
-def test_thresholds_are_chosen_by_the_pairs_for_the_metric_as_it_is(make_collection: Any) -> None:
+def test_thresholds_are_calibrated_for_the_newest_metric(make_collection: Any) -> None:
     collection = make_collection(20, learner="OASIS")
     collection.calibrate(labelled(), {"target": "f1"}).result(TIMEOUT)
     for at in (0, 4):
@@ -206,7 +205,7 @@ def test_thresholds_are_chosen_by_the_pairs_for_the_metric_as_it_is(make_collect
         assert found.yes_below == comparator.yes_below_
 
 
-def test_a_calibration_is_there_after_a_restart_and_without_its_items(open_service: Any, items: Any) -> None:
+def test_a_calibration_outlives_a_restart_and_its_items(open_service: Any, items: Any) -> None:
     service = open_service()
     collection = service.create(CollectionConfig("things", 4, "Euclidean"))
     collection.put_items(items(12)).result(TIMEOUT)
@@ -231,9 +230,7 @@ def test_a_calibration_is_there_after_a_restart_and_without_its_items(open_servi
         (labelled(4), {"target_far": 2.0}, InvalidRequestError),
     ],
 )
-def test_pairs_that_no_threshold_can_be_chosen_by_are_refused(
-    make_collection: Any, pairs: Any, target: Any, error: Any
-) -> None:
+def test_invalid_calibration_pairs_are_rejected(make_collection: Any, pairs: Any, target: Any, error: Any) -> None:
     with pytest.raises(error):
         make_collection(6).queries.check_calibration(pairs, target)
 
@@ -246,7 +243,7 @@ def encoded(*values: float) -> str:
 
 
 @pytest.mark.parametrize("given", [[1, 2.5, -3, 0], encoded(1, 2.5, -3, 0)])
-def test_features_are_numbers_or_their_bytes(make_collection: Any, given: Any) -> None:
+def test_features_are_numbers_or_base64(make_collection: Any, given: Any) -> None:
     row = make_collection(0).catalogue.parse_features(given, "vector")
     assert row.dtype == np.float32
     assert row.tolist() == [1, 2.5, -3, 0]
@@ -279,20 +276,20 @@ def test_features_are_numbers_or_their_bytes(make_collection: Any, given: Any) -
         ("\u00e4" * 8, "base64"),
     ],
 )
-def test_features_that_cannot_be_are_refused(make_collection: Any, given: Any, message: str) -> None:
+def test_invalid_features_are_rejected(make_collection: Any, given: Any, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message) as caught:
         make_collection(0).catalogue.parse_features(given, "items/3/vector")
     assert caught.value.more["where"] == "items/3/vector"
 
 
-def test_the_largest_that_is_let_in_can_be_searched_by(make_collection: Any) -> None:
+def test_the_largest_accepted_item_can_be_found(make_collection: Any) -> None:
     collection = make_collection(5)
     row = collection.catalogue.parse_features([1e9, 0, 0, 0], "vector")
     collection.put_items([NewItem("large", row.tobytes())]).result(TIMEOUT)
     assert keys(collection, row, 1) == ["large"]
 
 
-# -- feedback and the log --------------------------------------------------------------------------------------
+# -- feedback log ----------------------------------------------------------------------------------------------
 
 
 def test_a_contradiction_is_counted_and_proved(make_collection: Any) -> None:
@@ -304,7 +301,7 @@ def test_a_contradiction_is_counted_and_proved(make_collection: Any) -> None:
     assert (collection.counts.accepted, collection.counts.contradictions) == (1, 1)
 
 
-def test_the_log_has_keys_and_tells_what_counts(make_collection: Any) -> None:
+def test_the_log_shows_keys_and_effective_records(make_collection: Any) -> None:
     collection = make_collection(6, learner="OASIS")
     collection.add_feedback([Pair("i0", "i1", True), Click("i2", ("i3",), ("i4", "i5"))]).result(TIMEOUT)
     assert collection.undo(1).result(TIMEOUT) == 3
@@ -317,12 +314,12 @@ def test_the_log_has_keys_and_tells_what_counts(make_collection: Any) -> None:
         Undo(1, 1),
         Triplet("i0", "i2", "i4"),
     ]
-    assert [entry.seq for entry, counts in log if counts] == [2, 5]
+    assert [entry.seq for entry, effective in log if effective] == [2, 5]
     assert [entry.seq for entry, _ in collection.feedback_log.page(2, 2)] == [3, 4]
 
 
 @pytest.mark.parametrize("undone", [False, True])
-def test_the_log_can_be_read_when_its_items_are_long_gone(open_service: Any, items: Any, undone: bool) -> None:
+def test_the_log_can_be_read_after_its_items_are_deleted(open_service: Any, items: Any, undone: bool) -> None:
     service = open_service()
     collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(4)).result(TIMEOUT)
@@ -331,15 +328,15 @@ def test_the_log_can_be_read_when_its_items_are_long_gone(open_service: Any, ite
         collection.undo(1).result(TIMEOUT)
     collection.delete_items(["i0", "i1", "i2"]).result(TIMEOUT)
     service.close()
-    (entry, counts), *_ = open_service().collection("things").feedback_log.page(0, 10)
-    assert (entry.change, counts) == (Triplet("i0", "i1", "i2"), not undone)
+    (entry, effective), *_ = open_service().collection("things").feedback_log.page(0, 10)
+    assert (entry.change, effective) == (Triplet("i0", "i1", "i2"), not undone)
 
 
-def test_too_much_to_learn_is_refused(open_service: Any, items: Any) -> None:
+def test_feedback_is_rejected_if_the_learner_is_too_far_behind(open_service: Any, items: Any) -> None:
     service = open_service(max_behind=3)
     collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(6)).result(TIMEOUT)
-    with collection.learner._training:  # it cannot learn meanwhile
+    with collection.learner._training:  # blocks the learner
         collection.add_feedback([Pair("i0", "i1", True)] * 3).result(TIMEOUT)
         with pytest.raises(OverloadedError, match="3 feedback records wait to be learned") as caught:
             collection.add_feedback([Pair("i0", "i2", True)])
@@ -349,7 +346,7 @@ def test_too_much_to_learn_is_refused(open_service: Any, items: Any) -> None:
     assert collection.feedback_log.last_seq == 4
 
 
-def test_the_same_request_again_changes_nothing(make_collection: Any) -> None:
+def test_a_repeated_request_changes_nothing(make_collection: Any) -> None:
     collection = make_collection(6, learner="OASIS")
     first = collection.add_feedback([Triplet("i0", "i1", "i2")], "request").result(TIMEOUT)
     again = collection.add_feedback([Triplet("i0", "i1", "i2")], "request").result(TIMEOUT)
@@ -362,7 +359,7 @@ def test_the_same_request_again_changes_nothing(make_collection: Any) -> None:
 
 @pytest.fixture
 def learned(make_collection: Any) -> Collection:
-    """A collection that has learned a little, piece by piece."""
+    """Return a collection that has learned five triplets."""
     collection = make_collection(20, learner="OASIS")
     for at in range(0, 10, 2):
         collection.add_feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(TIMEOUT)
@@ -381,7 +378,7 @@ def test_the_model_can_be_loaded(learned: Collection) -> None:
     assert learner.n_seen_ == learned.published.constraints
 
 
-def test_undoing_the_last_is_the_model_before_it(learned: Collection) -> None:
+def test_undoing_the_last_record_gives_the_previous_model(learned: Collection) -> None:
     before = model(learned)
     learned.add_feedback([Triplet("i1", "i3", "i2")]).result(TIMEOUT)
     assert model(learned) != before
@@ -389,19 +386,19 @@ def test_undoing_the_last_is_the_model_before_it(learned: Collection) -> None:
     assert model(learned) == before
 
 
-def test_restoring_a_version_is_its_model(learned: Collection) -> None:
+def test_restoring_a_version_gives_its_model(learned: Collection) -> None:
     before = model(learned)
     learned.add_feedback([Triplet("i1", "i3", "i2"), Triplet("i5", "i7", "i8")]).result(TIMEOUT)
     assert learned.restore(5).result(TIMEOUT) == 8
     assert model(learned) == before
 
 
-def test_restoring_the_beginning_forgets_everything(learned: Collection) -> None:
+def test_restoring_version_0_gives_the_untrained_learner(learned: Collection) -> None:
     learned.restore(0).result(TIMEOUT)
     assert model(learned) == model_files.to_bytes(new_learner(learned.config))
 
 
-def test_restoring_a_version_from_before_an_undoing_is_its_model(learned: Collection) -> None:
+def test_restoring_a_version_from_before_an_undo_gives_its_model(learned: Collection) -> None:
     before = model(learned)
     learned.undo(2).result(TIMEOUT)
     learned.add_feedback([Triplet("i1", "i3", "i2")]).result(TIMEOUT)
@@ -409,7 +406,7 @@ def test_restoring_a_version_from_before_an_undoing_is_its_model(learned: Collec
     assert model(learned) == before
 
 
-def test_restoring_a_version_from_before_a_model_took_over_is_its_model(learned: Collection) -> None:
+def test_restoring_a_version_from_before_a_model_replacement_gives_its_model(learned: Collection) -> None:
     before = model(learned)
     learned.replace_model(model_files.to_bytes(new_learner(learned.config))).result(TIMEOUT)
     learned.add_feedback([Triplet("i1", "i3", "i2")]).result(TIMEOUT)
@@ -417,7 +414,7 @@ def test_restoring_a_version_from_before_a_model_took_over_is_its_model(learned:
     assert model(learned) == before
 
 
-def test_restoring_what_was_restored_is_its_model(learned: Collection) -> None:
+def test_a_restore_can_be_reverted_by_another_restore(learned: Collection) -> None:
     before = model(learned)
     learned.restore(2).result(TIMEOUT)
     assert model(learned) != before
@@ -426,20 +423,18 @@ def test_restoring_what_was_restored_is_its_model(learned: Collection) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_restoring_any_version_after_anything_is_its_model(make_collection: Any, seed: int) -> None:
+def test_restoring_any_version_after_random_changes_gives_its_model(make_collection: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     collection = make_collection(20, learner="OASIS")
     models = {0: model(collection)}
     for _ in range(14):
-        what, counted = (
-            rng.integers(6),
-            [entry.seq for entry, counts in collection.feedback_log.page(0, 99) if counts],
-        )
-        if what == 0 and counted:
-            collection.undo(int(rng.choice(counted))).result(TIMEOUT)
-        elif what == 1:
+        step = rng.integers(6)
+        effective = [entry.seq for entry, counts in collection.feedback_log.page(0, 99) if counts]
+        if step == 0 and effective:
+            collection.undo(int(rng.choice(effective))).result(TIMEOUT)
+        elif step == 1:
             collection.replace_model(models[int(rng.choice(list(models)))]).result(TIMEOUT)
-        elif what == 2 and collection.feedback_log.last_seq:
+        elif step == 2 and collection.feedback_log.last_seq:
             version = int(rng.integers(collection.feedback_log.last_seq))
             collection.restore(version).result(TIMEOUT)
             assert model(collection) == models[version]
@@ -450,13 +445,13 @@ def test_restoring_any_version_after_anything_is_its_model(make_collection: Any,
 
 
 @pytest.mark.parametrize(("version", "error"), [(-1, NotFoundError), (6, NotFoundError), (5, ConflictError)])
-def test_a_version_that_cannot_be_restored_is_refused(learned: Collection, version: int, error: Any) -> None:
+def test_an_invalid_version_cannot_be_restored(learned: Collection, version: int, error: Any) -> None:
     with pytest.raises(error):
         learned.restore(version).result(TIMEOUT)
     assert learned.feedback_log.last_seq == 5
 
 
-def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> None:
+def test_learning_continues_from_a_replacement_model(learned: Collection) -> None:
     other = new_learner(learned.config).partial_fit(np.random.default_rng(1).normal(size=(9, 3, 4)))
     learned.replace_model(model_files.to_bytes(other)).result(TIMEOUT)
     assert model(learned) == model_files.to_bytes(other)
@@ -465,7 +460,7 @@ def test_a_model_takes_over_and_is_learned_on_top_of(learned: Collection) -> Non
 
 
 def overflowing(config: CollectionConfig) -> bytes:
-    """A model that is sound, and in which no item has a place."""
+    """Return a valid model that overflows for every item."""
     content = new_learner(config)._to_content()
     arrays = {name: np.asarray(array * 3e38, array.dtype) for name, array in content.arrays.items()}
     learner: Any = type(new_learner(config))._from_content(Content(content.state, arrays))
@@ -489,7 +484,7 @@ def overflowing(config: CollectionConfig) -> bytes:
         (overflowing, "too large|overflow"),
     ],
 )
-def test_a_model_that_cannot_take_over_is_refused(
+def test_an_invalid_replacement_model_is_rejected(
     make_collection: Any, make: Callable[[CollectionConfig], bytes], message: str
 ) -> None:
     collection = make_collection(8, learner="LEGO")
@@ -498,7 +493,7 @@ def test_a_model_that_cannot_take_over_is_refused(
     assert collection.feedback_log.last_seq == 0
 
 
-def test_the_history_tells_how_the_weights_moved(make_collection: Any) -> None:
+def test_the_history_holds_the_weights_of_versions(make_collection: Any) -> None:
     collection = make_collection(
         20, learner="OAHU", parameters={"n_layers": 2, "hidden_size": 6, "embedding_size": 4}
     )
@@ -507,26 +502,26 @@ def test_the_history_tells_how_the_weights_moved(make_collection: Any) -> None:
     for at in range(0, 8, 2):
         collection.add_feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(TIMEOUT)
         fresh(collection)
-    moments = {moment.version: moment for moment in collection.learner.history()}
-    assert all(sum(moment.weights) == pytest.approx(1) for moment in moments.values())
-    assert max(moments) <= 4
+    points = {point.version: point for point in collection.learner.history()}
+    assert all(sum(point.weights) == pytest.approx(1) for point in points.values())
+    assert max(points) <= 4
 
 
-# -- no gap shows ----------------------------------------------------------------------------------------------
+# -- concurrency -----------------------------------------------------------------------------------------------
 
 
-def test_an_item_can_be_searched_by_as_soon_as_anyone_can_see_it(
+def test_an_item_can_be_queried_as_soon_as_it_is_committed(
     make_collection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = make_collection(10)
-    told = collection._catalogue_changed
+    notify = collection._catalogue_changed
     found: list[Any] = []
 
-    def look(change: Any) -> None:  # it is on disk, and nobody else was told yet
+    def query_first(change: Any) -> None:  # the item is committed, and the index does not have it yet
         found.extend([keys(collection, "new", 3), keys(collection, "i3", 3)])
-        told(change)
+        notify(change)
 
-    monkeypatch.setattr(collection, "_catalogue_changed", look)
+    monkeypatch.setattr(collection, "_catalogue_changed", query_first)
     rows = np.full((2, 4), [[7.0], [8.0]], np.float32)
     collection.put_items([NewItem("new", rows[0].tobytes()), NewItem("i3", rows[1].tobytes())]).result(TIMEOUT)
     assert [len(one) for one in found] == [3, 3]
@@ -537,35 +532,33 @@ def test_feedback_is_never_learned_without_the_features_of_its_items(
 ) -> None:
     collection = make_collection(6, learner="OASIS")
     fresh(collection)
-    loop, told = collection.learner, collection._catalogue_changed
+    loop, notify = collection.learner, collection._catalogue_changed
 
-    def learn_first(change: Any) -> None:  # all is on disk, and the loop is at it for another reason
-        loop._training.release()
-        loop.wait_for(2, 1.0)
-        told(change)
+    def learn_first(change: Any) -> None:  # everything is committed, but the index does not know the item yet
+        loop._advance()
+        notify(change)
 
     monkeypatch.setattr(collection, "_catalogue_changed", learn_first)
-    loop._training.acquire()
-    collection.add_feedback([Triplet("i0", "i2", "i1")]).result(TIMEOUT)  # the reason
-    begun, enough = Event(), Event()
-    collection._store.commit(lambda _: begun.set() or enough.wait(TIMEOUT))
-    begun.wait(TIMEOUT)
-    put = collection.put_items([NewItem("new", np.ones(4, np.float32).tobytes())])
-    said = collection.add_feedback([Triplet("i4", "new", "i3")])
-    enough.set()
-    put.result(TIMEOUT)
-    said.result(TIMEOUT)
-    assert fresh(collection).version == 2
+    begun, submitted = Event(), Event()
+    with loop._training:  # the background thread waits, and the test learns instead
+        collection._store.commit(lambda _: begun.set() or submitted.wait(TIMEOUT))
+        assert begun.wait(TIMEOUT)
+        put = collection.put_items([NewItem("new", np.ones(4, np.float32).tobytes())])
+        added = collection.add_feedback([Triplet("i4", "new", "i3")])
+        submitted.set()
+        put.result(TIMEOUT)
+        added.result(TIMEOUT)
+        assert collection.published.version == 1
     assert collection.is_healthy
 
 
-def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]:
-    """What many people do with a collection, each a thing to do again and again with a source of chance."""
+def random_actions(collection: Collection) -> Iterator[Callable[[Any], Any]]:
+    """Yield actions of clients, each of which takes a random generator."""
 
     def key(rng: Any) -> str:
         return f"i{rng.integers(30)}"
 
-    def say(rng: Any) -> None:
+    def add_feedback(rng: Any) -> None:
         a, b, c = (f"i{n}" for n in rng.permutation(30)[:3])
         collection.add_feedback([Triplet(a, b, c), Pair(a, c, False)][: rng.integers(1, 3)]).result(TIMEOUT)
 
@@ -579,7 +572,7 @@ def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]
     def delete(rng: Any) -> None:
         collection.delete_items([key(rng)]).result(TIMEOUT)
 
-    def ask(rng: Any) -> None:
+    def query(rng: Any) -> None:
         found = collection.search(key(rng), 5).matches
         assert len({item.key for item in found}) == len(found)
         collection.classify(key(rng), 5)
@@ -588,39 +581,39 @@ def everything_at_once(collection: Collection) -> Iterator[Callable[[Any], Any]]
     def refresh(rng: Any) -> None:
         collection.refresh_index()
 
-    yield from (say, say, undo, put, delete, ask, refresh)
+    yield from (add_feedback, add_feedback, undo, put, delete, query, refresh)
 
 
-def test_all_at_once_nothing_breaks_and_a_restart_changes_nothing(
+def test_concurrent_actions_do_not_fail_and_a_restart_changes_nothing(
     open_service: Any, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feature_store, "_MIN_ROWS", 8)  # tables take over from each other all the time
+    monkeypatch.setattr(feature_store, "_MIN_ROWS", 8)  # feature tables are replaced all the time
     service = open_service(snapshot_every=20)
     collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(30)).result(TIMEOUT)
     expected = (NotFoundError, ConflictError, ContradictoryFeedbackError, InvalidRequestError)
-    broken: list[Exception] = []
+    failures: list[Exception] = []
 
-    def repeat(work: Callable[[Any], Any], seed: int) -> None:
+    def repeat(action: Callable[[Any], Any], seed: int) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(40):
             try:
-                work(rng)
+                action(rng)
             except expected:
                 continue
             except Exception as error:
-                broken.append(error)
+                failures.append(error)
 
-    works = list(everything_at_once(collection))
-    threads = [Thread(target=repeat, args=(work, seed)) for seed, work in enumerate(works)]
+    actions = list(random_actions(collection))
+    threads = [Thread(target=repeat, args=(action, seed)) for seed, action in enumerate(actions)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not broken
+    assert not failures
     before = model(collection), [keys(collection, item.key, 100) for item in collection.catalogue.page(0, 100)]
     service.close()
-    shutil.rmtree(tmp_path / "data" / "snapshots")  # all is learned again
+    shutil.rmtree(tmp_path / "data" / "snapshots")  # the whole log is learned again
     again = open_service().collection("things")
     assert model(again) == before[0]
     assert [set(keys(again, item.key, 100)) for item in again.catalogue.page(0, 100)] == [
@@ -628,18 +621,18 @@ def test_all_at_once_nothing_breaks_and_a_restart_changes_nothing(
     ]
 
 
-# -- a learner that fails --------------------------------------------------------------------------------------
+# -- a failed learner ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def broken(make_collection: Any, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """A collection whose learner has failed at the second piece."""
+    """Return a collection whose learner has failed at the second record."""
     collection = make_collection(10, learner="OASIS")
     collection.add_feedback([Triplet("i0", "i2", "i1")]).result(TIMEOUT)
     fresh(collection)
 
     def fail(*_: Any) -> None:
-        raise ZeroDivisionError("of all things")
+        raise ZeroDivisionError("expected failure")
 
     monkeypatch.setattr(learner_loop.LearnerLoop, "_train", fail)
     collection.add_feedback([Triplet("i4", "i6", "i5")]).result(TIMEOUT)
@@ -649,24 +642,24 @@ def broken(make_collection: Any, monkeypatch: pytest.MonkeyPatch) -> Collection:
     return collection
 
 
-def test_a_collection_whose_learner_failed_is_not_healthy_and_says_why(broken: Collection) -> None:
+def test_a_failed_learner_is_reported(broken: Collection) -> None:
     assert not broken.is_healthy
-    assert "of all things" in broken.describe()["learner_error"]
+    assert "expected failure" in broken.describe()["learner_error"]
 
 
-def test_a_collection_whose_learner_failed_still_answers(broken: Collection) -> None:
+def test_queries_continue_after_the_learner_failed(broken: Collection) -> None:
     found = broken.search("i7", 3)
     assert (found.published.version, len(found.matches)) == (1, 3)
     assert broken.classify("i7", 3).labels
 
 
-def test_a_collection_whose_learner_failed_accepts_no_feedback(broken: Collection) -> None:
+def test_a_failed_learner_rejects_feedback(broken: Collection) -> None:
     with pytest.raises(LearnerFailedError):
         broken.add_feedback([Triplet("i1", "i3", "i2")])
     assert broken.feedback_log.last_seq == 2
 
 
-def test_what_a_learner_failed_at_is_learned_after_a_restart(
+def test_a_restart_learns_what_the_learner_failed_at(
     broken: Collection, service: Service, open_service: Any
 ) -> None:
     service.close()
@@ -675,21 +668,21 @@ def test_what_a_learner_failed_at_is_learned_after_a_restart(
     assert again.published.version == 2
 
 
-# -- housekeeping ----------------------------------------------------------------------------------------------
+# -- state -----------------------------------------------------------------------------------------------------
 
 
-def test_a_collection_describes_itself(make_collection: Any) -> None:
+def test_the_description_of_a_collection(make_collection: Any) -> None:
     collection = make_collection(6, learner="OASIS", closure=0)
     collection.add_feedback([Triplet("i0", "i2", "i1")]).result(TIMEOUT)
     collection.queries.apply_changes()
     fresh(collection)
-    told = collection.describe()
+    state = collection.describe()
     expected = {
         "name": "things",
         "dimension": 4,
         "learner": "OASIS",
         "closure": 0,
-        "contradictions": "refuse",
+        "contradictions": "reject",
         "vote": "experts",
         "items": 6,
         "last_seq": 1,
@@ -700,14 +693,14 @@ def test_a_collection_describes_itself(make_collection: Any) -> None:
         "ready": True,
         "learner_error": None,
     }
-    assert {name: told[name] for name in expected} == expected
-    assert told["candidates"]["metric_version"] == 0
-    assert told["candidates"]["constraints_behind"] == 1
+    assert {name: state[name] for name in expected} == expected
+    assert state["candidates"]["metric_version"] == 0
+    assert state["candidates"]["constraints_behind"] == 1
 
 
-def test_a_refresh_is_wanted_when_the_metric_has_moved_and_not_before(open_service: Any, items: Any) -> None:
+def test_a_refresh_is_needed_once_there_is_a_newer_metric(open_service: Any, items: Any) -> None:
     service = open_service(refresh_every=1e-9)
-    service._stop.set()  # nobody else refreshes
+    service._stop.set()  # only the test refreshes
     service._refresher.join()
     collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(5)).result(TIMEOUT)
@@ -720,7 +713,7 @@ def test_a_refresh_is_wanted_when_the_metric_has_moved_and_not_before(open_servi
     assert collection.counts.refreshes == 1
 
 
-def test_items_come_in_pages_with_their_payloads(make_collection: Any) -> None:
+def test_items_are_listed_in_pages(make_collection: Any) -> None:
     collection = make_collection(5)
     collection.put_items([NewItem("i9", bytes(16), "x", {"n": [1, None]}, b"png")]).result(TIMEOUT)
     found = collection.catalogue.page(0, 3)

@@ -47,11 +47,11 @@ def test_a_result_is_a_sequence_of_its_matches() -> None:
     )
 
 
-def test_a_result_names_its_keys_in_order() -> None:
+def test_keys_are_in_the_order_of_the_matches() -> None:
     assert SearchResult((match("b"), match("a")), 0).keys == ["b", "a"]
 
 
-def test_results_that_say_the_same_are_equal() -> None:
+def test_results_with_the_same_content_are_equal() -> None:
     assert SearchResult((match("a"),), 2) == SearchResult((match("a"),), 2)
 
 
@@ -88,7 +88,7 @@ def test_results_are_a_sequence() -> None:
 
 
 @pytest.mark.parametrize("at", [5, -6])
-def test_there_is_no_result_beyond_the_queries(at: int) -> None:
+def test_an_index_beyond_the_queries_raises(at: int) -> None:
     results = euclidean().search_batch(QUERIES, k=3)
     with pytest.raises(IndexError):
         results[at]
@@ -119,7 +119,7 @@ def test_every_result_has_the_version_of_the_metric() -> None:
     assert {results.version, *(result.version for result in results)} == {7}
 
 
-def test_similarities_are_minus_the_distances() -> None:
+def test_similarities_are_the_negative_distances() -> None:
     results = euclidean().search_batch(QUERIES, k=3)
     expected = [
         [-by_subtraction(query, key) for key in keys] for query, keys in zip(QUERIES, results.keys, strict=True)
@@ -139,7 +139,7 @@ def test_similarities_of_a_metric_without_distances() -> None:
     assert results.similarities.tolist() == expected
 
 
-def test_a_metric_without_distances_tells_none() -> None:
+def test_matches_of_a_metric_without_distances_have_none() -> None:
     results = Retriever(UNLIKE).add(KEYS, ITEMS).search_batch(QUERIES, k=3)
     told = {found.distance for result in results for found in result}
     assert told | {one.distance for result in results for found in result for one in found.votes} == {None}
@@ -158,21 +158,21 @@ def test_an_item_that_is_the_query_is_at_distance_0_without_a_sign() -> None:
     assert str(found.distance) == "0.0"
 
 
-def test_what_becomes_of_the_queries_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_queries_array() -> None:
     queries = QUERIES.copy()
     results = euclidean().search_batch(queries, k=3)
     queries[:] = 1000
     assert list(results) == list(euclidean().search_batch(QUERIES, k=3))
 
 
-def test_what_becomes_of_the_items_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_items_array() -> None:
     items = ITEMS.copy()
     retriever = Retriever(EuclideanMetric(3, "float64", version=7)).add(KEYS, items)
     items[:] = 1000
     assert list(retriever.search_batch(QUERIES, k=3)) == list(euclidean().search_batch(QUERIES, k=3))
 
 
-def test_what_becomes_of_the_retriever_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_retriever() -> None:
     retriever = euclidean()
     results = retriever.search_batch(QUERIES, k=3)
     retriever.update(KEYS[:3], ITEMS[3:6]).remove(KEYS[3:]).set_metric(UNLIKE)
@@ -185,5 +185,5 @@ def test_many_results_survive_pickling() -> None:
     assert list(pickle.loads(pickle.dumps(results))) == list(results)
 
 
-def test_results_say_what_they_are() -> None:
+def test_repr_of_results() -> None:
     assert repr(euclidean().search_batch(QUERIES)) == "<results of 5 queries by version 7 of the metric>"

@@ -1,4 +1,4 @@
-"""What the tests of durability share: a service in this process, services that can be killed, and what must be."""
+"""Fixtures of the durability tests: services in this process or a killable one, and the expected model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _HERE = Path(__file__).parent
 
 Json = dict[str, Any]
 
-#: Small enough to learn thousands of constraints in no time.
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
+
+#: Small enough to learn thousands of constraints quickly.
 SMALL = {"n_layers": 1, "hidden_size": 6, "embedding_size": 4}
 TRIPLETS: Json = {
     "name": "triplets",
@@ -34,7 +36,7 @@ PAIRS: Json = {"name": "pairs", "dimension": 8, "learner": "LEGO", "closure": 2,
 
 
 def _module(name: str) -> ModuleType:
-    """A helper beside this file: tests are no packages."""
+    """Import a helper module from this folder, which is not a package."""
     full = f"oahu_durability_{name}"
     if full not in sys.modules:
         spec = importlib.util.spec_from_file_location(full, _HERE / f"{name}.py")
@@ -46,7 +48,7 @@ def _module(name: str) -> ModuleType:
 
 
 @pytest.fixture(autouse=True)
-def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("OAHU_"):
             monkeypatch.delenv(name)
@@ -54,28 +56,28 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def oracle() -> Any:
-    """What the model must be."""
+    """Return the module that computes the expected model."""
     return _module("oracle")
 
 
 @pytest.fixture(scope="session")
-def customers() -> Any:
-    """People who use a service, and remember what they were told."""
-    return _module("customers")
+def clients() -> Any:
+    """Return the module with clients that use a service and record the answers."""
+    return _module("clients")
 
 
 # -- services that can be killed -----------------------------------------------------------------------------
 
 
-class Nursery:
-    """A process that forks services."""
+class ForkServer:
+    """A process that forks services, which takes milliseconds."""
 
     def __init__(self, folder: Path, configs: list[Json], **environment: str) -> None:
         self._errors = (folder / "stderr").open("wb")
         self.stderr = folder / "stderr"
         env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | environment
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(_HERE / "nursery.py"), json.dumps(configs)],
+            [sys.executable, "-W", "ignore", str(_HERE / "fork_server.py"), json.dumps(configs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -83,37 +85,38 @@ class Nursery:
         )
         self._read = b""
         self.pid = 0
-        assert self._line(300) == {"ready": True}
+        assert self._line() == {"ready": True}
 
     def start(self, **settings: Any) -> int:
-        """Fork a service; its process."""
-        self._order(
+        """Fork a service and return its process id."""
+        self._request(
             json.dumps({name: str(one) if isinstance(one, Path) else one for name, one in settings.items()})
         )
         self._early: list[Json] = []
-        while "forked" not in (told := self._line()):
-            self._early.append(told)  # the child was faster
-        self.pid = told["forked"]
+        while "forked" not in (message := self._line()):
+            self._early.append(message)  # the child was faster
+        self.pid = message["forked"]
         return self.pid
 
     def address(self) -> str:
-        """Where the service listens, when it does."""
-        told = self._early.pop() if self._early else self._line()
-        assert "address" in told, told.get("failed", told)
-        address: str = told["address"]
+        """Wait until the service listens, and return its address."""
+        message = self._early.pop() if self._early else self._line()
+        assert "address" in message, message.get("failed", message)
+        address: str = message["address"]
         return address
 
     def end(self, by: signal.Signals = signal.SIGKILL) -> int:
-        """Send a signal, and wait for the end; what the service returned."""
+        """Send a signal, wait for the end of the service, and return its exit code."""
         os.kill(self.pid, by)
         return self.reap()
 
     def reap(self) -> int:
-        self._order("reap")
-        while "reaped" not in (told := self._line()):
-            pass  # it had just begun to listen
+        """Wait for the end of the service and return its exit code."""
+        self._request("reap")
+        while "reaped" not in (message := self._line()):
+            pass  # the service had just begun to listen
         self.pid = 0
-        status: int = told["reaped"]
+        status: int = message["reaped"]
         return status
 
     def close(self) -> None:
@@ -127,26 +130,26 @@ class Nursery:
         self._process.stdout.close()
         self._errors.close()
 
-    def _order(self, line: str) -> None:
+    def _request(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
 
-    def _line(self, patience: float = 60) -> Json:
+    def _line(self) -> Json:
         assert self._process.stdout is not None
         while b"\n" not in self._read:
-            ready, _, _ = select.select([self._process.stdout], [], [], patience)
+            ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT)
             more = os.read(self._process.stdout.fileno(), 65_536) if ready else b""
-            assert more, f"no word from the service: {self.stderr.read_text()[-2000:]}"
+            assert more, f"no message from the service: {self.stderr.read_text()[-2000:]}"
             self._read += more
         line, _, self._read = self._read.partition(b"\n")
-        told: Json = json.loads(line)
-        return told
+        message: Json = json.loads(line)
+        return message
 
 
 @pytest.fixture(scope="session")
-def one_nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    made = Nursery(tmp_path_factory.mktemp("nursery"), [TRIPLETS, PAIRS])
+def shared_fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    made = ForkServer(tmp_path_factory.mktemp("fork_server"), [TRIPLETS, PAIRS])
     try:
         yield made
     finally:
@@ -154,27 +157,27 @@ def one_nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
 
 
 @pytest.fixture
-def nursery(one_nursery: Nursery) -> Iterator[Nursery]:
-    """Services that can be killed, in no time; none is left behind."""
+def fork_server(shared_fork_server: ForkServer) -> Iterator[ForkServer]:
+    """Return a fork server; its last service is killed after the test."""
     try:
-        yield one_nursery
+        yield shared_fork_server
     finally:
-        if one_nursery.pid:
-            one_nursery.end()
+        if shared_fork_server.pid:
+            shared_fork_server.end()
 
 
 @pytest.fixture
-def new_nursery(tmp_path: Path) -> Iterator[Callable[..., Nursery]]:
-    """Makes one whose services have something else in their environment."""
-    made: list[Nursery] = []
+def new_fork_server(tmp_path: Path) -> Iterator[Callable[..., ForkServer]]:
+    """Create a fork server with other environment variables."""
+    made: list[ForkServer] = []
 
-    def make(**environment: str) -> Nursery:
-        made.append(Nursery(tmp_path, [TRIPLETS], **environment))
+    def make(**environment: str) -> ForkServer:
+        made.append(ForkServer(tmp_path, [TRIPLETS], **environment))
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for server in made:
+        server.close()
 
 
 # -- a service in this process -------------------------------------------------------------------------------
@@ -182,17 +185,17 @@ def new_nursery(tmp_path: Path) -> Iterator[Callable[..., Nursery]]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The folder that a service keeps everything in."""
+    """Return the data folder of the service."""
     return tmp_path / "data"
 
 
 @pytest.fixture(scope="session")
 def serve_in() -> Callable[..., Any]:
-    """Makes a context: a service in this process, on a folder, with one collection."""
+    """Return a context manager that runs a service in this process, with one collection."""
 
     @contextmanager
     def serving(folder: Path, config: Json = TRIPLETS, **settings: Any) -> Iterator[Any]:
-        served = _module("served").Served(folder, config, **settings)
+        served = _module("in_process_service").InProcessService(folder, config, **settings)
         try:
             yield served
         finally:
@@ -203,23 +206,23 @@ def serve_in() -> Callable[..., Any]:
 
 @pytest.fixture
 def serve(serve_in: Callable[..., Any], data: Path, config: Json) -> Callable[..., Any]:
-    """The same, on the test's own folder."""
+    """Return the same for the data folder of the test."""
     return partial(serve_in, data, config)
 
 
 @pytest.fixture
 def config() -> Json:
-    """What the one collection is created with."""
+    """Return the settings of the collection."""
     return TRIPLETS
 
 
 @pytest.fixture
-def must_be(oracle: Any, data: Path, config: Json) -> Callable[[], bytes]:
-    """The model that the log on disk makes."""
-    return lambda: oracle.learned(oracle.read(data, config["name"]))
+def expected_model(oracle: Any, data: Path, config: Json) -> Callable[[], bytes]:
+    """Return a function that computes the expected model from the log on disk."""
+    return lambda: oracle.expected_model(oracle.read(data, config["name"]))
 
 
 @pytest.fixture
 def configs() -> list[Json]:
-    """A collection of each kind of learner: of triplets and of pairs, one that refuses and one that believes."""
+    """Return a triplet learner that rejects contradictions, and a pair learner that follows the newest feedback."""
     return [TRIPLETS, PAIRS]

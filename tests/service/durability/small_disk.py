@@ -1,4 +1,4 @@
-"""A service on a small disk of its own, which is filled up and emptied again; what happened, as JSON.
+"""Run a service on a small disk that is filled and emptied again, and print a JSON report.
 
 It runs in a namespace where the disk is mounted: ``small_disk.py FOLDER``.
 """
@@ -21,7 +21,7 @@ CONFIG: Json = {
 
 
 def fill_up(file: Path) -> None:
-    """Leave hardly any space."""
+    """Fill the disk except for a little space."""
     size = 65_536
     with file.open("wb", buffering=0) as out:
         while size:
@@ -32,55 +32,58 @@ def fill_up(file: Path) -> None:
         out.truncate(out.tell() - 100_000)
 
 
-def use_up(served: Any, pieces: list[Json], report: Json) -> int:
-    """Say one piece after the other, and put items, until both are refused; how many pieces were accepted."""
-    n_accepted = n_refused = 0
-    for piece in pieces:
-        answer = served.ask("POST", "/feedback", {"feedback": [piece]})
+def fill_by_requests(served: Any, records: list[Json], report: Json) -> int:
+    """Add feedback and items until both are rejected; return the number of accepted records."""
+    n_accepted = n_rejected = 0
+    for record in records:
+        answer = served.request("POST", "/feedback", {"feedback": [record]})
         n_accepted += answer.status_code == 200
-        large = {"key": f"large {n_refused}", "vector": [0.0] * 8, "payload": {"text": "x" * 20_000}}
-        item = served.ask("PUT", "/items", {"items": [large]})
+        large = {"key": f"large {n_rejected}", "vector": [0.0] * 8, "payload": {"text": "x" * 20_000}}
+        item = served.request("PUT", "/items", {"items": [large]})
         report["accepted"]["items"] += [large["key"]] * (item.status_code == 200)
         for one in (answer, item):
             if one.status_code != 200:
-                n_refused += 1
-                report["refused"].append([one.status_code, one.headers.get("Retry-After")])
-        if n_refused > 20:
+                n_rejected += 1
+                report["rejected"].append([one.status_code, one.headers.get("Retry-After")])
+        if n_rejected > 20:
             break
     return n_accepted
 
 
 def scenario(disk: Path) -> Json:
     import oracle
-    from served import Served, pieces
+    from in_process_service import InProcessService, records
 
-    report: Json = {"refused": [], "accepted": {"items": []}}
+    report: Json = {"rejected": [], "accepted": {"items": []}}
     data, ballast = disk / "data", disk / "ballast"
-    served = Served(data, CONFIG, snapshot_every=20)
+    served = InProcessService(data, CONFIG, snapshot_every=20)
     served.put(40)
-    said = served.say(30, seed=1)
+    n_records = served.add_feedback(30, seed=1)
     served.model()
     fill_up(ballast)
-    said += use_up(served, pieces(200, seed=2), report)
-    asked = ("GET", "/items"), ("GET", "/feedback"), ("POST", "/search", {"key": "i0"}), ("GET", "/model")
-    report["answers while full"] = [served.ask(*one).status_code for one in asked]
+    n_records += fill_by_requests(served, records(200, seed=2), report)
+    requests = ("GET", "/items"), ("GET", "/feedback"), ("POST", "/search", {"key": "i0"}), ("GET", "/model")
+    report["answers while full"] = [served.request(*one).status_code for one in requests]
     report["start"] = start(disk / "other")
     ballast.unlink()
-    report["accepted after"] = served.say(30, seed=3) - said
-    report["accepted"] = {"items": [f"i{at}" for at in range(40)] + report["accepted"]["items"], "log": said + 30}
-    report["there"] = {"items": served.keys(), "log": len(served.log())}
+    report["accepted after"] = served.add_feedback(30, seed=3) - n_records
+    report["accepted"] = {
+        "items": [f"i{at}" for at in range(40)] + report["accepted"]["items"],
+        "log": n_records + 30,
+    }
+    report["stored"] = {"items": served.keys(), "log": len(served.log())}
     model = served.model()
-    report["model is the log"] = model == oracle.learned(oracle.read(data, "triplets"))
+    report["model is the log"] = model == oracle.expected_model(oracle.read(data, "triplets"))
     before = model, served.ranking()
     served.close()
-    again = Served(data, CONFIG)
+    again = InProcessService(data, CONFIG)
     report["restart is equal"] = (again.model(), again.ranking()) == before
     again.close()
     return report
 
 
 def start(folder: Path) -> str | None:
-    """What a store says that is to begin on a full disk."""
+    """Return the error of opening a store on a full disk."""
     from oahu.service.errors import ServiceError
     from oahu.service.store import SQLiteStore
 

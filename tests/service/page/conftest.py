@@ -41,7 +41,7 @@ _numbers = itertools.count()
 @contextmanager
 def _serving(data: Path, gently: bool = False) -> Iterator[str]:
     """The address of a service in a process of its own, which is told to stop or, if not ``gently``, is killed."""
-    script = Path(__file__).with_name("serving.py")
+    script = Path(__file__).with_name("page_server.py")
     with subprocess.Popen([sys.executable, str(script), str(data)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -83,7 +83,7 @@ class Locked:
         return token
 
     def remove(self, token: str) -> None:
-        self.keys.remove(token.split("_")[1])
+        self.keys.revoke(token.split("_")[1])
 
 
 @pytest.fixture(scope="session")

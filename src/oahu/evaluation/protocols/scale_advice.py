@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.constraint_streams import generator_for
@@ -28,15 +29,25 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
     ``gamma ||x - n||^2 < 1``. The other learners normalise their inputs or adapt to them.
     """
     rows = generator_for(0, "scale").permutation(len(dataset))[:_N_ITEMS]
-    items = fit_scaling(dataset.X[rows], settings["scaling"], settings["pca"])(dataset.X[rows]).astype(np.float64)
+    items = _scaled(dataset.X[rows], settings["scaling"], settings["pca"])
     labels = dataset.y[rows]
     differ = labels[1:] != labels[:-1]
     squared = np.square(items[1:] - items[:-1]).sum(axis=1)
-    warnings = [_about_features(dataset, items)] if settings["pca"] is None else []
+    about_features = _about_features(dataset, items) if settings["pca"] is None else ""
+    advice = "--scaling standard" if about_features else "--scaling unit or --scaling centred"
+    warnings = [about_features]
     if len(squared):
-        warnings += [_about_distances(dataset, methods, float(np.median(squared)))]
-        warnings += [_about_opml(dataset, method, settings, squared[differ]) for method in methods]
+        warnings += [_about_distances(dataset, methods, float(np.median(squared)), advice)]
+        warnings += [_about_opml(dataset, method, settings, squared[differ], advice) for method in methods]
     return [warning for warning in warnings if warning]
+
+
+def _scaled(items: NDArray[Any], scaling: str, pca: int | None) -> NDArray[np.float64]:
+    """Scale a sample; its principal components are approximate, which takes less time than a trial's exact ones."""
+    if pca is not None:
+        n_components = min(pca, *items.shape)
+        items = PCA(n_components, svd_solver="randomized", random_state=0).fit_transform(items.astype(np.float64))
+    return fit_scaling(items, scaling)(items).astype(np.float64)
 
 
 def _about_features(dataset: Dataset, items: NDArray[np.float64]) -> str:
@@ -51,17 +62,19 @@ def _about_features(dataset: Dataset, items: NDArray[np.float64]) -> str:
     )
 
 
-def _about_distances(dataset: Dataset, methods: Sequence[Method], median: float) -> str:
+def _about_distances(dataset: Dataset, methods: Sequence[Method], median: float, advice: str) -> str:
     names = [method.name for method in methods if isinstance(method.learner, LEGO | RDML | POLA)]
     if not names or median <= _LARGE:
         return ""
     return (
         f"{', '.join(names)}: thresholds and step sizes are made for distances near 1, and the median squared "
-        f"distance between items of {dataset.name} is {median:,.0f}. Use --scaling unit or --scaling centred."
+        f"distance between items of {dataset.name} is {median:,.0f}. Use {advice}."
     )
 
 
-def _about_opml(dataset: Dataset, method: Method, settings: Mapping[str, Any], squared: NDArray[np.float64]) -> str:
+def _about_opml(
+    dataset: Dataset, method: Method, settings: Mapping[str, Any], squared: NDArray[np.float64], advice: str
+) -> str:
     learner = method.learner
     if not isinstance(learner, OPML) or not len(squared):
         return ""
@@ -72,6 +85,6 @@ def _about_opml(dataset: Dataset, method: Method, settings: Mapping[str, Any], s
     effect = "skips such triplets" if learner.too_long == "skip" else "rejects such triplets, so that its runs fail"
     return (
         f"{method.name}: gamma ||x - n||^2 must be below 1, and with gamma {gamma:g} it is not for {share:.0%} of "
-        f"the sampled pairs of {dataset.name}. {method.name} {effect}. Use --scaling unit or --scaling centred, or "
+        f"the sampled pairs of {dataset.name}. {method.name} {effect}. Use {advice}, or "
         f"--set {method.name}.gamma=VALUE with a value below {1 / squared.max():.1g}."
     )

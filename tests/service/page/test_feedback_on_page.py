@@ -280,7 +280,7 @@ def test_a_mark_that_is_not_accepted_says_why(look: Any, digits: Any) -> None:
     look.at(digits.name, like="d-07")
     httpx.post(f"{look.address}/fail/{digits.name}").raise_for_status()
     look.tile(look.results()[0]).locator(".mark.similar").click()
-    expect(look.page.locator(".q-notification")).to_contain_text("has stopped")
+    expect(look.page.locator(".q-notification")).to_contain_text("has failed")
 
 
 def test_a_collection_that_is_deleted_says_so(look: Any, digits: Any) -> None:

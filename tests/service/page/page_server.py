@@ -13,7 +13,7 @@ from oahu.service.settings import Settings
 def main(data: Path) -> None:
     def started(address: str, app: Any) -> None:
         def fail(name: str) -> None:
-            app.state.service.collection(name)._loop.error = RuntimeError("<b>out of ink</b>")
+            app.state.service.collection(name).learner.error = RuntimeError("<b>out of ink</b>")
 
         app.add_api_route("/fail/{name}", fail, methods=["POST"])
         sys.stdout.write(f"{address}\n")

@@ -1,4 +1,4 @@
-"""One process at a time, and the real command: `oahu serve` is killed, started again, and counts."""
+"""One process per store; and the real command `oahu serve` is killed and started again."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ import pytest
 from oahu.service.errors import StoreBusyError
 from oahu.service.store import SQLiteStore
 
+pytestmark = pytest.mark.server  # starts or kills processes
+
 _OAHU = [sys.executable, "-m", "oahu"]
 
 
-def test_a_second_service_in_another_process_is_refused_and_the_first_goes_on(nursery: Any, data: Path) -> None:
-    pid = nursery.start(data=data, port=0, page=False)
-    address = nursery.address()
+def test_a_second_process_is_rejected_and_the_first_continues(fork_server: Any, data: Path) -> None:
+    pid = fork_server.start(data=data, port=0, page=False)
+    address = fork_server.address()
     with pytest.raises(StoreBusyError, match=re.escape(f"{data} is in use") + f".*process {pid}"):
         SQLiteStore(data)
     assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
 
 
-def test_after_a_kill_the_next_gets_in_at_once(nursery: Any, data: Path) -> None:
-    nursery.start(data=data, port=0, page=False)
-    nursery.address()
-    nursery.end(signal.SIGKILL)
+def test_after_a_kill_the_store_can_be_opened_at_once(fork_server: Any, data: Path) -> None:
+    fork_server.start(data=data, port=0, page=False)
+    fork_server.address()
+    fork_server.end(signal.SIGKILL)
     SQLiteStore(data).close()
 
 
-def test_a_process_that_a_service_started_does_not_hold_its_folder(data: Path) -> None:
+def test_a_child_process_does_not_hold_the_lock(data: Path) -> None:
     store = SQLiteStore(data)
     helper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
     store.close()
@@ -45,19 +47,19 @@ def test_a_process_that_a_service_started_does_not_hold_its_folder(data: Path) -
         helper.communicate(b"\n")
 
 
-def test_the_command_is_refused_in_one_line_where_another_serves(serve: Any, data: Path) -> None:
+def test_the_command_reports_in_one_line_that_the_folder_is_in_use(serve: Any, data: Path) -> None:
     with serve() as served:
         served.put(3)
         second = subprocess.run(
             [*_OAHU, "serve", "--no-page", "--port", "0", "--data", str(data)],
             capture_output=True,
-            timeout=120,
+            timeout=6000,
             check=False,
         )
-        told = second.stderr.decode().strip().splitlines()
+        lines = second.stderr.decode().strip().splitlines()
         assert second.returncode == 1
-        assert len(told) == 1
-        assert told[0].startswith(f"error: {data} is in use by another oahu service (process {os.getpid()})")
+        assert len(lines) == 1
+        assert lines[0].startswith(f"error: {data} is in use by another oahu service (process {os.getpid()})")
         assert served.keys() == ["i0", "i1", "i2"]
 
 
@@ -66,7 +68,7 @@ def test_the_command_is_refused_in_one_line_where_another_serves(serve: Any, dat
 
 @pytest.fixture
 def command(data: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
-    """Starts `oahu serve`; the process and where it listens."""
+    """Return a function that starts `oahu serve` and returns the process and its address."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[Any, str]:
@@ -85,27 +87,25 @@ def command(data: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
         process.communicate()
 
 
-def test_the_command_is_killed_while_people_use_it_and_nothing_is_lost(
-    command: Any, customers: Any, config: Any
-) -> None:
+def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any, clients: Any, config: Any) -> None:
     def ask(method: str, path: str, body: Any = None) -> Any:
-        answer = httpx.request(method, f"{address}/v1/collections{path}", json=body, timeout=60, trust_env=False)
+        answer = httpx.request(method, f"{address}/v1/collections{path}", json=body, timeout=600, trust_env=False)
         assert answer.is_success, answer.text
         return answer.json()
 
     process, address = command()
     ask("POST", "", config)
-    ask("PUT", "/triplets/items", {"items": customers.base_items()})
-    line = customers.Line()
-    people = [customers.Customer(line, f"person{at}", "triplets", at, True) for at in range(3)]
-    with customers.at_work(line, people):
-        line.connect(address)
-        line.wait_for_answers(100)
+    ask("PUT", "/triplets/items", {"items": clients.base_items()})
+    endpoint = clients.Endpoint()
+    clients_at_work = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(3)]
+    with clients.running(endpoint, clients_at_work):
+        endpoint.connect(address)
+        endpoint.wait_for_answers(100)
         process.kill()
         process.wait()
-        line.connect(None)
+        endpoint.connect(None)
         _, address = command()
-        line.connect(address)
-        line.pause(len(people))
-    customers.check_items(ask("GET", "/triplets/items?limit=1000")["items"], people)
-    customers.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], people)
+        endpoint.connect(address)
+        endpoint.pause(len(clients_at_work))
+    clients.check_items(ask("GET", "/triplets/items?limit=1000")["items"], clients_at_work)
+    clients.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], clients_at_work)

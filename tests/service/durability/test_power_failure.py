@@ -1,0 +1,92 @@
+"""Power failure: only flushed data remain, and no acknowledged change is missing from them.
+
+After a kill, the operating system still has everything that the process wrote. A power failure loses what was not
+flushed. A preloaded library therefore copies every file when it is flushed, and the service restarts from the
+copies. The test needs Linux and a C compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+Json = dict[str, Any]
+
+_SOURCE = Path(__file__).with_name("flushed.c")
+_CUTS = 4
+
+
+def _compile(folder: Path) -> Path | None:
+    """Compile the library, if this system can."""
+    made = folder / "flushed.so"
+    compiler = shutil.which("cc") if sys.platform == "linux" else None
+    if compiler is None:
+        return None
+    run = [compiler, "-shared", "-fPIC", "-o", str(made), str(_SOURCE), "-ldl"]
+    return made if subprocess.run(run, capture_output=True, check=False).returncode == 0 else None
+
+
+def _can_compile() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        return _compile(Path(folder)) is not None
+
+
+if _can_compile():
+
+    @pytest.mark.server
+    def test_no_acknowledged_change_is_lost_in_a_power_failure(
+        tmp_path: Path, new_fork_server: Any, clients: Any, config: Json
+    ) -> None:
+        disk, flushed = tmp_path / "disk", tmp_path / "flushed"
+        disk.mkdir()
+        flushed.mkdir()
+        fork_server = new_fork_server(LD_PRELOAD=str(_compile(tmp_path)), WATCHED=f"{disk}/", FLUSHED=str(flushed))
+        endpoint = clients.Endpoint()
+        clients_at_work = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(4)]
+
+        def start(at: int) -> str:
+            settings = {"port": 0, "page": False, "snapshot_every": 20, "max_collections": 1}
+            fork_server.start(data=disk / f"{at}", **settings)
+            address: str = fork_server.address()
+            return address
+
+        def ask(method: str, path: str, body: Any = None) -> Any:
+            url = f"{address}/v1/collections{path}"
+            answer = httpx.request(method, url, json=body, timeout=600, trust_env=False)
+            assert answer.is_success, answer.text
+            return answer.json()
+
+        address = start(0)
+        ask("POST", "", config)
+        ask("PUT", "/triplets/items", {"items": clients.base_items()})
+        with clients.running(endpoint, clients_at_work):
+            endpoint.connect(address)
+            for at in range(_CUTS):
+                pid = fork_server.pid
+                endpoint.wait_for_answers(20 + 20 * at, lambda pid=pid: os.kill(pid, signal.SIGKILL))
+                assert fork_server.reap() == -signal.SIGKILL
+                endpoint.connect(None)
+                assert _copy_flushed(flushed, disk, at) == {"oahu.db", "oahu.db-wal"}
+                address = start(at + 1)
+                endpoint.connect(address)
+            endpoint.pause(len(clients_at_work))
+            clients.check_items(ask("GET", "/triplets/items?limit=1000")["items"], clients_at_work)
+            clients.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], clients_at_work)
+
+    def _copy_flushed(flushed: Path, disk: Path, at: int) -> set[str]:
+        """Copy the flushed files of a folder that still exist to the next one; return their names."""
+        (disk / f"{at + 1}").mkdir()
+        names = {path.name for path in (disk / f"{at}").iterdir() if (flushed / f"{at}%{path.name}").exists()}
+        for name in names:
+            shutil.copy(flushed / f"{at}%{name}", disk / f"{at + 1}" / name)
+            shutil.copy(flushed / f"{at}%{name}", flushed / f"{at + 1}%{name}")  # flushed from the start
+        return names
