@@ -197,12 +197,11 @@ def _imported(name: str) -> Method:
     try:
         thing = getattr(import_module(module), attribute)
         thing = thing() if isinstance(thing, type) else thing
+        return as_method((attribute, thing))
+    except InvalidTypeError as error:  # not a learner, or a learner with missing methods
+        raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error
     except Exception as error:  # the user's code may raise anything
         raise InvalidInputError(
             f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on the "
             "Python path (PYTHONPATH), and a class must be callable without arguments."
         ) from error
-    try:
-        return as_method((attribute, thing))
-    except InvalidTypeError as error:
-        raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error
