@@ -127,11 +127,11 @@ def as_method(given: Any) -> Method:
         return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
-    lacking = missing_methods(thing)
+    missing = missing_methods(thing)
     raise InvalidTypeError(
         "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
         f"a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
-        + (f" It has no {', '.join(lacking)}." if lacking else "")
+        + (f" It has no {', '.join(missing)}." if missing else "")
     )
 
 
