@@ -682,7 +682,7 @@ def test_the_description_of_a_collection(make_collection: Any) -> None:
         "dimension": 4,
         "learner": "OASIS",
         "closure": 0,
-        "contradictions": "refuse",
+        "contradictions": "reject",
         "vote": "experts",
         "items": 6,
         "last_seq": 1,

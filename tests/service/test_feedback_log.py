@@ -323,7 +323,7 @@ class GroupsOfCommands(RuleBasedStateMachine):
     @initialize(newest=st.booleans(), learner=st.sampled_from(["OASIS", "Euclidean"]))  # of triplets, of pairs
     def begin(self, newest: bool, learner: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.config = replace(CONFIG, learner=learner, contradictions="newest" if newest else "refuse")
+        self.config = replace(CONFIG, learner=learner, contradictions="newest" if newest else "reject")
         self._open()
         self.model = ReferenceModel(newest)
         self.model.put([(key, 0.0, None) for key in "abc"])
