@@ -1,9 +1,9 @@
-"""Growth, memory and draws of the constraint graph. Every speed is a ratio against something of the same run.
+"""Benchmark of the constraint graph: growth, memory and sampling. Speeds are ratios within one run.
 
-    python benchmarks/graph.py [--quick]
+    python benchseconds_each/graph.py [--quick]
 
-One thread. The peer is scipy's connected_components, which gets all alike pairs at once and does less: no unlike
-edges, no proofs, no answer after each constraint.
+It runs in one thread. The reference is connected_components of scipy, which gets all similar pairs at once and does
+less: no dissimilar edges, no proofs, no result after each constraint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ console = Console(width=112)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the constraints: seconds, noisier")
+    parser.add_argument("--quick", action="store_true", help="Use a tenth of the constraints: faster, noisier.")
     n = 100_000 if parser.parse_args().quick else 1_000_000
     console.print(
         f"[bold]Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, "
@@ -41,51 +41,51 @@ def main() -> None:
         highlight=False,
     )
     growth = Table(title="\nAdding constraints one by one", title_justify="left")
-    for heading in ("", *(f"{n * k // 8:,}" for k in (1, 2, 4, 8)), "µs each", "bytes each", "x scipy's batch"):
+    for heading in ("", *(f"{n * k // 8:,}" for k in (1, 2, 4, 8)), "µs each", "bytes each", "x scipy"):
         growth.add_column(heading, justify="right" if heading else "left")
-    draws = Table(title="\nDrawing 10,000 of what follows and was not given, seconds", title_justify="left")
-    for heading in ("", "pairs that follow", "drawn in", "triplets that follow", "drawn in"):
-        draws.add_column(heading, justify="right" if "follow" in heading or "drawn" in heading else "left")
+    draws = Table(title="\nSampling 10,000 implied constraints, seconds", title_justify="left")
+    for heading in ("", "implied pairs", "sampled in", "implied triplets", "sampled in"):
+        draws.add_column(heading, justify="right" if heading else "left")
     for name, make in STREAMS.items():
         measure(name, make, n, growth, draws)
     console.print(growth)
     console.print(
-        "Under the counts: time per constraint of a stream of that length, relative to the first. 1.00 is linear."
+        "Below the counts: time per constraint at that stream length, relative to the shortest (1.00 is linear)."
     )
     console.print(draws)
 
 
 def measure(name: str, make: Callable[[int], list[Pair]], n: int, growth: Table, draws: Table) -> None:
-    marks = []
+    seconds_each = []
     for k in (1, 2, 4, 8):
         stream = make(n * k // 8)
         gc.collect()
         graph, start = ConstraintGraph(), time.perf_counter()
         for pair in stream:
             graph.add(pair)
-        marks.append((time.perf_counter() - start) / len(stream))
-    peer, n_components = batch(stream, graph.n_items)
+        seconds_each.append((time.perf_counter() - start) / len(stream))
+    reference, n_components = run_scipy(stream, graph.n_items)
     assert n_components == len(graph.components())
-    ratios = (f"{mark / marks[0]:.2f}" for mark in marks)
+    ratios = (f"{seconds / seconds_each[0]:.2f}" for seconds in seconds_each)
     growth.add_row(
         name,
         *ratios,
-        f"{1e6 * marks[-1]:.1f}",
+        f"{1e6 * seconds_each[-1]:.1f}",
         f"{in_new_process(memory, name, n):.0f}",
-        f"{marks[-1] * len(stream) / peer:.0f}",
+        f"{seconds_each[-1] * len(stream) / reference:.0f}",
     )
     row = []
-    for implied, draw in ((graph.implied_pairs, "pairs"), (graph.implied_triplets, "triplets")):
+    for implied, kind in ((graph.implied_pairs, "pairs"), (graph.implied_triplets, "triplets")):
         start = time.perf_counter()
-        graph.sample_implied(10_000, 0, kind=draw)
+        graph.sample_implied(10_000, 0, kind=kind)
         row += [f"{implied.count:,}", f"{time.perf_counter() - start:.2f}"]
     draws.add_row(name, *row)
 
 
-def batch(stream: list[Pair], n_items: int) -> tuple[float, int]:
-    """Seconds of scipy for the alike pairs, from arrays that are ready; and how many components there are."""
-    names = {item: i for i, item in enumerate(dict.fromkeys(x for pair in stream for x in pair[:2]))}
-    edges = np.array([(names[pair.first], names[pair.second]) for pair in stream if pair.same]).T
+def run_scipy(stream: list[Pair], n_items: int) -> tuple[float, int]:
+    """Return the seconds that scipy takes for the similar pairs as arrays, and the number of components."""
+    numbers = {item: i for i, item in enumerate(dict.fromkeys(x for pair in stream for x in pair[:2]))}
+    edges = np.array([(numbers[pair.first], numbers[pair.second]) for pair in stream if pair.same]).T
     start = time.perf_counter()
     table = coo_array((np.ones(edges.shape[1], dtype=bool), (edges[0], edges[1])), shape=(n_items, n_items))
     n_components, _ = connected_components(table, directed=False)
@@ -98,7 +98,7 @@ def in_new_process(function: Callable[[str, int], float], name: str, n: int) -> 
 
 
 def memory(name: str, n: int) -> float:
-    """Bytes per constraint that the graph adds to this process, which must be a new one: others reuse memory."""
+    """Return the bytes per constraint that a graph adds to this process. The process must be new."""
     stream = STREAMS[name](n)
     before, graph = _resident(), ConstraintGraph()
     for pair in stream:
@@ -107,7 +107,7 @@ def memory(name: str, n: int) -> float:
 
 
 def _resident() -> int:
-    """What this process holds now. Not its peak: a new process inherits that from the one that started it."""
+    """Return the resident memory of this process now. The peak would include that of the parent process."""
     return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[1])
 
 
@@ -115,24 +115,24 @@ def _resident() -> int:
 
 
 def from_labels(n: int) -> list[Pair]:
-    """Pairs of n / 5 items in n / 1000 classes, half of them alike."""
+    """Return pairs of n / 5 items in n / 1000 classes, half of them similar."""
     rng = np.random.default_rng(0)
     n_classes = max(n // 1000, 2)
     size = n // 5 // n_classes
     first, second = rng.integers(n_classes * size, size=(2, n))
-    # Items of one class are numbered one after the other.
+    # The items of a class have consecutive numbers.
     second = np.where(rng.random(n) < 0.5, first // size * size + second % size, second)
     same = first // size == second // size
     return [Pair(*pair) for pair in zip(first.tolist(), second.tolist(), same.tolist(), strict=True)]
 
 
 def chain_and_hub(n: int) -> list[Pair]:
-    """In turns: a chain grows at its end, and its first item is unlike one more."""
+    """Return pairs that extend a chain of similar items, alternating with dissimilar pairs of its first item."""
     return [Pair(i // 2, i // 2 + 1, True) if i % 2 else Pair(0, -1 - i, False) for i in range(n)]
 
 
 def tournament(n: int) -> list[Pair]:
-    """Every item has an unlike one of its own; then equals are merged, round by round: edges move most often."""
+    """Return a dissimilar pair for each item, then pairs that merge equal components: the most edge moves."""
     m = 1 << (n // 2).bit_length() - 1
     stream = [Pair(i, -1 - i, False) for i in range(m)]
     step = 1
@@ -144,8 +144,8 @@ def tournament(n: int) -> list[Pair]:
 
 STREAMS: dict[str, Callable[[int], list[Pair]]] = {
     "pairs from labels": from_labels,
-    "a chain and a hub": chain_and_hub,
-    "a tournament": tournament,
+    "chain and hub": chain_and_hub,
+    "tournament": tournament,
 }
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A long stream through `oahu train`: bounded memory, and the same model however often it is stopped.
+"""Benchmark of `oahu train` on a long stream: memory is bounded, and interruptions do not change the model.
 
     make bench-stream        (or: python benchmarks/stream.py [--lines 1000000] [--learner OAHU])
 
-A generator writes JSON lines to a pipe, as `seq` would. One run goes through; another is stopped again and again by
-SIGINT and SIGKILL and started anew with the same command. The two model files must be the same, byte for byte.
+A generator writes JSON lines to a pipe. One run is not interrupted. Another is stopped several times by SIGINT and
+SIGKILL and restarted with the same command. The two model files must be the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--learner", default="OAHU")
-    parser.add_argument("--stops", type=int, default=6, help="how often the second run is stopped")
+    parser.add_argument("--stops", type=int, default=6, help="Number of times the second run is stopped.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         np.save("digits.npy", (load_digits().data / 16).astype(np.float32))
         table = Table(title="\noahu train, JSON lines from a pipe", title_style="bold", title_justify="left")
-        for name in ("run", "lines", "seconds", "lines a second", "peak memory, MiB"):
+        for name in ("run", "lines", "seconds", "lines per second", "peak memory, MiB"):
             table.add_column(name, justify="left" if name == "run" else "right")
         for lines in (options.lines // 100, options.lines):
             Path("whole").unlink(missing_ok=True)
-            began = time.monotonic()
+            start = time.monotonic()
             _, peak = run("whole", lines, options.learner)
-            took = time.monotonic() - began
-            table.add_row("uninterrupted", f"{lines:,}", f"{took:.1f}", f"{lines / took:,.0f}", f"{peak:.0f}")
+            seconds = time.monotonic() - start
+            table.add_row("uninterrupted", f"{lines:,}", f"{seconds:.1f}", f"{lines / seconds:,.0f}", f"{peak:.0f}")
         console.print(table)
-        stops = stopped_again_and_again(options, took)
+        stops = run_with_stops(options, seconds)
         console.print(f"\nThe second run was stopped {len(stops)} times: {', '.join(stops)}.", highlight=False)
         same = Path("whole").read_bytes() == Path("stopped").read_bytes()
         console.print(f"The two model files are {'the same' if same else 'DIFFERENT'}, byte for byte.\n")
@@ -68,7 +68,7 @@ Stop = tuple[signal.Signals, float]
 
 
 def run(model: str, lines: int, learner: str, stop: Stop | None = None) -> tuple[int, float]:
-    """Train, perhaps to be stopped by a signal after some seconds; the exit code and the peak memory."""
+    """Train, optionally until a signal after some seconds; return the exit code and the peak memory in MiB."""
     generator = subprocess.Popen(
         [sys.executable, "-c", GENERATE, str(lines), "1797", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -87,13 +87,13 @@ def run(model: str, lines: int, learner: str, stop: Stop | None = None) -> tuple
     return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024
 
 
-def stopped_again_and_again(options: argparse.Namespace, whole: float) -> list[str]:
-    """SIGINT and SIGKILL in turn, then a run to the end."""
+def run_with_stops(options: argparse.Namespace, seconds: float) -> list[str]:
+    """Stop runs by SIGINT and SIGKILL in turn, then run to the end; return the stops."""
     rng, stops = random.Random(0), []
-    for turn in range(options.stops):
-        which = (signal.SIGINT, signal.SIGKILL)[turn % 2]
-        code, _ = run("stopped", options.lines, options.learner, (which, 3 + rng.uniform(0.05, 0.25) * whole))
-        stops.append(f"{which.name} (exit code {code})")
+    for k in range(options.stops):
+        number = (signal.SIGINT, signal.SIGKILL)[k % 2]
+        code, _ = run("stopped", options.lines, options.learner, (number, 3 + rng.uniform(0.05, 0.25) * seconds))
+        stops.append(f"{number.name} (exit code {code})")
     code, _ = run("stopped", options.lines, options.learner)
     if code:
         sys.exit(f"the last run ended with exit code {code}")

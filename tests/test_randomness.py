@@ -1,4 +1,4 @@
-"""Every draw is a numpy Generator's, from whatever scikit-learn's users pass as random_state."""
+"""Random generators from every accepted kind of random_state."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_an_int_of_numpy_is_an_int(kind: type[np.integer[Any]]) -> None:
     assert draws(as_generator(kind(7))) == draws(as_generator(7))
 
 
-def test_none_gives_fresh_draws() -> None:
+def test_none_gives_different_draws() -> None:
     assert draws(as_generator(None)) != draws(as_generator(None))
 
 
-def test_a_generator_is_used_as_it_is() -> None:
+def test_a_generator_is_returned_itself() -> None:
     generator = np.random.default_rng(0)
     assert as_generator(generator) is generator
 
@@ -59,12 +59,12 @@ def test_a_legacy_state_gives_other_draws_from_another_seed() -> None:
     assert draws(as_generator(np.random.RandomState(3))) != draws(as_generator(np.random.RandomState(4)))
 
 
-def test_a_legacy_state_moves_on() -> None:
+def test_a_legacy_state_is_advanced() -> None:
     legacy = np.random.RandomState(3)
     assert draws(as_generator(legacy)) != draws(as_generator(legacy))
 
 
-def test_drawing_does_not_move_the_legacy_state_any_further() -> None:
+def test_draws_do_not_advance_the_legacy_state() -> None:
     legacy, twin = np.random.RandomState(3), np.random.RandomState(3)
     as_generator(legacy)
     draws(as_generator(twin))
@@ -74,7 +74,7 @@ def test_drawing_does_not_move_the_legacy_state_any_further() -> None:
 @pytest.mark.parametrize(
     "wrong", [-1, np.int64(-1), 1.0, np.float64(1.0), True, False, np.True_, "1", [1], np.array(1), np.nan, object]
 )
-def test_anything_else_is_an_error_that_quotes_it(wrong: Any) -> None:
+def test_other_values_are_rejected_and_quoted(wrong: Any) -> None:
     with pytest.raises(
         InvalidInputError, match="'random_state' parameter must be None, an int of at least 0"
     ) as error:
@@ -82,7 +82,7 @@ def test_anything_else_is_an_error_that_quotes_it(wrong: Any) -> None:
     assert f"Got {wrong!r} instead" in str(error.value)
 
 
-# -- private_generator ---------------------------------------------------------------------------------------
+# -- private_generator -----------------------------------------------------------------------------------
 
 SEEDS: dict[str, Callable[[], Any]] = {
     "int": lambda: 7,
@@ -93,49 +93,49 @@ SEEDS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
-def test_an_own_generator_draws_the_same_from_the_same_seed(seed: Callable[[], Any]) -> None:
+def test_a_private_generator_depends_only_on_the_seed(seed: Callable[[], Any]) -> None:
     assert draws(private_generator(seed())) == draws(private_generator(seed()))
 
 
 @pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
-def test_an_own_generator_can_be_kept(seed: Callable[[], Any]) -> None:
+def test_a_private_generator_can_be_stored(seed: Callable[[], Any]) -> None:
     assert type(private_generator(seed()).bit_generator) is np.random.PCG64
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
-def test_the_next_own_generator_of_a_generator_draws_others(make: Any) -> None:
+def test_the_next_private_generator_of_a_generator_differs(make: Any) -> None:
     passed = make(7)
     assert draws(private_generator(passed)) != draws(private_generator(passed))
 
 
-def test_an_own_generator_does_not_move_with_the_one_it_came_from() -> None:
+def test_a_private_generator_does_not_depend_on_later_draws_of_its_source() -> None:
     passed = np.random.default_rng(7)
     own = private_generator(passed)
     passed.random()
     assert draws(own) == draws(private_generator(np.random.default_rng(7)))
 
 
-def test_an_own_generator_does_not_move_the_one_it_came_from() -> None:
+def test_a_private_generator_does_not_advance_its_source() -> None:
     passed, twin = np.random.default_rng(7), np.random.default_rng(7)
     private_generator(passed)
     draws(private_generator(twin))
     assert draws(passed) == draws(twin)
 
 
-def test_without_a_seed_every_own_generator_draws_others() -> None:
+def test_without_a_seed_private_generators_differ() -> None:
     assert draws(private_generator(None)) != draws(private_generator(None))
 
 
-def test_a_bad_seed_of_an_own_generator_is_an_error() -> None:
+def test_an_invalid_seed_of_a_private_generator_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match=r"'random_state' parameter .*Got -1 instead"):
         private_generator(-1)
 
 
-# -- where a generator stands ----------------------------------------------------------------------------
+# -- states ----------------------------------------------------------------------------------------------
 
 
 def advance(generator: np.random.Generator, kinds: list[str]) -> None:
-    """Draw in ways that leave different things behind in a generator: half a word, or nothing."""
+    """Draw in ways that leave different states: with and without a buffered half word."""
     for kind in kinds:
         if kind == "word":
             generator.random()
@@ -146,7 +146,7 @@ def advance(generator: np.random.Generator, kinds: list[str]) -> None:
 
 
 @given(seed=st.integers(0, 2**64), kinds=st.lists(st.sampled_from(["word", "half", "normal"]), max_size=20))
-def test_a_generator_goes_on_from_where_it_stood(seed: int, kinds: list[str]) -> None:
+def test_a_restored_generator_continues(seed: int, kinds: list[str]) -> None:
     generator = private_generator(seed)
     advance(generator, kinds)
     twin = generator_from_state(json.loads(json.dumps(generator_state(generator))))
@@ -155,20 +155,20 @@ def test_a_generator_goes_on_from_where_it_stood(seed: int, kinds: list[str]) ->
     assert draws(generator) == draws(twin)
 
 
-def test_asking_where_a_generator_stands_does_not_move_it() -> None:
+def test_reading_the_state_does_not_advance_the_generator() -> None:
     generator = private_generator(0)
     generator_state(generator)
     assert draws(generator) == draws(private_generator(0))
 
 
-def test_a_state_does_not_move_with_its_generator() -> None:
+def test_a_state_does_not_change_with_its_generator() -> None:
     generator = private_generator(0)
     state = generator_state(generator)
     draws(generator)
     assert draws(generator_from_state(state)) == draws(private_generator(0))
 
 
-def test_a_generator_from_a_state_leaves_the_original_alone() -> None:
+def test_a_restored_generator_is_independent() -> None:
     generator = private_generator(0)
     draws(generator_from_state(generator_state(generator)))
     assert draws(generator) == draws(private_generator(0))
@@ -178,7 +178,7 @@ def test_a_generator_from_a_state_leaves_the_original_alone() -> None:
     ("name", "value"),
     [("state", -1), ("state", 2**128), ("inc", "1"), ("has_uint32", 2), ("uinteger", 2**32), ("uinteger", 0.5)],
 )
-def test_a_place_where_no_generator_can_stand_is_an_error(name: str, value: Any) -> None:
+def test_an_invalid_state_is_rejected(name: str, value: Any) -> None:
     state = generator_state(private_generator(0)) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' of a generator must be an int"):
         generator_from_state(state)

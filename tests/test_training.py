@@ -1,4 +1,4 @@
-"""A stream of lines is learned to the end, however often that is interrupted."""
+"""Training on streams: results, interruptions and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INDICES = rng.integers(0, 40, (3000, 3))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with features and 3,000 triplets by row number, to work in."""
+    """The working folder, with a feature table and 3,000 triplets of row numbers."""
     monkeypatch.chdir(tmp_path)
     np.save("items.npy", TABLE)
     oahu.write_stream("feedback.jsonl", (Triplet(*row) for row in INDICES.tolist()))
@@ -46,7 +46,7 @@ def train(*arguments: str, stdin: str | None = None) -> Any:
 
 
 def trained(model: str, *arguments: str, stdin: str | None = None) -> Any:
-    """The learner that training leaves in a file."""
+    """Train; return the learner in the model file."""
     result = train("--model", model, *arguments, stdin=stdin)
     assert result.exit_code == 0, result.output
     return oahu.load(model)
@@ -55,28 +55,28 @@ def trained(model: str, *arguments: str, stdin: str | None = None) -> Any:
 ALL = ("--features", "items.npy", "--constraints", "feedback.jsonl")
 
 
-# -- what is learned -------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", oahu.learners.LEARNERS)
-def test_a_stream_is_learned_as_partial_fit_learns_it(folder: Path, name: str) -> None:
+def test_training_equals_partial_fit(folder: Path, name: str) -> None:
     given = ("--learner", name, "--set", "dtype=float64") + (("--set", "gamma=0.0001") if name == "OPML" else ())
     trained("model", *ALL, *given)
     parameters: dict[str, Any] = {"dtype": "float64"} | ({"gamma": 1e-4} if name == "OPML" else {})
     learner = getattr(oahu, name)(random_state=0, **parameters).partial_fit(TABLE[INDICES])
     learner.save("expected")
     again = oahu.load("model")
-    again.save("plain")  # without the note of how far it got
+    again.save("plain")  # without the position
     assert Path("plain").read_bytes() == Path("expected").read_bytes()
 
 
-def test_constraints_by_value_need_no_features(folder: Path) -> None:
+def test_constraints_with_values_need_no_features(folder: Path) -> None:
     oahu.write_stream("values.jsonl", (Triplet(*row.tolist()) for row in TABLE[INDICES[:50]].astype(float)))
     by_value = trained("values", "--constraints", "values.jsonl", "--learner", "LEGO")
     np.testing.assert_array_equal(by_value.matrix_, oahu.LEGO().partial_fit(TABLE[INDICES[:50]]).matrix_)
 
 
-def test_pairs_and_triplets_may_take_turns(folder: Path) -> None:
+def test_pairs_and_triplets_may_be_mixed(folder: Path) -> None:
     a, b, c = TABLE[0].tolist(), TABLE[1].tolist(), TABLE[2].tolist()
     lines = [Triplet(0, 1, 2), Pair(3, 4, True), Pair(5, 6, False), Triplet(a, b, c)]
     oahu.write_stream("mixed.jsonl", lines)
@@ -85,7 +85,7 @@ def test_pairs_and_triplets_may_take_turns(folder: Path) -> None:
     np.testing.assert_array_equal(learner.matrix_, expected.partial_fit(TABLE[[[0, 1, 2]]]).matrix_)
 
 
-def test_ids_of_the_features_are_what_constraints_name(folder: Path) -> None:
+def test_constraints_may_name_items_by_id(folder: Path) -> None:
     names = np.array([f"item {row}" for row in range(40)])
     np.savez("named.npz", X=TABLE, ids=names)
     oahu.write_stream("named.csv", (Triplet(*names[row].tolist()) for row in INDICES[:50]))
@@ -93,13 +93,13 @@ def test_ids_of_the_features_are_what_constraints_name(folder: Path) -> None:
     np.testing.assert_array_equal(by_name.matrix_, oahu.OASIS().partial_fit(TABLE[INDICES[:50]]).matrix_)
 
 
-def test_standard_input_is_a_stream(folder: Path) -> None:
+def test_standard_input_is_read(folder: Path) -> None:
     text = Path("feedback.jsonl").read_text()
     learner = trained("model", "--features", "items.npy", "--constraints", "-", "--learner", "SOML", stdin=text)
     assert learner.n_seen_ == 3000
 
 
-def test_an_empty_stream_teaches_nothing(folder: Path) -> None:
+def test_an_empty_stream_writes_no_model(folder: Path) -> None:
     Path("empty.jsonl").touch()
     result = train("--model", "model", "--features", "items.npy", "--constraints", "empty.jsonl")
     assert (result.exit_code, Path("model").exists()) == (0, False)
@@ -171,38 +171,38 @@ def test_pairs_that_cannot_be_joined_are_an_error_that_lists_the_learners_of_pai
     assert not Path("model").exists()
 
 
-# -- going on --------------------------------------------------------------------------------------------
+# -- continuing ------------------------------------------------------------------------------------------
 
 
-def cut(n: int) -> None:
-    """Let the stream have its first n lines only."""
+def write_first_lines(n: int) -> None:
+    """Write the first n lines of the stream to begun.jsonl."""
     lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
     Path("begun.jsonl").write_text("".join(lines[:n]))
 
 
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2999, 3000])
-def test_a_longer_stream_goes_on_behind_the_lines_that_were_learned(folder: Path, n: int) -> None:
+def test_training_continues_after_the_learned_lines(folder: Path, n: int) -> None:
     trained("whole", *ALL)
-    cut(n)
+    write_first_lines(n)
     trained("parts", "--features", "items.npy", "--constraints", "begun.jsonl")
     trained("parts", *ALL)
     assert Path("parts").read_bytes() == Path("whole").read_bytes()
 
 
-def test_new_lines_are_all_learned(folder: Path) -> None:
+def test_new_lines_learns_all_lines(folder: Path) -> None:
     lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
     Path("one.jsonl").write_text("".join(lines[:1000]))
     Path("two.jsonl").write_text("".join(lines[1000:]))
     trained("whole", *ALL)
     trained("parts", "--features", "items.npy", "--constraints", "one.jsonl")
     trained("parts", "--features", "items.npy", "--constraints", "two.jsonl", "--new-lines")
-    assert lines_in("parts") == 2000  # of the second stream
+    assert lines_in("parts") == 2000  # lines of the second stream
     for name in ("whole", "parts"):
-        oahu.load(name).save(name)  # without the note of how far it got
+        oahu.load(name).save(name)  # without the position
     assert Path("parts").read_bytes() == Path("whole").read_bytes()
 
 
-def test_a_second_stream_goes_on_where_it_stopped(folder: Path) -> None:
+def test_a_second_stream_is_resumed(folder: Path) -> None:
     lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
     for name, some in (("one", lines[:1000]), ("begun", lines[1000:1700]), ("two", lines[1000:])):
         Path(f"{name}.jsonl").write_text("".join(some))
@@ -215,7 +215,7 @@ def test_a_second_stream_goes_on_where_it_stopped(folder: Path) -> None:
     assert Path("parts").read_bytes() == Path("whole").read_bytes()
 
 
-def test_columns_that_changed_places_are_another_stream(folder: Path) -> None:
+def test_reordered_columns_are_another_stream(folder: Path) -> None:
     rows = ["1,2,3", "4,5,6", "7,8,9"]
     Path("a.csv").write_text("\n".join(["anchor,positive,negative", *rows[:2]]))
     Path("b.csv").write_text("\n".join(["anchor,negative,positive", *rows]))
@@ -224,8 +224,8 @@ def test_columns_that_changed_places_are_another_stream(folder: Path) -> None:
     assert (result.exit_code, "are not those" in result.output) == (1, True)
 
 
-def test_another_stream_is_rejected_and_the_model_stays(folder: Path) -> None:
-    cut(1000)
+def test_another_stream_is_rejected_and_the_model_is_unchanged(folder: Path) -> None:
+    write_first_lines(1000)
     trained("model", "--features", "items.npy", "--constraints", "begun.jsonl")
     before = Path("model").read_bytes()
     lines = Path("feedback.jsonl").read_text().splitlines(keepends=True)
@@ -238,20 +238,20 @@ def test_another_stream_is_rejected_and_the_model_stays(folder: Path) -> None:
 
 def test_a_shorter_stream_is_rejected(folder: Path) -> None:
     trained("model", *ALL)
-    cut(1000)
+    write_first_lines(1000)
     result = train("--model", "model", "--features", "items.npy", "--constraints", "begun.jsonl")
     assert result.exit_code == 1
     assert "learned 3,000 lines, but begun.jsonl has 1,000" in result.output.replace("\n", " ")
 
 
-def test_a_model_that_was_not_trained_on_a_stream_asks_what_is_meant(folder: Path) -> None:
+def test_a_model_without_a_position_requires_new_lines(folder: Path) -> None:
     oahu.LEGO(random_state=0).partial_fit(TABLE[INDICES[:9]]).save("model")
     result = train("--model", "model", *ALL)
     assert (result.exit_code, "--new-lines" in result.output) == (1, True)
     assert trained("model", *ALL, "--new-lines").n_seen_ == 6018
 
 
-# -- stopping --------------------------------------------------------------------------------------------
+# -- interruptions ---------------------------------------------------------------------------------------
 
 
 def started(model: str, constraints: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
@@ -260,7 +260,7 @@ def started(model: str, constraints: str, *arguments: str, **options: Any) -> su
 
 
 def lines_in(model: str) -> int:
-    """How many lines the model in a file has learned so far."""
+    """Return the number of lines that the model in a file has learned."""
     position = StreamPosition.of(model) if Path(model).exists() else None
     return position.lines if position else 0
 
@@ -276,9 +276,7 @@ def wait_for(condition: Any) -> None:
 @pytest.mark.parametrize(
     "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGKILL], [signal.SIGINT, signal.SIGKILL]]
 )
-def test_a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not(
-    folder: Path, signals: list[signal.Signals]
-) -> None:
+def test_interrupted_training_gives_the_same_file(folder: Path, signals: list[signal.Signals]) -> None:
     lines = Path("feedback.jsonl").read_bytes().splitlines(keepends=True)
     trained("whole", *ALL)
     dice, done = random.Random(len(signals)), 0
@@ -300,7 +298,7 @@ def test_a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not(
     assert Path("parts").read_bytes() == Path("whole").read_bytes()
 
 
-def test_an_interrupt_says_how_to_go_on(folder: Path) -> None:
+def test_an_interrupt_prints_how_to_continue(folder: Path) -> None:
     process = started("model", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(Path("feedback.jsonl").read_bytes()[:20_000].rsplit(b"\n", 1)[0] + b"\n")
@@ -322,7 +320,7 @@ def test_lines_of_a_pipe_are_learned_as_they_arrive(folder: Path) -> None:
     assert process.wait(timeout=600) == 0
 
 
-# -- what cannot be learned ------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------
 
 BAD_LINES: dict[str, tuple[str, str]] = {
     "no JSON": ("maybe", "line 1500: invalid JSON"),
@@ -334,7 +332,9 @@ BAD_LINES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("line", "message"), BAD_LINES.values(), ids=BAD_LINES.keys())
-def test_a_bad_line_is_named_and_those_before_it_are_kept(folder: Path, line: str, message: str) -> None:
+def test_an_invalid_line_is_named_and_the_lines_before_it_are_learned(
+    folder: Path, line: str, message: str
+) -> None:
     lines = Path("feedback.jsonl").read_text().splitlines()
     Path("bad.jsonl").write_text("\n".join([*lines[:1499], line, *lines[1500:]]))
     result = train("--model", "model", "--features", "items.npy", "--constraints", "bad.jsonl")
@@ -343,7 +343,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_kept(folder: Path, line: st
     assert lines_in("model") == 1499
 
 
-def test_a_mended_line_lets_training_go_on(folder: Path) -> None:
+def test_training_continues_after_a_line_is_corrected(folder: Path) -> None:
     lines = Path("feedback.jsonl").read_text().splitlines()
     Path("mended.jsonl").write_text("\n".join([*lines[:1499], "oops", *lines[1500:]]))
     assert train("--model", "model", "--features", "items.npy", "--constraints", "mended.jsonl").exit_code == 1
@@ -353,7 +353,7 @@ def test_a_mended_line_lets_training_go_on(folder: Path) -> None:
     assert Path("model").read_bytes() == Path("whole").read_bytes()
 
 
-def test_a_first_line_that_cannot_be_read_is_named(folder: Path) -> None:
+def test_an_invalid_first_line_is_named(folder: Path) -> None:
     Path("bad.jsonl").write_text("nonsense\n")
     result = train("--model", "model", "--features", "items.npy", "--constraints", "bad.jsonl")
     assert (result.exit_code, "bad.jsonl, line 1: invalid JSON" in result.output) == (1, True)
@@ -381,7 +381,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
-def test_a_command_that_cannot_be_obeyed_says_why_and_leaves_no_model(
+def test_an_invalid_command_gives_the_reason_and_writes_no_model(
     folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     result = train("--model", "model", *arguments)
@@ -390,7 +390,7 @@ def test_a_command_that_cannot_be_obeyed_says_why_and_leaves_no_model(
     assert not Path("model").exists()
 
 
-def test_a_folder_that_is_not_there_is_said_before_anything_is_learned(folder: Path) -> None:
+def test_a_missing_folder_is_an_error_before_training(folder: Path) -> None:
     result = train("--model", "nowhere/model", *ALL)
     assert (result.exit_code, "the folder" in result.output) == (1, True)
 
@@ -402,7 +402,9 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_learned(folder: P
         (("--set", "hidden_size=7"), "was trained with hidden_size=100. Got hidden_size=7"),
     ],
 )
-def test_a_model_goes_on_as_what_it_is(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_another_learner_or_parameter_is_rejected_when_training_continues(
+    folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
     trained("model", *ALL)
     before = Path("model").read_bytes()
     result = train("--model", "model", *ALL, *arguments)
@@ -417,13 +419,13 @@ def test_the_same_parameters_may_be_given_again(folder: Path) -> None:
     assert trained("model", *ALL, *given).bounds == [0.5, 2.0]
 
 
-def test_a_metric_is_not_a_learner_to_go_on_with(folder: Path) -> None:
+def test_a_metric_cannot_be_trained(folder: Path) -> None:
     oahu.EuclideanMetric(5).save("model")
     result = train("--model", "model", *ALL)
     assert (result.exit_code, "EuclideanMetric, which is not a learner" in result.output) == (1, True)
 
 
-# -- parts -----------------------------------------------------------------------------------------------
+# -- batches ---------------------------------------------------------------------------------------------
 
 
 def numbered(n: int) -> Iterator[StreamLine]:
@@ -438,14 +440,14 @@ def test_batches_are_the_lines_in_order(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 1024, 1025, 9000])
-def test_what_arrives_are_the_lines_in_order(n: int) -> None:
+def test_live_batches_are_the_lines_in_order(n: int) -> None:
     lines = [
         line for batch in live_batches(iter(list(numbered(min(n, 3000))) * 3), lambda: False) for line in batch
     ]
     assert [line.number for line in lines] == list(range(1, min(n, 3000) + 1)) * 3
 
 
-def test_waiting_ends_when_it_is_told_to() -> None:
+def test_live_batches_end_when_stop_returns_true() -> None:
     never = threading.Event()
 
     def silent() -> Iterator[StreamLine]:
@@ -456,7 +458,7 @@ def test_waiting_ends_when_it_is_told_to() -> None:
     never.set()
 
 
-def test_an_error_comes_after_the_lines_before_it() -> None:
+def test_an_error_follows_the_lines_before_it() -> None:
     def broken() -> Iterator[StreamLine]:
         yield from numbered(3)
         raise StreamError("no", "here", 4)
@@ -482,7 +484,7 @@ def test_a_live_stream_is_read_ahead_by_a_bounded_number_of_lines() -> None:
         assert len(taken) <= consumed + 4096 + 1
 
 
-def test_saving_again_without_news_leaves_the_file_alone(folder: Path) -> None:
+def test_saving_without_changes_does_not_write_the_file(folder: Path) -> None:
     trainer = Trainer(oahu.LEGO(), Path("model"), "here", FeatureTable(TABLE), save_every=0)
     trainer.learn(list(read_stream("feedback.jsonl"))[:10])
     written = Path("model").stat().st_mtime_ns

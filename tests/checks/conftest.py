@@ -1,7 +1,7 @@
-"""What the checks share: the learners, some data, and what "bit for bit the same" means.
+"""Fixtures of the behaviour tests: learners, data, and snapshots that compare bit for bit.
 
-A check that takes `make` runs for every learner that `oahu.learners.LEARNERS` names: a new one gets all of them for
-free. Checks of what only some learners have take one of the other `KINDS`.
+A test with the fixture `make` runs for every learner in `oahu.learners.LEARNERS`. Tests of what only some learners
+have use one of the other `KINDS`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Snapshot = dict[str, Any]
 N_FEATURES = 5
 
 
-#: What makes a learner small enough for thousands of constraints in no time, and at home with the data below.
+#: Parameters that make a learner small and fit the data below.
 SMALL: dict[str, dict[str, Any]] = {
     "OAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4},
     "AnchoredOAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "window": 7},
@@ -36,7 +36,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def small(name: str) -> Factory:
-    """Makes a small and seeded learner; keyword arguments override its parameters."""
+    """Return a function that makes a small and seeded learner; keyword arguments override its parameters."""
     learner_class = getattr(oahu, name)
     defaults = {"n_constraints": 60, "random_state": 0} | SMALL.get(name, {})
 
@@ -116,13 +116,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def factories() -> dict[str, Factory]:
-    """What makes each learner, by its name."""
+    """The factory of each learner, by name."""
     return LEARNERS
 
 
 @pytest.fixture(scope="session")
 def per_triplet() -> Callable[[Learner], int]:
-    """How many constraints a triplet is to a learner."""
+    """Number of constraints that a triplet counts as."""
     return lambda learner: 2 if isinstance(learner, PairLearner) else 1
 
 
@@ -140,7 +140,7 @@ def seen() -> Callable[[Any, Any], NDArray[Any]]:
     return seen
 
 
-# -- data: read-only, so that no test can spoil another's ------------------------------------------------
+# -- data: read-only, so that no test can change it for another ------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -177,7 +177,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 @pytest.fixture(scope="session")
 def learned() -> Callable[[Learner], Snapshot]:
-    """What a learner has learned, as its public attributes show it; nothing if it is not fitted."""
+    """The public learned attributes of a learner; empty if it is not fitted."""
     return _learned
 
 
@@ -195,7 +195,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Learner], bytes
 
 @pytest.fixture(scope="session")
 def snapshot(saved: Callable[[Learner], bytes]) -> Callable[[Learner], Snapshot]:
-    """Everything there is to a learner: attributes, parameters, and its file if it is fitted."""
+    """Attributes, parameters, and the bytes of the file if the learner is fitted."""
 
     def snapshot(learner: Learner) -> Snapshot:
         return {
@@ -214,7 +214,7 @@ def _learned(learner: Learner) -> Snapshot:
 
 
 def _frozen(value: Any) -> Any:
-    """A value that compares by its bits and that nothing can change any more."""
+    """Return an immutable value that compares bit for bit."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, dict):

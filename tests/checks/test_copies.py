@@ -1,4 +1,4 @@
-"""Copies and files go on, clones and refits begin anew."""
+"""Copies and files continue exactly; clones and refits start again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COPIES: dict[str, Callable[[Learner, Path], Learner]] = {
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys())
 @pytest.mark.parametrize("before", [1, 130, 1200])
-def test_a_copy_goes_on_as_if_nothing_had_happened(
+def test_a_copy_continues_exactly(
     make: Factory, saved: Saved, tmp_path: Path, copied: Callable[[Learner, Path], Learner], before: int
 ) -> None:
     stream = np.random.default_rng(5).normal(size=(1400, 3, 5))
@@ -52,7 +52,7 @@ def test_a_copy_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys())
-def test_a_copy_that_learns_leaves_the_original_alone(
+def test_a_copy_that_learns_does_not_change_the_original(
     make: Factory, saved: Saved, tmp_path: Path, triplets: Floats, copied: Callable[[Learner, Path], Learner]
 ) -> None:
     learner = make().partial_fit(triplets)
@@ -62,7 +62,7 @@ def test_a_copy_that_learns_leaves_the_original_alone(
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys())
-def test_a_copy_is_not_taught_by_its_original(
+def test_learning_with_the_original_does_not_change_a_copy(
     make: Factory, saved: Saved, tmp_path: Path, triplets: Floats, copied: Callable[[Learner, Path], Learner]
 ) -> None:
     learner = make().partial_fit(triplets)
@@ -81,7 +81,7 @@ def test_a_copy_of_a_new_learner_learns_the_same(
 
 
 @pytest.mark.parametrize("name", ["pickle", "deepcopy"])
-def test_a_copy_brings_its_table(
+def test_a_copy_has_the_table(
     make: Factory, saved: Saved, tmp_path: Path, table: Floats, indices: NDArray[np.int64], name: str
 ) -> None:
     other = COPIES[name](make(preprocessor=table).partial_fit(indices[:100]), tmp_path)
@@ -113,7 +113,7 @@ def test_a_learner_that_would_not_load_is_not_saved(make_oahu: Factory, triplets
         ("SOML", "averaging", 7),
     ],
 )
-def test_a_file_of_what_no_learning_leads_to_is_refused(
+def test_a_file_with_arrays_that_no_learning_leads_to_is_rejected(
     factories: dict[str, Factory], tmp_path: Path, triplets: Floats, name: str, array: str, value: Any
 ) -> None:
     learner = factories[name]().partial_fit(triplets)
@@ -159,27 +159,27 @@ def test_the_draws_of_a_clone_do_not_move_the_generator_of_its_original(make: Fa
 # -- beginning -------------------------------------------------------------------------------------------
 
 
-def test_fit_forgets_what_was_learned(make: Factory, saved: Saved, triplets: Floats) -> None:
+def test_fit_resets_what_was_learned(make: Factory, saved: Saved, triplets: Floats) -> None:
     again = make().partial_fit(triplets[:100]).fit(triplets[100:])
     assert saved(again) == saved(make().fit(triplets[100:]))
 
 
-def test_fit_forgets_the_number_of_features(make: Factory, saved: Saved, triplets: Floats) -> None:
+def test_fit_resets_the_number_of_features(make: Factory, saved: Saved, triplets: Floats) -> None:
     again = make().partial_fit(triplets).fit(triplets[:, :, :3])
     assert saved(again) == saved(make().fit(triplets[:, :, :3]))
 
 
-def test_fit_with_labels_forgets_what_was_learned(
+def test_fit_with_labels_resets_what_was_learned(
     make: Factory, saved: Saved, triplets: Floats, table: Floats, labels: NDArray[Any]
 ) -> None:
     assert saved(make().partial_fit(triplets).fit(table, labels)) == saved(make().fit(table, labels))
 
 
-def test_initialize_forgets_what_was_learned(make: Factory, saved: Saved, triplets: Floats) -> None:
+def test_initialize_resets_what_was_learned(make: Factory, saved: Saved, triplets: Floats) -> None:
     assert saved(make().partial_fit(triplets).initialize(4)) == saved(make().initialize(4))
 
 
-def test_learning_goes_on_from_initialize_as_from_nothing(make: Factory, saved: Saved, triplets: Floats) -> None:
+def test_initialize_does_not_change_what_is_learned(make: Factory, saved: Saved, triplets: Floats) -> None:
     assert saved(make().initialize(5).partial_fit(triplets)) == saved(make().partial_fit(triplets))
 
 

@@ -1,4 +1,4 @@
-"""What was seen, and what of it was used."""
+"""Counts of constraints seen and used."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def test_n_seen_counts_every_constraint(
     assert learner.n_seen_ == per_triplet(learner) * sum(sizes)
 
 
-def test_fit_with_labels_sees_as_many_constraints_as_it_is_told(
-    make_drawing: Factory, table: Floats, labels: NDArray[Any]
-) -> None:
+def test_fit_with_labels_learns_n_constraints(make_drawing: Factory, table: Floats, labels: NDArray[Any]) -> None:
     assert make_drawing(n_constraints=37).fit(table, labels).n_seen_ == 37
 
 
@@ -40,11 +38,11 @@ def test_a_learner_at_the_start_has_seen_nothing(make: Factory) -> None:
     assert make().initialize(5).n_seen_ == 0
 
 
-def test_the_share_of_nothing_is_nan(make: Factory) -> None:
+def test_utilization_without_constraints_is_nan(make: Factory) -> None:
     assert math.isnan(make().initialize(5).utilization_)
 
 
-def test_the_metric_is_numbered_by_what_was_seen(
+def test_the_metric_version_is_the_number_of_constraints(
     make: Factory, per_triplet: Callable[[Learner], int], triplets: Floats
 ) -> None:
     learner = make().partial_fit(triplets[:17])
@@ -57,7 +55,7 @@ def test_an_oahu_uses_every_ordinary_triplet(make_oahu: Factory, triplets: Float
 
 @given(same=st.sets(st.integers(0, 39)))
 @settings(max_examples=15)
-def test_triplets_of_one_item_thrice_are_seen_and_not_used(
+def test_triplets_of_one_item_thrice_are_counted_but_not_used(
     make_oahu: Factory, triplets: Floats, same: set[int]
 ) -> None:
     stream = triplets[:40].copy()

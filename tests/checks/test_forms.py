@@ -1,4 +1,4 @@
-"""However the numbers lie in memory, they are the same numbers, and are not copied."""
+"""The memory layout and type of the input do not matter, and tables are not copied."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unaligned(array: NDArray[Any], folder: Path) -> NDArray[Any]:
     return view
 
 
-#: The same numbers in other clothes.
+#: The same numbers in other types and layouts.
 FORMS: dict[str, Callable[[NDArray[Any], Path], Any]] = {
     "list": lambda array, folder: array.tolist(),
     "tuple of arrays": lambda array, folder: tuple(array),

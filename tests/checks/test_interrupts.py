@@ -1,4 +1,4 @@
-"""An interrupt leaves a learner as it was."""
+"""An interrupt leaves a learner unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
     assert snapshot(learner) == before
 
 
-def test_an_interrupted_learner_goes_on_as_if_it_had_not_been(
+def test_an_interrupted_learner_continues_exactly(
     make: Factory, saved: Saved, monkeypatch: pytest.MonkeyPatch, triplets: Floats
 ) -> None:
     learner = make().partial_fit(triplets[:20])

@@ -1,4 +1,4 @@
-"""Where randomness comes from, and where it does not reach."""
+"""Random draws are reproducible and independent of other draws."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_another_seed_draws_other_constraints_from_labels(
     assert drawn[0] != drawn[1]
 
 
-def test_a_generator_moves_on_from_one_learner_to_the_next(make: Factory, triplets: Floats) -> None:
+def test_a_generator_advances_with_every_learner(make: Factory, triplets: Floats) -> None:
     rng = np.random.default_rng(7)
     make(random_state=rng).partial_fit(triplets)
     assert rng.bit_generator.state != np.random.default_rng(7).bit_generator.state
@@ -95,7 +95,7 @@ def test_scoring_labels_with_a_generator_changes_nothing_learned(
     assert saved(learner) == before
 
 
-def test_what_others_draw_from_the_generator_does_not_reach_the_learner(
+def test_other_draws_from_the_generator_do_not_change_the_learner(
     make: Factory, saved: Saved, triplets: Floats
 ) -> None:
     rng = np.random.default_rng(7)
@@ -105,7 +105,7 @@ def test_what_others_draw_from_the_generator_does_not_reach_the_learner(
     assert saved(learner) == before
 
 
-def test_scoring_labels_does_not_move_the_callers_generator(
+def test_scoring_labels_does_not_advance_the_callers_generator(
     make: Factory, table: Floats, labels: NDArray[Any]
 ) -> None:
     generator = np.random.default_rng(7)

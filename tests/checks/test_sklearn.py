@@ -1,4 +1,4 @@
-"""A learner is a scikit-learn estimator: its own checks, and the tools people use it with."""
+"""A learner is a scikit-learn estimator: scikit-learn's checks, pipelines and model selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Using a learner changes nothing, gives what it says, and shares no memory."""
+"""Using a learner does not change it, returns consistent results, and shares no memory."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_score_is_the_share_of_triplets_whose_positive_scores_higher(make: Facto
     assert learner.score(triplets) == np.count_nonzero(higher) / len(triplets)
 
 
-def test_the_score_of_pairs_is_the_share_of_alike_ones_above_unlike_ones(make: Factory, triplets: Floats) -> None:
+def test_the_score_of_pairs_is_the_area_under_the_roc_curve(make: Factory, triplets: Floats) -> None:
     learner, same = make().partial_fit(triplets), np.arange(40) % 3 == 0
     pairs = triplets[:40, :2]
     scores = learner.pair_score(pairs)
@@ -141,7 +141,7 @@ def test_a_metric_scores_as_its_learner_does(make: Factory, triplets: Floats) ->
     np.testing.assert_allclose(scores, learner.pair_score(triplets[:, :2]), rtol=1e-5, atol=1e-6)
 
 
-def test_what_has_scores_only_says_so_when_asked_for_more(
+def test_a_learner_with_scores_only_raises_for_distances(
     make_scores_only: Factory, triplets: Floats, table: Floats
 ) -> None:
     learner = make_scores_only().partial_fit(triplets)
@@ -156,9 +156,7 @@ def test_what_has_scores_only_says_so_when_asked_for_more(
     assert not hasattr(learner, "transform")
 
 
-def test_indices_are_compared_as_the_values_they_name(
-    make: Factory, table: Floats, indices: NDArray[np.int64]
-) -> None:
+def test_indices_are_scored_as_their_values(make: Factory, table: Floats, indices: NDArray[np.int64]) -> None:
     learner = make(preprocessor=table).partial_fit(indices)
     by_value = learner.pair_score(table[indices[:, :2]])
     np.testing.assert_array_equal(learner.pair_score(indices[:, :2]), by_value)
@@ -169,7 +167,7 @@ def test_indices_are_compared_as_the_values_they_name(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
-def test_what_happens_to_the_triplets_afterwards_does_not_reach_the_learner(
+def test_changing_the_triplets_afterwards_does_not_change_the_learner(
     make: Factory, saved: Saved, triplets: Floats, dtype: str, method: str
 ) -> None:
     mine = triplets.astype(dtype)
@@ -180,7 +178,7 @@ def test_what_happens_to_the_triplets_afterwards_does_not_reach_the_learner(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_happens_to_one_triplet_afterwards_does_not_reach_the_learner(
+def test_changing_one_triplet_afterwards_does_not_change_the_learner(
     make: Factory, saved: Saved, triplets: Floats, dtype: str
 ) -> None:
     mine = triplets[0].astype(dtype)
@@ -191,7 +189,7 @@ def test_what_happens_to_one_triplet_afterwards_does_not_reach_the_learner(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_happens_to_the_table_afterwards_does_not_reach_what_was_learned(
+def test_changing_the_table_afterwards_does_not_change_the_learner(
     make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64], dtype: str
 ) -> None:
     mine = table.astype(dtype)
@@ -201,7 +199,7 @@ def test_what_happens_to_the_table_afterwards_does_not_reach_what_was_learned(
     assert saved(learner) == before
 
 
-def test_what_happens_to_labelled_items_afterwards_does_not_reach_the_learner(
+def test_changing_labelled_items_afterwards_does_not_change_the_learner(
     make: Factory, saved: Saved, table: Floats, labels: NDArray[Any]
 ) -> None:
     items, classes = table.astype(np.float32), labels.copy()
@@ -213,7 +211,7 @@ def test_what_happens_to_labelled_items_afterwards_does_not_reach_the_learner(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_using_leaves_the_input_as_it_is(
+def test_using_does_not_change_the_input(
     make: Factory,
     seen: Seen,
     tmp_path: Path,
@@ -230,7 +228,7 @@ def test_using_leaves_the_input_as_it_is(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_learning_leaves_the_input_as_it_is(
+def test_learning_does_not_change_the_input(
     make: Factory,
     triplets: Floats,
     table: Floats,
@@ -244,13 +242,13 @@ def test_learning_leaves_the_input_as_it_is(
     assert [array.tobytes() for array in mine] == kept
 
 
-def test_learning_leaves_the_table_as_it_is(make: Factory, table: Floats, indices: NDArray[np.int64]) -> None:
+def test_learning_does_not_change_the_table(make: Factory, table: Floats, indices: NDArray[np.int64]) -> None:
     mine = table.astype(np.float32)
     make(preprocessor=mine).partial_fit(indices)
     np.testing.assert_array_equal(mine, table)
 
 
-def test_writing_to_what_transform_gave_does_not_reach_the_learner(
+def test_writing_to_transformed_items_does_not_change_the_learner(
     make_with_distances: Factory, saved: Saved, triplets: Floats, table: Floats
 ) -> None:
     learner = make_with_distances().partial_fit(triplets)
@@ -259,7 +257,7 @@ def test_writing_to_what_transform_gave_does_not_reach_the_learner(
     assert saved(learner) == before
 
 
-def test_writing_to_the_attributes_does_not_reach_the_learner(
+def test_writing_to_the_attributes_does_not_change_the_learner(
     make: Factory, snapshot: Learned, triplets: Floats
 ) -> None:
     learner = make().partial_fit(triplets)
@@ -270,7 +268,7 @@ def test_writing_to_the_attributes_does_not_reach_the_learner(
     assert snapshot(learner) == before
 
 
-def test_a_metric_does_not_learn_on(make: Factory, seen: Seen, triplets: Floats, table: Floats) -> None:
+def test_a_metric_is_frozen(make: Factory, seen: Seen, triplets: Floats, table: Floats) -> None:
     learner = make().partial_fit(triplets)
     metric = learner.metric()
     before = seen(metric, table)
@@ -307,7 +305,7 @@ NOT_BEFORE_LEARNING: dict[str, Callable[..., Any]] = {name: use for name, use in
 
 @pytest.mark.parametrize("error", [NotFittedError, SklearnNotFittedError], ids=["oahu's", "scikit-learn's"])
 @pytest.mark.parametrize("use", NOT_BEFORE_LEARNING.values(), ids=NOT_BEFORE_LEARNING.keys())
-def test_using_a_learner_that_has_seen_nothing_is_an_error_that_says_what_to_do(
+def test_using_an_unfitted_learner_is_an_error_that_says_what_to_do(
     make: Factory,
     seen: Seen,
     tmp_path: Path,
@@ -326,7 +324,7 @@ def test_using_a_learner_that_has_seen_nothing_is_an_error_that_says_what_to_do(
     ["metric_weights_", "hidden_weights_", "hidden_biases_", "embedding_weights_", "embedding_biases_",
      "history_rounds_", "loss_history_", "weight_history_"],
 )  # fmt: skip
-def test_what_an_oahu_has_learned_is_not_there_before_it_has(make_oahu: Factory, name: str) -> None:
+def test_attributes_of_an_unfitted_oahu_raise(make_oahu: Factory, name: str) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(make_oahu(), name)
 

@@ -1,4 +1,4 @@
-"""What follows from constraints is what the paper's four rules say, applied by brute force until nothing is new."""
+"""The constraint graph against the four rules of the paper, applied by brute force."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ CONSTRAINTS = st.lists(st.one_of(PAIRS, TRIPLETS), min_size=1, max_size=14)
 POLICIES = st.sampled_from(["raise", "ignore", "newest"])
 
 
-# -- the oracle: all relations in two matrices, and a list of what is believed -------------------------------
+# -- the oracle: all relations in two matrices, and a list of given pairs --------------------------------
 
 
 class Closure(NamedTuple):
-    alike: np.ndarray[Any, Any]
-    unlike: np.ndarray[Any, Any]
+    similar: np.ndarray[Any, Any]
+    dissimilar: np.ndarray[Any, Any]
 
     @property
     def consistent(self) -> bool:
-        return not (self.alike & self.unlike).any()
+        return not (self.similar & self.dissimilar).any()
 
     @property
     def pairs(self) -> set[tuple[frozenset[int], bool]]:
         return {
             (frozenset(pair), same)
             for pair in combinations(range(N), 2)
-            for same, holds in ((True, self.alike), (False, self.unlike))
+            for same, holds in ((True, self.similar), (False, self.dissimilar))
             if holds[pair]
         }
 
     @property
     def triplets(self) -> set[tuple[int, int, int]]:
-        return {t for t in permutations(range(N), 3) if self.alike[t[0], t[1]] and self.unlike[t[0], t[2]]}
+        return {t for t in permutations(range(N), 3) if self.similar[t[0], t[1]] and self.dissimilar[t[0], t[2]]}
 
 
-def close(said: list[GivenPair]) -> Closure:
-    """The four rules, applied to every pair of pairs until nothing is new."""
-    alike, unlike = np.eye(N, dtype=bool), np.zeros((N, N), dtype=bool)
-    for _, i, j, same in said:
-        relation = alike if same else unlike
+def close(pairs: list[GivenPair]) -> Closure:
+    """Apply the four rules until nothing changes."""
+    similar, dissimilar = np.eye(N, dtype=bool), np.zeros((N, N), dtype=bool)
+    for _, i, j, same in pairs:
+        relation = similar if same else dissimilar
         relation[i, j] = relation[j, i] = True
     while True:
-        more = Closure(alike | alike @ alike, unlike | alike @ unlike | unlike @ alike)
-        if (more.alike == alike).all() and (more.unlike == unlike).all():
+        more = Closure(similar | similar @ similar, dissimilar | similar @ dissimilar | dissimilar @ similar)
+        if (more.similar == similar).all() and (more.dissimilar == dissimilar).all():
             return more
-        alike, unlike = more
+        similar, dissimilar = more
 
 
 def statements(number: int, constraint: Pair | Triplet) -> list[GivenPair]:
@@ -68,17 +68,17 @@ def statements(number: int, constraint: Pair | Triplet) -> list[GivenPair]:
     return [GivenPair(number, *pair) for pair in pairs]
 
 
-def believe(policy: str, held: list[GivenPair], new: list[GivenPair]) -> list[GivenPair]:
-    """What is held after ``new``; the whole of it believed anew, from the newest on."""
-    if close(held + new).consistent:
-        return held + new
+def apply_policy(policy: str, given_pairs: list[GivenPair], new: list[GivenPair]) -> list[GivenPair]:
+    """Return the given pairs after ``new``, recomputed from the newest to the oldest."""
+    if close(given_pairs + new).consistent:
+        return given_pairs + new
     if policy != "newest" or not close(new).consistent:
-        return held
+        return given_pairs
     kept = list(new)
-    for one in sorted(held, key=lambda said: (-said.number, not said.same)):
+    for one in sorted(given_pairs, key=lambda pair: (-pair.number, not pair.same)):
         if close([*kept, one]).consistent:
             kept.append(one)
-    return sorted(kept, key=lambda said: said.number)
+    return sorted(kept, key=lambda pair: pair.number)
 
 
 class Step(NamedTuple):
@@ -91,17 +91,17 @@ class Step(NamedTuple):
     new: list[GivenPair]
 
 
-def play(constraints: list[Pair | Triplet], policy: Any) -> Iterator[Step]:
-    """The graph and the oracle, constraint by constraint."""
-    graph, held, number = ConstraintGraph(policy), [], 0
+def replay(constraints: list[Pair | Triplet], policy: Any) -> Iterator[Step]:
+    """Add constraints to the graph and to the oracle, one by one."""
+    graph, given_pairs, number = ConstraintGraph(policy), [], 0
     for constraint in constraints:
         new = statements(number, constraint)
-        before, held = held, believe(policy, held, new)
+        before, given_pairs = given_pairs, apply_policy(policy, given_pairs, new)
         try:
             addition, error = graph.add(constraint), None
-        except ContradictionError as refused:
-            addition, error = None, refused
-        yield Step(graph, constraint, addition, error, before, held, new)
+        except ContradictionError as add_until_error:
+            addition, error = None, add_until_error
+        yield Step(graph, constraint, addition, error, before, given_pairs, new)
         number += error is None
 
 
@@ -109,20 +109,20 @@ def unordered(pair: Any) -> tuple[frozenset[int], bool]:
     return frozenset((pair.first, pair.second)), bool(pair.same)
 
 
-def once(found: list[Any]) -> set[Any]:
-    """As a set, and nothing was there twice."""
+def as_set_without_duplicates(found: list[Any]) -> set[Any]:
+    """Return a set; fail if there are duplicates."""
     assert len(set(found)) == len(found)
     return set(found)
 
 
 def relations(graph: ConstraintGraph) -> Closure:
-    alike = [[graph.are_similar(i, j) for j in range(N)] for i in range(N)]
-    unlike = [[graph.are_dissimilar(i, j) for j in range(N)] for i in range(N)]
-    return Closure(np.array(alike), np.array(unlike))
+    similar = [[graph.are_similar(i, j) for j in range(N)] for i in range(N)]
+    dissimilar = [[graph.are_dissimilar(i, j) for j in range(N)] for i in range(N)]
+    return Closure(np.array(similar), np.array(dissimilar))
 
 
 def state(graph: ConstraintGraph) -> Any:
-    """All that can be seen of a graph."""
+    """Return the observable state of a graph."""
     why = [graph.proof(i, j) for i in range(N) for j in range(N)]
     return (
         list(graph.implied_pairs),
@@ -134,65 +134,68 @@ def state(graph: ConstraintGraph) -> Any:
     )
 
 
-# -- what holds ------------------------------------------------------------------------------------------------
+# -- relations -------------------------------------------------------------------------------------------
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=300, deadline=None)
 def test_relations_are_those_of_the_four_rules(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+    for step in replay(constraints, policy):
         expected, found = close(step.after), relations(step.graph)
-        np.testing.assert_array_equal(found.alike, expected.alike)
-        np.testing.assert_array_equal(found.unlike, expected.unlike)
+        np.testing.assert_array_equal(found.similar, expected.similar)
+        np.testing.assert_array_equal(found.dissimilar, expected.dissimilar)
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
-def test_components_are_the_groups_of_alike_items(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+def test_components_are_the_groups_of_similar_items(constraints: list[Any], policy: str) -> None:
+    for step in replay(constraints, policy):
         named = [item for group in step.graph.components() for item in group]
         assert len(named) == len(set(named)) == step.graph.n_items
         assert all(item in step.graph for item in named)
-        alike = close(step.after).alike
+        similar = close(step.after).similar
         for group in step.graph.components():
-            assert set(group) == set(np.flatnonzero(alike[group[0]]).tolist())
+            assert set(group) == set(np.flatnonzero(similar[group[0]]).tolist())
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
-def test_len_counts_the_distinct_pairs_that_are_held(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
-        held = {unordered(said) for said in step.after if said.first != said.second}
-        assert len(step.graph) == len(held)
+def test_len_is_the_number_of_distinct_given_pairs(constraints: list[Any], policy: str) -> None:
+    for step in replay(constraints, policy):
+        given_pairs = {unordered(pair) for pair in step.after if pair.first != pair.second}
+        assert len(step.graph) == len(given_pairs)
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=300, deadline=None)
-def test_what_follows_from_all_is_the_closure_without_what_was_given(constraints: list[Any], policy: str) -> None:
+def test_implied_constraints_are_the_closure_without_the_given_ones(constraints: list[Any], policy: str) -> None:
     triplets: set[Any] = set()
-    for step in play(constraints, policy):
+    for step in replay(constraints, policy):
         if isinstance(step.constraint, Triplet) and step.addition and step.addition.accepted:
             triplets.add(step.constraint)
-    held = {unordered(said) for said in step.after}
+    given_pairs = {unordered(pair) for pair in step.after}
     expected = close(step.after)
-    given = {t for t in triplets if {unordered(pair) for pair in t.pairs} <= held}
-    assert once([unordered(pair) for pair in step.graph.implied_pairs]) == expected.pairs - held
-    assert once(list(step.graph.implied_triplets)) == expected.triplets - given
-    assert len(step.graph.implied_pairs) == len(expected.pairs - held)
+    given = {t for t in triplets if {unordered(pair) for pair in t.pairs} <= given_pairs}
+    assert (
+        as_set_without_duplicates([unordered(pair) for pair in step.graph.implied_pairs])
+        == expected.pairs - given_pairs
+    )
+    assert as_set_without_duplicates(list(step.graph.implied_triplets)) == expected.triplets - given
+    assert len(step.graph.implied_pairs) == len(expected.pairs - given_pairs)
     assert len(step.graph.implied_triplets) == len(expected.triplets - given)
 
 
-# -- what newly follows ----------------------------------------------------------------------------------------
+# -- new constraints -------------------------------------------------------------------------------------
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=400, deadline=None)
 def test_new_pairs_are_those_that_hold_now_and_did_not_before(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+    for step in replay(constraints, policy):
         if step.addition is not None:
-            own = {unordered(said) for said in step.new}
+            own = {unordered(pair) for pair in step.new}
             expected = close(step.after).pairs - close(step.before).pairs - own
-            assert once([unordered(pair) for pair in step.addition.new_pairs]) == expected
+            assert as_set_without_duplicates([unordered(pair) for pair in step.addition.new_pairs]) == expected
             assert len(step.addition.new_pairs) == len(expected)
             assert bool(step.addition.new_pairs) == bool(expected)
 
@@ -200,20 +203,20 @@ def test_new_pairs_are_those_that_hold_now_and_did_not_before(constraints: list[
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=400, deadline=None)
 def test_new_triplets_are_those_that_hold_now_and_did_not_before(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+    for step in replay(constraints, policy):
         if step.addition is not None:
             own = {step.constraint} if isinstance(step.constraint, Triplet) else set()
             expected = close(step.after).triplets - close(step.before).triplets - own
-            assert once(list(step.addition.new_triplets)) == expected
+            assert as_set_without_duplicates(list(step.addition.new_triplets)) == expected
             assert len(step.addition.new_triplets) == len(expected)
 
 
 @given(CONSTRAINTS, POLICIES, st.integers(0, 40), st.integers(0, 2**32))
 @settings(max_examples=200, deadline=None)
-def test_a_sample_is_some_of_what_follows_in_its_order(
+def test_a_sample_is_a_subset_in_the_order_of_iteration(
     constraints: list[Any], policy: str, limit: int, seed: int
 ) -> None:
-    for step in play(constraints, policy):
+    for step in replay(constraints, policy):
         sources = [step.graph.implied_pairs, step.graph.implied_triplets]
         if step.addition:
             sources += [step.addition.new_pairs, step.addition.new_triplets]
@@ -228,7 +231,7 @@ def test_a_sample_is_some_of_what_follows_in_its_order(
 @pytest.mark.parametrize(
     "ask", [len, list, lambda implied: implied.sample(1, 0), lambda implied: implied.count, bool]
 )
-def test_what_newly_follows_must_be_asked_for_before_the_next(ask: Callable[[Any], Any]) -> None:
+def test_a_view_of_new_pairs_is_stale_after_the_next_add(ask: Callable[[Any], Any]) -> None:
     graph = ConstraintGraph()
     pairs = graph.add(Triplet(0, 1, 2)).new_pairs
     graph.add(Pair(5, 6, True))
@@ -237,7 +240,7 @@ def test_what_newly_follows_must_be_asked_for_before_the_next(ask: Callable[[Any
 
 
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
-def test_an_addition_does_not_answer_after_the_next(kind: str) -> None:
+def test_a_result_is_stale_after_the_next_add(kind: str) -> None:
     graph = ConstraintGraph()
     addition = graph.add(Triplet(0, 1, 2))
     graph.add(Pair(5, 6, True))
@@ -256,110 +259,112 @@ def test_iterating_stops_when_the_graph_changes() -> None:
         next(following)
 
 
-# -- contradictions ----------------------------------------------------------------------------------------------
+# -- contradictions --------------------------------------------------------------------------------------
 
 
-def proves(chain: tuple[GivenPair, ...], pair: Any, held: list[GivenPair]) -> bool:
-    """Whether each link is held, they connect the two, and they say the opposite of the pair."""
-    live = {(said.number, *unordered(said)) for said in held}
+def proves(chain: tuple[GivenPair, ...], pair: Any, given_pairs: list[GivenPair]) -> bool:
+    """Return whether the links are given, connect the two items, and imply the opposite of the pair."""
+    available = {(given.number, *unordered(given)) for given in given_pairs}
     ends = [pair.first, *(link.second for link in chain)]
     return (
-        all((link.number, *unordered(link)) in live for link in chain)
+        all((link.number, *unordered(link)) in available for link in chain)
         and [link.first for link in chain] == ends[:-1]
         and ends[-1] == pair.second
         and [link.same for link in chain].count(False) == int(pair.same)
     )
 
 
-def numbered(held: list[GivenPair], policy: str) -> list[GivenPair]:
-    """A pair that was said again goes by one of its numbers: the newest where that counts, else the first."""
-    by_pair = {unordered(said): said for said in (held if policy == "newest" else reversed(held))}
+def numbered(given_pairs: list[GivenPair], policy: str) -> list[GivenPair]:
+    """Return each pair with one number: the newest with policy "newest", else the oldest."""
+    by_pair = {unordered(pair): pair for pair in (given_pairs if policy == "newest" else reversed(given_pairs))}
     return list(by_pair.values())
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=300, deadline=None)
-def test_a_contradiction_is_found_when_it_arrives_and_never_else(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+def test_a_contradiction_is_found_if_and_only_if_the_constraints_are_inconsistent(
+    constraints: list[Any], policy: str
+) -> None:
+    for step in replay(constraints, policy):
         contradicts = not close(step.before + step.new).consistent
-        refused = contradicts and (policy != "newest" or not close(step.new).consistent)
-        assert (step.error is not None) == (refused and policy != "ignore")
+        add_until_error = contradicts and (policy != "newest" or not close(step.new).consistent)
+        assert (step.error is not None) == (add_until_error and policy != "ignore")
         if step.addition is not None:
             assert (step.addition.contradiction is not None) == contradicts
-            assert step.addition.accepted == (not refused)
+            assert step.addition.accepted == (not add_until_error)
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=300, deadline=None)
 def test_the_chain_of_a_contradiction_is_a_proof(constraints: list[Any], policy: str) -> None:
-    late: list[tuple[Any, Any, list[GivenPair]]] = []
-    for step in play(constraints, policy):
+    contradictions: list[tuple[Any, Any, list[GivenPair]]] = []
+    for step in replay(constraints, policy):
         known = numbered(step.before, policy) + step.new
         if step.error is not None:
-            assert any(proves(step.error.chain, said, known) for said in step.new)
+            assert any(proves(step.error.chain, pair, known) for pair in step.new)
             assert step.error.constraint is step.constraint
         elif step.addition is not None and step.addition.contradiction is not None:
-            late.append((step.addition.contradiction, step.constraint, known))
-    for contradiction, constraint, known in late:  # asked for when the graph has gone on
+            contradictions.append((step.addition.contradiction, step.constraint, known))
+    for contradiction, constraint, known in contradictions:  # read after more constraints were added
         assert contradiction.constraint is constraint
-        assert contradiction.pair in [Pair(*said[1:]) for said in statements(0, constraint)]
+        assert contradiction.pair in [Pair(*pair[1:]) for pair in statements(0, constraint)]
         assert proves(contradiction.chain, contradiction.pair, known)
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=300, deadline=None)
-def test_why_is_a_proof(constraints: list[Any], policy: str) -> None:
-    step = list(play(constraints, policy))[-1]
-    holds, held = close(step.after), numbered(step.after, policy)
+def test_proof_returns_a_proof(constraints: list[Any], policy: str) -> None:
+    step = list(replay(constraints, policy))[-1]
+    holds, given_pairs = close(step.after), numbered(step.after, policy)
     for i in range(N):
         for j in range(N):
             chain = step.graph.proof(i, j)
-            if holds.alike[i, j] or holds.unlike[i, j]:
+            if holds.similar[i, j] or holds.dissimilar[i, j]:
                 assert chain is not None
-                assert proves(chain, Pair(i, j, not holds.alike[i, j]), held)
+                assert proves(chain, Pair(i, j, not holds.similar[i, j]), given_pairs)
             else:
                 assert chain is None
 
 
 @given(CONSTRAINTS)
 @settings(max_examples=300, deadline=None)
-def test_the_newest_are_believed_and_what_is_dropped_is_said(constraints: list[Any]) -> None:
-    for step in play(constraints, "newest"):
+def test_policy_newest_reports_the_dropped_pairs(constraints: list[Any]) -> None:
+    for step in replay(constraints, "newest"):
         if step.addition is not None:
-            kept = {unordered(said) for said in step.after}
-            gone = [said for said in numbered(step.before, "newest") if unordered(said) not in kept]
-            gone.sort(key=lambda said: (said.number, not said.same))
+            kept = {unordered(pair) for pair in step.after}
+            gone = [pair for pair in numbered(step.before, "newest") if unordered(pair) not in kept]
+            gone.sort(key=lambda pair: (pair.number, not pair.same))
             dropped = step.addition.dropped
             assert [(d.number, *unordered(d)) for d in dropped] == [(g.number, *unordered(g)) for g in gone]
 
 
 @given(CONSTRAINTS, st.sampled_from(["raise", "ignore"]))
 @settings(max_examples=200, deadline=None)
-def test_what_is_refused_changes_nothing(constraints: list[Any], policy: Any) -> None:
+def test_a_rejected_constraint_changes_nothing(constraints: list[Any], policy: Any) -> None:
     graph, accepted = ConstraintGraph(policy), ConstraintGraph(policy)
     for constraint in constraints:
         before = state(graph)
         try:
-            held = graph.add(constraint).accepted
+            given_pairs = graph.add(constraint).accepted
         except ContradictionError:
-            held = False
-        if not held:
+            given_pairs = False
+        if not given_pairs:
             assert state(graph) == before
-        elif policy == "raise":  # numbers count what arrived, so only here they are the same
+        elif policy == "raise":  # with "ignore", ignored constraints are numbered too
             accepted.add(constraint)
             assert state(graph) == state(accepted)
 
 
 @given(CONSTRAINTS)
 @settings(max_examples=100, deadline=None)
-def test_ignoring_and_raising_hold_the_same(constraints: list[Any]) -> None:
-    graphs = [[step.graph for step in play(constraints, policy)] for policy in ("raise", "ignore")]
+def test_policies_ignore_and_raise_give_the_same_graph(constraints: list[Any]) -> None:
+    graphs = [[step.graph for step in replay(constraints, policy)] for policy in ("raise", "ignore")]
     raising, ignoring = (found[-1] for found in graphs)
     assert list(raising.implied_pairs) == list(ignoring.implied_pairs)
     assert list(raising.implied_triplets) == list(ignoring.implied_triplets)
 
 
-def test_numbers_count_what_arrived_but_not_errors() -> None:
+def test_constraints_that_raise_get_no_number() -> None:
     clash = [Pair(0, 1, True), Pair(0, 1, False), Pair(1, 2, True)]
     ignoring, raising = ConstraintGraph("ignore"), ConstraintGraph()
     assert [ignoring.add(constraint).number for constraint in clash] == [0, 1, 2]
@@ -371,7 +376,7 @@ def test_numbers_count_what_arrived_but_not_errors() -> None:
 
 @pytest.mark.parametrize("impossible", [Pair(0, 0, False), Triplet(0, 1, 1), Triplet(0, 1, 0), Triplet(0, 0, 0)])
 @pytest.mark.parametrize("policy", ["raise", "newest"])
-def test_what_no_graph_could_hold_is_an_error(impossible: Any, policy: Any) -> None:
+def test_a_constraint_that_contradicts_itself_is_an_error(impossible: Any, policy: Any) -> None:
     graph = ConstraintGraph(policy)
     with pytest.raises(ContradictionError):
         graph.add(impossible)
@@ -385,7 +390,7 @@ def chain_of(n: int) -> ConstraintGraph:
     return graph
 
 
-def test_the_message_is_the_proof() -> None:
+def test_the_message_shows_the_proof() -> None:
     with pytest.raises(ContradictionError) as caught:
         chain_of(2).add(Pair("i0", "i2", False))
     assert str(caught.value).startswith(
@@ -394,14 +399,14 @@ def test_the_message_is_the_proof() -> None:
     )
 
 
-def test_a_long_proof_is_cut_in_the_middle_of_the_message_only() -> None:
+def test_a_long_proof_is_shortened_in_the_message_only() -> None:
     with pytest.raises(ContradictionError) as caught:
         chain_of(1000).add(Pair("i0", "i1000", False))
     assert "; ... 990 more ...; " in str(caught.value)
     assert len(caught.value.chain) == 1000
 
 
-def test_a_contradiction_survives_pickling() -> None:
+def test_a_contradiction_can_be_pickled() -> None:
     with pytest.raises(ContradictionError) as caught:
         chain_of(3).add(Triplet("i0", "new", "i3"))
     twin = pickle.loads(pickle.dumps(caught.value))
@@ -412,34 +417,34 @@ def test_a_contradiction_survives_pickling() -> None:
     )
 
 
-# -- asking before adding ------------------------------------------------------------------------------------
+# -- first_contradiction ---------------------------------------------------------------------------------
 
 
-def first_clash(held: list[GivenPair], batch: list[Any], begin: int) -> int | None:
-    """By brute force: the first of a batch that does not go with what is held and those before it."""
-    said = list(held)
+def first_inconsistent(given_pairs: list[GivenPair], batch: list[Any], begin: int) -> int | None:
+    """Return by brute force the first constraint of a batch that contradicts the ones before it."""
+    pairs = list(given_pairs)
     for at, constraint in enumerate(batch):
-        said += statements(begin + at, constraint)
-        if not close(said).consistent:
+        pairs += statements(begin + at, constraint)
+        if not close(pairs).consistent:
             return at
     return None
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
-def test_the_first_contradiction_is_the_first_that_does_not_go_with_those_before(
+def test_first_contradiction_finds_the_first_inconsistent_constraint(
     constraints: list[Any], batch: list[Any], policy: str
 ) -> None:
-    *_, step = play(constraints, policy)
+    *_, step = replay(constraints, policy)
     begin = step.graph._state.version
     found = step.graph.first_contradiction(batch)
-    at = first_clash(step.after, batch, begin)
+    at = first_inconsistent(step.after, batch, begin)
     assert (None if found is None else found.number) == (None if at is None else begin + at)
     assert found is None or found.constraint is batch[found.number - begin]
 
 
-def refused(graph: ConstraintGraph, batch: list[Any]) -> ContradictionError | None:
-    """What adding one by one runs into."""
+def add_until_error(graph: ConstraintGraph, batch: list[Any]) -> ContradictionError | None:
+    """Add one by one; return the error, if any."""
     try:
         for constraint in batch:
             graph.add(constraint)
@@ -450,10 +455,10 @@ def refused(graph: ConstraintGraph, batch: list[Any]) -> ContradictionError | No
 
 @given(CONSTRAINTS, CONSTRAINTS)
 @settings(max_examples=200, deadline=None)
-def test_the_first_contradiction_is_what_adding_one_by_one_says(constraints: list[Any], batch: list[Any]) -> None:
-    *_, step = play(constraints, "raise")
+def test_first_contradiction_agrees_with_adding_one_by_one(constraints: list[Any], batch: list[Any]) -> None:
+    *_, step = replay(constraints, "raise")
     found = step.graph.first_contradiction(iter(batch))
-    error = refused(step.graph, batch)
+    error = add_until_error(step.graph, batch)
     assert (found is None) == (error is None)
     if found is not None and error is not None:
         assert found.constraint is error.constraint
@@ -462,27 +467,27 @@ def test_the_first_contradiction_is_what_adding_one_by_one_says(constraints: lis
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
-def test_the_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any], policy: str) -> None:
-    *_, step = play(constraints, policy)
+def test_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any], policy: str) -> None:
+    *_, step = replay(constraints, policy)
     begin = step.graph._state.version
     found = step.graph.first_contradiction(batch)
     if found is not None:
-        before = [said for at, one in enumerate(batch) for said in statements(begin + at, one)]
-        known = numbered(step.after, policy) + [said for said in before if said.number <= found.number]
-        assert found.pair in [Pair(*said[1:]) for said in statements(0, found.constraint)]
+        before = [pair for at, one in enumerate(batch) for pair in statements(begin + at, one)]
+        known = numbered(step.after, policy) + [pair for pair in before if pair.number <= found.number]
+        assert found.pair in [Pair(*pair[1:]) for pair in statements(0, found.constraint)]
         assert proves(found.chain, found.pair, known)
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
 @settings(max_examples=100, deadline=None)
-def test_asking_for_a_contradiction_adds_nothing(constraints: list[Any], batch: list[Any], policy: str) -> None:
-    *_, step = play(constraints, policy)
+def test_first_contradiction_adds_nothing(constraints: list[Any], batch: list[Any], policy: str) -> None:
+    *_, step = replay(constraints, policy)
     before, number = state(step.graph), step.graph._state.version
     step.graph.first_contradiction(batch)
     assert (state(step.graph), step.graph._state.version) == (before, number)
 
 
-def test_a_proof_stays_when_the_graph_goes_on() -> None:
+def test_a_proof_does_not_change_when_the_graph_grows() -> None:
     graph = chain_of(2)
     found = graph.first_contradiction([Pair("i0", "i2", False)])
     graph.add(Pair("i0", "other", False))
@@ -490,40 +495,40 @@ def test_a_proof_stays_when_the_graph_goes_on() -> None:
     assert found.chain == (GivenPair(0, "i0", "i1", True), GivenPair(1, "i1", "i2", True))
 
 
-def test_asking_about_a_hub_never_walks_its_neighbours() -> None:
+def test_first_contradiction_does_not_iterate_over_the_edges_of_a_hub() -> None:
     graph = ConstraintGraph()
     for i in range(1000):
         graph.add(Pair("hub", i, False))
     hub = graph._state.components.find(graph._state.numbers["hub"])
     graph._state.components.edges[hub] = CountingDict(graph._state.components.edges[hub])
-    CountingDict.walks = 0
+    CountingDict.iterations = 0
     found = graph.first_contradiction([Pair("hub", "new", True), Pair("new", 7, True)])
-    assert CountingDict.walks == 0
+    assert CountingDict.iterations == 0
     assert found is not None
     assert found.number == 1001
 
 
-def test_only_records_can_be_asked_about() -> None:
+def test_first_contradiction_rejects_other_types() -> None:
     with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
         ConstraintGraph().first_contradiction([Pair(0, 1, True), (0, 1, True)])  # type: ignore[list-item]
 
 
 @given(CONSTRAINTS, POLICIES)
 @settings(max_examples=200, deadline=None)
-def test_what_is_alike_to_an_item_is_all_that_follows(constraints: list[Any], policy: str) -> None:
-    for step in play(constraints, policy):
+def test_similar_to_returns_the_component(constraints: list[Any], policy: str) -> None:
+    for step in replay(constraints, policy):
         holds = close(step.after)
         for item in range(N):
-            alike = set(np.flatnonzero(holds.alike[item]).tolist()) - {item}
-            assert once(step.graph.similar_to(item)) == alike
+            similar = set(np.flatnonzero(holds.similar[item]).tolist()) - {item}
+            assert as_set_without_duplicates(step.graph.similar_to(item)) == similar
 
 
-# -- more of the same ------------------------------------------------------------------------------------------
+# -- variants and completions ----------------------------------------------------------------------------
 
 
 def all_variants(holds: Closure, constraint: Any) -> set[Any]:
-    """By brute force: what says the same of items alike to a constraint's own."""
-    like = [np.flatnonzero(holds.alike[item]).tolist() for item in constraint[:3] if type(item) is int]
+    """Return all variants by brute force."""
+    like = [np.flatnonzero(holds.similar[item]).tolist() for item in constraint[:3] if type(item) is int]
     if isinstance(constraint, Triplet):
         return {t for t in product(*like) if t[0] != t[1]} - {tuple(constraint)}
     return {frozenset(pair) for pair in product(*like) if pair[0] != pair[1]} - {frozenset(constraint[:2])}
@@ -531,16 +536,14 @@ def all_variants(holds: Closure, constraint: Any) -> set[Any]:
 
 @given(CONSTRAINTS, POLICIES, st.integers(0, 6), st.integers(0, 99))
 @settings(max_examples=150, deadline=None)
-def test_variants_say_the_same_of_items_that_are_alike(
-    constraints: list[Any], policy: str, limit: int, seed: int
-) -> None:
-    *_, step = play(constraints, policy)
+def test_variants_replace_items_by_similar_ones(constraints: list[Any], policy: str, limit: int, seed: int) -> None:
+    *_, step = replay(constraints, policy)
     for constraint in constraints:
         drawn = step.graph.variants(constraint, limit, seed)
-        held = step.graph.implies(constraint)
-        expected = all_variants(close(step.after), constraint) if held else set()
+        given_pairs = step.graph.implies(constraint)
+        expected = all_variants(close(step.after), constraint) if given_pairs else set()
         pairs = isinstance(constraint, Pair)
-        assert once([frozenset(one[:2]) if pairs else tuple(one) for one in drawn]) <= expected
+        assert as_set_without_duplicates([frozenset(one[:2]) if pairs else tuple(one) for one in drawn]) <= expected
         assert len(drawn) <= limit
         assert {type(one) for one in drawn} <= {type(constraint)}
         assert all(step.graph.implies(one) for one in drawn)
@@ -548,27 +551,27 @@ def test_variants_say_the_same_of_items_that_are_alike(
 
 @given(CONSTRAINTS, POLICIES, st.integers(1, 6), st.integers(0, 99))
 @settings(max_examples=150, deadline=None)
-def test_completions_follow_and_there_are_some_if_anything_does(
+def test_completions_are_implied_triplets_and_exist_if_any_do(
     constraints: list[Any], policy: str, limit: int, seed: int
 ) -> None:
-    *_, step = play(constraints, policy)
+    *_, step = replay(constraints, policy)
     holds = close(step.after)
     for pair in (one for one in constraints if isinstance(one, Pair)):
         drawn = step.graph.completions(pair, limit, seed)
-        first, second = (set(np.flatnonzero(holds.alike[item]).tolist()) for item in pair[:2])
+        first, second = (set(np.flatnonzero(holds.similar[item]).tolist()) for item in pair[:2])
         near = first if pair.same else first | second
         expected = {
             t
             for t in holds.triplets
             if step.graph.implies(pair) and {t[0], t[1]} <= near and (pair.same or {*t} <= first | second)
         }
-        assert once([tuple(one) for one in drawn]) <= expected
+        assert as_set_without_duplicates([tuple(one) for one in drawn]) <= expected
         assert len(drawn) <= limit
         assert bool(drawn) == bool(expected)
 
 
 def group_of(n: int) -> ConstraintGraph:
-    """n alike items, and one that is unlike them."""
+    """Return a graph of n similar items and one that is dissimilar to them."""
     graph = ConstraintGraph()
     for i in range(1, n):
         graph.add(Pair(i - 1, i, True))
@@ -577,14 +580,14 @@ def group_of(n: int) -> ConstraintGraph:
 
 
 @pytest.mark.parametrize("ask", ["variants", "completions"])
-def test_a_seed_always_draws_the_same_again(ask: str) -> None:
+def test_variants_and_completions_depend_only_on_the_seed(ask: str) -> None:
     pair = Pair(2, 3, True)
     draws = [getattr(group_of(9), ask)(pair, 3, seed) for seed in (0, 0, 1, 2, 3)]
     assert draws[0] == draws[1]
     assert any(draw != draws[0] for draw in draws[2:])
 
 
-def test_every_variant_is_as_likely_as_any_other() -> None:
+def test_variants_are_uniform() -> None:
     graph, rng = group_of(6), np.random.default_rng(0)
     drawn = Counter(one for _ in range(3000) for one in graph.variants(Triplet(0, 1, "other"), 1, rng))
     assert len(drawn) == 6 * 5 - 1
@@ -592,44 +595,42 @@ def test_every_variant_is_as_likely_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("ask", ["variants", "completions"])
-def test_how_many_is_a_number(ask: str) -> None:
+def test_an_invalid_limit_is_rejected(ask: str) -> None:
     with pytest.raises(InvalidInputError, match="'limit' parameter"):
         getattr(ConstraintGraph(), ask)(Pair(0, 1, True), -1)
 
 
-# -- copies ----------------------------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------------
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES, st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
-def test_a_copy_goes_on_as_the_graph_would_and_leaves_it_alone(
-    constraints: list[Any], more: list[Any], policy: Any, seed: int
-) -> None:
-    *_, step = play(constraints, policy)
+def test_a_copy_is_equal_and_independent(constraints: list[Any], more: list[Any], policy: Any, seed: int) -> None:
+    *_, step = replay(constraints, policy)
     graph, copy = step.graph, step.graph.copy()
     before = state(graph), graph._state.version
     assert (state(copy), copy._state.version) == before
-    refused(copy, more)
+    add_until_error(copy, more)
     assert (state(graph), graph._state.version) == before
-    refused(graph, more)
+    add_until_error(graph, more)
     assert (state(graph), graph._state.version) == (state(copy), copy._state.version)
     for constraint in constraints:
         assert graph.variants(constraint, 3, seed) == copy.variants(constraint, 3, seed)
 
 
 @given(CONSTRAINTS, POLICIES)
-def test_extending_is_adding_one_by_one(constraints: list[Any], policy: Any) -> None:
+def test_extend_equals_adding_one_by_one(constraints: list[Any], policy: Any) -> None:
     one_by_one, extended = ConstraintGraph(policy), ConstraintGraph(policy)
     error = None
     try:
         extended.extend(iter(constraints))
     except ContradictionError as found:
         error = found
-    assert repr(refused(one_by_one, constraints)) == repr(error)
+    assert repr(add_until_error(one_by_one, constraints)) == repr(error)
     assert (state(extended), extended._state.version) == (state(one_by_one), one_by_one._state.version)
 
 
-# -- each is as likely as any other --------------------------------------------------------------------------
+# -- sampling --------------------------------------------------------------------------------------------
 
 
 def example() -> ConstraintGraph:
@@ -649,7 +650,7 @@ SOURCES: list[Callable[[], ImpliedConstraints[Any]]] = [
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("limit", [1, 2])
-def test_every_subset_is_as_likely_as_any_other(source: Callable[[], ImpliedConstraints[Any]], limit: int) -> None:
+def test_samples_are_uniform_over_subsets(source: Callable[[], ImpliedConstraints[Any]], limit: int) -> None:
     implied = source()
     subsets = list(combinations(list(implied), limit))
     rng = np.random.default_rng(0)
@@ -660,19 +661,19 @@ def test_every_subset_is_as_likely_as_any_other(source: Callable[[], ImpliedCons
 
 
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
-def test_a_seed_always_draws_the_same(kind: Any) -> None:
+def test_samples_depend_only_on_the_seed(kind: Any) -> None:
     draws = [example().sample_implied(2, seed, kind=kind) for seed in (0, 0, 1, 2, 3)]
     assert draws[0] == draws[1]
     assert any(draw != draws[0] for draw in draws[2:])
 
 
-def test_implied_draws_from_all_that_follows() -> None:
+def test_sample_implied_draws_from_all_implied_constraints() -> None:
     graph = example()
     assert graph.sample_implied(5, 7) == graph.implied_pairs.sample(5, 7)
     assert graph.sample_implied(5, 7, kind="triplets") == graph.implied_triplets.sample(5, 7)
 
 
-# -- much follows from little --------------------------------------------------------------------------------
+# -- large numbers ---------------------------------------------------------------------------------------
 
 
 def group(graph: ConstraintGraph, name: str, n: int) -> None:
@@ -680,7 +681,7 @@ def group(graph: ConstraintGraph, name: str, n: int) -> None:
         graph.add(Pair((name, 0), (name, i), True))
 
 
-def test_ten_billion_pairs_are_counted_and_drawn_without_listing() -> None:
+def test_ten_billion_pairs_are_counted_and_sampled_without_listing() -> None:
     graph = ConstraintGraph()
     group(graph, "a", 100_000)
     group(graph, "b", 100_000)
@@ -692,10 +693,10 @@ def test_ten_billion_pairs_are_counted_and_drawn_without_listing() -> None:
     assert all(pair.first[0] == "a" and pair.second[0] == "b" and not pair.same for pair in drawn)
 
 
-def test_more_triplets_than_64_bits_count_are_drawn_uniformly() -> None:
+def test_more_than_two_to_the_64_triplets_are_sampled_uniformly() -> None:
     graph = ConstraintGraph()
     graph.add(Pair(0, 1, False))
-    # Components of sizes that nobody could list, by lengthening the lists themselves.
+    # Make the components large by extending their lists directly.
     n = 3_000_000
     for root, start in ((0, 2), (1, 2 + n)):
         graph._state.components.members[root].extend(range(start, start + n))
@@ -707,43 +708,43 @@ def test_more_triplets_than_64_bits_count_are_drawn_uniformly() -> None:
 
 
 class CountingDict(dict[int, int]):
-    """A component's edges that count how often they are walked."""
+    """Edges of a component that count how often they are iterated over."""
 
-    walks = 0
+    iterations = 0
 
     def __iter__(self) -> Iterator[int]:
-        type(self).walks += 1
+        type(self).iterations += 1
         return super().__iter__()
 
     def items(self) -> Any:
-        type(self).walks += 1
+        type(self).iterations += 1
         return super().items()
 
     def keys(self) -> Any:
-        type(self).walks += 1
+        type(self).iterations += 1
         return super().keys()
 
 
-def test_adding_to_a_hub_never_walks_its_neighbours() -> None:
+def test_add_does_not_iterate_over_the_edges_of_a_hub() -> None:
     graph = ConstraintGraph()
     for i in range(100_000):
         graph.add(Pair("hub", i, False))
     hub = graph._state.components.find(graph._state.numbers["hub"])
     graph._state.components.edges[hub] = CountingDict(graph._state.components.edges[hub])
-    CountingDict.walks = 0
+    CountingDict.iterations = 0
     for i in range(1000):
         graph.add(Pair("hub", f"like {i}", True))
         graph.add(Pair(f"like {i}", f"other {i}", False))
         graph.add(Triplet(f"like {i}", f"more {i}", i))
         graph.add(Pair(i, i + 1, True))
-    assert CountingDict.walks == 0
+    assert CountingDict.iterations == 0
     assert isinstance(
         graph._state.components.edges[graph._state.components.find(graph._state.numbers["hub"])], CountingDict
     )
     assert len(graph.add(Pair("hub", "last", True)).new_pairs) == 2000 + 100_000 + 1000
 
 
-# -- closure -------------------------------------------------------------------------------------------------
+# -- closure ---------------------------------------------------------------------------------------------
 
 
 def seeds_of(labels: list[int], kind: str, n: int, seed: int) -> list[Any]:
@@ -765,14 +766,14 @@ def key(constraint: Any) -> Any:
     return unordered(constraint) if isinstance(constraint, Pair) else constraint
 
 
-def created(seeds: list[Any]) -> list[Any]:
-    """By brute force: seeds, and right behind each all that it newly makes true and is no seed."""
-    stream, said = [], []
+def implied_after_each_seed(seeds: list[Any]) -> list[Any]:
+    """Return by brute force each seed, followed by the constraints that it newly implies."""
+    stream, pairs = [], []
     known: set[Any] = {key(seed) for seed in seeds}
     for seed in seeds:
         stream.append([key(seed)])
-        said += statements(0, seed)
-        now = close(said).triplets if isinstance(seed, Triplet) else close(said).pairs
+        pairs += statements(0, seed)
+        now = close(pairs).triplets if isinstance(seed, Triplet) else close(pairs).pairs
         stream.append(now - known)
         known |= now
     return stream
@@ -781,11 +782,11 @@ def created(seeds: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
 @given(n=st.integers(1, 12), draw=st.integers(0, 2**32), share=st.floats(0, 1))
 @settings(max_examples=100, deadline=None)
-def test_what_follows_stands_right_behind_the_seed_it_first_followed_from(
+def test_an_implied_constraint_follows_the_seed_that_first_implies_it(
     kind: str, n: int, draw: int, share: float
 ) -> None:
     seeds = seeds_of(LABELS, kind, n, draw)
-    expected = created(seeds)
+    expected = implied_after_each_seed(seeds)
     n_more = int(share * sum(map(len, expected[1::2])))
     stream = iter(closure(seeds, n_more, draw))
     more = 0
@@ -797,22 +798,22 @@ def test_what_follows_stands_right_behind_the_seed_it_first_followed_from(
             if any(now is other for other in seeds):
                 break
             behind.append(key(now))
-        assert once(behind) <= following
+        assert as_set_without_duplicates(behind) <= following
         more += len(behind)
     assert more == n_more
 
 
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
-def test_each_that_follows_from_seeds_is_as_likely_as_any_other(kind: str) -> None:
+def test_closure_is_uniform_over_implied_constraints(kind: str) -> None:
     seeds = seeds_of(LABELS, kind, 8, 1)
-    population = sorted(set().union(*created(seeds)[1::2]), key=str)
+    population = sorted(set().union(*implied_after_each_seed(seeds)[1::2]), key=str)
     rng = np.random.default_rng(0)
     drawn = Counter(key(c) for _ in range(100 * len(population)) for c in closure(seeds, 1, rng))
     assert len(population) > 3
     assert chisquare([drawn[one] for one in population]).pvalue > 1e-3
 
 
-def test_a_seed_of_randomness_always_gives_the_same_stream() -> None:
+def test_closure_depends_only_on_the_seed() -> None:
     seeds = np.array([[0, 1, 2], [2, 3, 0], [4, 5, 1]])
     streams = [closure(seeds, 5, seed) for seed in (0, 0, 1, 2, 3)]
     np.testing.assert_array_equal(streams[0], streams[1])
@@ -820,7 +821,7 @@ def test_a_seed_of_randomness_always_gives_the_same_stream() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, "U3"])
-def test_an_array_of_triplets_gives_one(dtype: Any) -> None:
+def test_closure_of_an_array_is_an_array(dtype: Any) -> None:
     seeds = np.array([[0, 1, 2], [2, 3, 0]]).astype(dtype)
     stream = closure(seeds, 3, 0)
     assert stream.dtype == seeds.dtype
@@ -829,7 +830,7 @@ def test_an_array_of_triplets_gives_one(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("y", [np.array([1, 1, -1]), np.array([1.0, 1.0, -1.0]), np.array([True, True, False])])
-def test_pairs_and_labels_give_pairs_and_labels(y: Any) -> None:
+def test_closure_of_pairs_and_labels_is_pairs_and_labels(y: Any) -> None:
     pairs = np.array([[0, 1], [1, 2], [2, 3]])
     more, labels = closure((pairs, y), 3, 0)
     assert (more.dtype, labels.dtype) == (pairs.dtype, y.dtype)
@@ -837,20 +838,20 @@ def test_pairs_and_labels_give_pairs_and_labels(y: Any) -> None:
     assert [Pair(i, j, bool(v > 0)) for (i, j), v in zip(more.tolist(), labels, strict=True)] == records
 
 
-def test_no_more_than_asked_for_are_the_seeds() -> None:
+def test_closure_with_nothing_to_add_returns_the_seeds() -> None:
     seeds = np.array([[0, 1, 2], [2, 3, 0]])
     np.testing.assert_array_equal(closure(seeds, 0), seeds)
     assert closure(np.empty((0, 3), dtype=int), 0).shape == (0, 3)
 
 
-def test_fewer_than_asked_for_is_an_error_that_counts() -> None:
+def test_too_few_implied_constraints_are_an_error_with_both_numbers() -> None:
     with pytest.raises(
         InvalidInputError, match=r"'n_more' parameter is 5, but 1 seeds imply only 1 triplets.*exact=False"
     ):
         closure(np.array([[0, 1, 2]]), 5)
 
 
-def test_fewer_than_asked_for_can_be_had() -> None:
+def test_exact_false_returns_fewer() -> None:
     assert closure(np.array([[0, 1, 2]]), 5, exact=False).tolist() == [[0, 1, 2], [1, 0, 2]]
 
 
@@ -860,17 +861,17 @@ def test_seeds_that_contradict_are_an_error_with_the_proof() -> None:
     assert caught.value.chain == (GivenPair(0, 2, 0, False), GivenPair(0, 0, 1, True))
 
 
-# -- errors ----------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", [(0, 1, True), [0, 1, 2], "ab", None, np.array([0, 1, 2])], ids=repr)
-def test_only_records_are_constraints(what: Any) -> None:
+def test_other_types_are_rejected(what: Any) -> None:
     with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
         ConstraintGraph().add(what)
 
 
 @pytest.mark.parametrize("constraint", [Pair(0, [1, 2], True), Pair({}, 0, False), Triplet(0, 1, np.zeros(2))])
-def test_an_item_that_cannot_be_hashed_is_named_and_nothing_is_entered(constraint: Any) -> None:
+def test_an_unhashable_item_is_named_and_nothing_is_added(constraint: Any) -> None:
     graph = ConstraintGraph()
     with pytest.raises(InvalidTypeError, match="must be hashable") as caught:
         graph.add(constraint)
@@ -879,12 +880,12 @@ def test_an_item_that_cannot_be_hashed_is_named_and_nothing_is_entered(constrain
 
 
 @pytest.mark.parametrize("same", [1, -1, 0, None, "yes"])
-def test_a_pair_that_says_neither_true_nor_false_is_an_error(same: Any) -> None:
+def test_a_label_that_is_not_boolean_is_rejected(same: Any) -> None:
     with pytest.raises(InvalidTypeError, match="True or False"):
         ConstraintGraph().add(Pair(0, 1, same))
 
 
-def test_numpys_truth_values_are_truth_values() -> None:
+def test_numpy_booleans_are_accepted() -> None:
     graph = ConstraintGraph()
     graph.add(Pair(0, 1, np.True_))
     graph.add(Pair(0, 2, np.False_))
@@ -908,12 +909,12 @@ def test_numpys_truth_values_are_truth_values() -> None:
         (lambda: closure([Pair(0, 1, True), Triplet(0, 1, 2)], 1), "all Pair or all Triplet"),
     ],
 )
-def test_errors_say_what_was_expected(call: Callable[[], Any], message: str) -> None:
+def test_errors_state_what_was_expected(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         call()
 
 
-def test_items_never_seen_are_known_to_be_like_themselves_only() -> None:
+def test_unknown_items_are_similar_only_to_themselves() -> None:
     graph = ConstraintGraph()
     assert graph.are_similar("x", "x")
     assert graph.proof("x", "x") == ()
@@ -923,7 +924,7 @@ def test_items_never_seen_are_known_to_be_like_themselves_only() -> None:
     assert "x" not in graph
 
 
-def test_a_graph_survives_pickling_and_goes_on() -> None:
+def test_a_graph_can_be_pickled_and_continued() -> None:
     graph = example()
     twin = pickle.loads(pickle.dumps(graph))
     one, two = (list(islice(g.add(Pair(1, 3, True)).new_pairs, 100)) for g in (graph, twin))

@@ -1,4 +1,4 @@
-"""OPML's construction of triplets against a naive one that keeps the whole stream."""
+"""The one-pass construction of OPML against a naive one that stores the whole stream."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ rules = st.sampled_from(["author", "latest"])
 
 
 def items_of(labels: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Items that say which they are: item t is (t,)."""
+    """Return items whose value is their number."""
     return np.arange(len(labels), dtype=np.float64)[:, None]
 
 
-def made(stream: OnePass, labels: list[Any], start: int = 0, end: int | None = None) -> tuple[list[Any], list[Any]]:
-    """The pairs and triplets that items start ... end of the labels make, by which items they are."""
+def constraints_of(
+    stream: OnePass, labels: list[Any], start: int = 0, end: int | None = None
+) -> tuple[list[Any], list[Any]]:
+    """Return the pairs and triplets that items ``start`` to ``end`` form, as item numbers."""
     items = items_of(labels)[start:end]
     found = stream.add(items, labels[start:end], start)
     pairs, triplets = ([] if t is None else t.values()[:, :, 0].astype(int).tolist() for t in found)
     return pairs, triplets
 
 
-def fresh(rule: Any) -> OnePass:
+def empty_stream(rule: Any) -> OnePass:
     return OnePass(rule, np.empty((0, 1)))
 
 
 def naive(labels: list[Any], rule: str) -> tuple[list[list[int]], list[list[int]]]:
-    """What the authors' rule makes of a stream, with the whole past at hand."""
+    """Return the constraints of a stream by the authors' rule, with all earlier items stored."""
     pairs, triplets = [], []
     for t, label in enumerate(labels):
         past = labels[:t]
@@ -57,18 +59,18 @@ def naive(labels: list[Any], rule: str) -> tuple[list[list[int]], list[list[int]
 
 @settings(max_examples=300)
 @given(label_streams, rules)
-def test_stream_makes_what_the_naive_rule_makes(labels: list[int], rule: str) -> None:
-    assert made(fresh(rule), labels) == naive(labels, rule)
+def test_constraints_equal_those_of_the_naive_rule(labels: list[int], rule: str) -> None:
+    assert constraints_of(empty_stream(rule), labels) == naive(labels, rule)
 
 
 @settings(max_examples=200)
 @given(label_streams, rules, st.lists(st.integers(0, 50), max_size=5))
-def test_what_is_made_does_not_depend_on_the_blocks(labels: list[int], rule: str, cuts: list[int]) -> None:
-    stream, edges = fresh(rule), [0, *sorted(min(c, len(labels)) for c in cuts), len(labels)]
+def test_constraints_do_not_depend_on_the_blocks(labels: list[int], rule: str, cuts: list[int]) -> None:
+    stream, edges = empty_stream(rule), [0, *sorted(min(c, len(labels)) for c in cuts), len(labels)]
     pairs, triplets = [], []
     for start, end in itertools.pairwise(edges):
         if start < end:
-            some_pairs, some_triplets = made(stream, labels, start, end)
+            some_pairs, some_triplets = constraints_of(stream, labels, start, end)
             pairs += some_pairs
             triplets += some_triplets
     assert (pairs, triplets) == naive(labels, rule)
@@ -77,50 +79,50 @@ def test_what_is_made_does_not_depend_on_the_blocks(labels: list[int], rule: str
 @settings(max_examples=100)
 @given(label_streams, rules)
 def test_positive_is_of_the_anchors_class_and_negative_is_not(labels: list[int], rule: str) -> None:
-    for anchor, positive, negative in made(fresh(rule), labels)[1]:
+    for anchor, positive, negative in constraints_of(empty_stream(rule), labels)[1]:
         assert labels[anchor] == labels[positive] != labels[negative]
         assert max(positive, negative) < anchor
 
 
 @settings(max_examples=100)
 @given(label_streams, rules)
-def test_memory_is_one_item_of_each_class_in_order_of_creation(labels: list[int], rule: str) -> None:
-    stream = fresh(rule)
-    made(stream, labels)
+def test_one_item_per_class_is_stored_in_order_of_first_occurrence(labels: list[int], rule: str) -> None:
+    stream = empty_stream(rule)
+    constraints_of(stream, labels)
     created = sorted(set(labels), key=labels.index)
     assert list(stream.classes) == created
     assert stream.slots[:, 0].tolist() == [max(t for t, label in enumerate(labels) if label == c) for c in created]
 
 
-def test_author_takes_the_class_created_last_and_latest_the_one_seen_last() -> None:
+def test_rule_author_takes_the_newest_class_and_latest_the_latest_item() -> None:
     labels = ["a", "b", "c", "b", "a", "a"]
-    assert made(fresh("author"), labels)[1][-1] == [5, 4, 2]
-    assert made(fresh("latest"), labels)[1][-1] == [5, 4, 3]
+    assert constraints_of(empty_stream("author"), labels)[1][-1] == [5, 4, 2]
+    assert constraints_of(empty_stream("latest"), labels)[1][-1] == [5, 4, 3]
 
 
-def test_author_takes_the_class_created_before_if_the_last_is_the_items_own() -> None:
+def test_rule_author_takes_the_second_newest_class_if_the_newest_is_the_items_own() -> None:
     labels = ["a", "b", "c", "a", "c", "c"]
-    assert made(fresh("author"), labels)[1][-1] == [5, 4, 1]
+    assert constraints_of(empty_stream("author"), labels)[1][-1] == [5, 4, 1]
 
 
 @pytest.mark.parametrize("rule", ["author", "latest"])
-def test_copy_goes_its_own_way(rule: str) -> None:
+def test_a_copy_is_independent(rule: str) -> None:
     labels = [0, 1, 2, 0, 0, 1, 1, 2, 2, 0]
-    stream = fresh(rule)
-    made(stream, labels, 0, 5)
+    stream = empty_stream(rule)
+    constraints_of(stream, labels, 0, 5)
     other = stream.copy()
-    made(other, [2, 2, 2, 2, 2, 3, 4, 3], 5, 8)
-    assert made(stream, labels, 5)[1] == [t for t in naive(labels, rule)[1] if t[0] >= 5]
+    constraints_of(other, [2, 2, 2, 2, 2, 3, 4, 3], 5, 8)
+    assert constraints_of(stream, labels, 5)[1] == [t for t in naive(labels, rule)[1] if t[0] >= 5]
 
 
-def test_triplets_say_which_item_completed_them() -> None:
-    triplets = fresh("author").add(np.zeros((5, 1)), [0, 0, 1, 0, 1], start=100)[1]
+def test_the_origin_of_a_triplet_is_the_item_that_completed_it() -> None:
+    triplets = empty_stream("author").add(np.zeros((5, 1)), [0, 0, 1, 0, 1], start=100)[1]
     assert [triplets.origin(k) for k in range(2)] == [("item", 103), ("item", 104)]
 
 
 def test_items_are_copied() -> None:
-    """What the stream remembers is not the caller's array."""
-    stream, items = fresh("author"), np.ones((2, 1))
+    """The stored items are not a view of the caller's array."""
+    stream, items = empty_stream("author"), np.ones((2, 1))
     stream.add(items, [0, 1], 0)
     items[:] = 7.0
     assert stream.slots.tolist() == [[1.0], [1.0]]

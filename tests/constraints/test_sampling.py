@@ -1,4 +1,4 @@
-"""Triplets drawn from labels are triplets, and each is as likely as it should be."""
+"""Pairs and triplets sampled from labels are valid and have the right probabilities."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from oahu import InvalidInputError, sample_pairs, sample_triplets
 LABELS = st.lists(st.integers(0, 6), min_size=3, max_size=40)
 
 
-def possible(labels: list[Any]) -> dict[tuple[int, int, int], Fraction]:
-    """Every triplet that can be drawn and its probability, by looking at all there are."""
+def triplet_probabilities(labels: list[Any]) -> dict[tuple[int, int, int], Fraction]:
+    """Return the probability of each possible triplet, by enumeration."""
     n = len(labels)
     alike = {i: [j for j in range(n) if j != i and labels[j] == labels[i]] for i in range(n)}
     unlike = {i: [j for j in range(n) if labels[j] != labels[i]] for i in range(n)}
@@ -31,20 +31,20 @@ def possible(labels: list[Any]) -> dict[tuple[int, int, int], Fraction]:
     }
 
 
-# -- every triplet is one --------------------------------------------------------------------------------
+# -- validity --------------------------------------------------------------------------------------------
 
 
 @given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
 @settings(max_examples=200)
 def test_only_triplets_that_the_labels_allow_are_drawn(labels: list[int], n: int, seed: int) -> None:
-    allowed = possible(labels)
+    allowed = triplet_probabilities(labels)
     assume(allowed)
     drawn = sample_triplets(labels, n, seed)
     assert {tuple(triplet) for triplet in drawn.tolist()} <= set(allowed)
 
 
 @given(n=st.integers(1, 200))
-def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
+def test_n_triplets_are_drawn(n: int) -> None:
     assert sample_triplets([0, 0, 1], n, 0).shape == (n, 3)
 
 
@@ -91,7 +91,7 @@ def test_an_instance_alone_in_its_class_can_be_a_negative() -> None:
 )
 def test_labels_may_be_anything_that_can_be_sorted(labels: Any) -> None:
     drawn = {tuple(triplet) for triplet in sample_triplets(labels, 2000, 0).tolist()}
-    assert drawn == set(possible(list(labels)))
+    assert drawn == set(triplet_probabilities(list(labels)))
 
 
 def test_what_the_labels_are_called_does_not_matter() -> None:
@@ -99,7 +99,7 @@ def test_what_the_labels_are_called_does_not_matter() -> None:
     np.testing.assert_array_equal(sample_triplets(numbers, 500, 0), sample_triplets(words, 500, 0))
 
 
-def test_the_labels_are_left_as_they_are() -> None:
+def test_the_labels_are_not_changed() -> None:
     labels = np.array([2, 0, 1, 0, 2, 1, 0])
     sample_triplets(labels, 100, 0)
     assert labels.tolist() == [2, 0, 1, 0, 2, 1, 0]
@@ -109,7 +109,7 @@ def test_the_triplets_can_be_used_as_indices() -> None:
     assert np.arange(5.0)[sample_triplets([0, 0, 1, 1, 1], 10, 0)].shape == (10, 3)
 
 
-# -- and as likely as it should be -----------------------------------------------------------------------
+# -- probabilities ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_the_triplets_can_be_used_as_indices() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_triplet_is_as_likely_as_counting_says(labels: list[int], seed: int) -> None:
-    allowed = possible(labels)
+def test_triplets_have_their_exact_probabilities(labels: list[int], seed: int) -> None:
+    allowed = triplet_probabilities(labels)
     n = 400 * len(allowed)
     counts = Counter(map(tuple, sample_triplets(labels, n, seed).tolist()))
     observed = [counts[triplet] for triplet in allowed]
@@ -127,44 +127,44 @@ def test_every_triplet_is_as_likely_as_counting_says(labels: list[int], seed: in
     assert chisquare(observed, expected).pvalue > 1e-3
 
 
-def test_anchors_are_uniform_over_instances_not_over_classes() -> None:
+def test_anchors_are_uniform_over_items_not_over_classes() -> None:
     labels = np.array([0] * 90 + [1] * 10)
     anchors = sample_triplets(labels, 20_000, 0)[:, 0]
     counts = np.bincount(anchors, minlength=100)
     assert chisquare(counts).pvalue > 1e-3
 
 
-def test_one_triplet_does_not_depend_on_the_one_before() -> None:
+def test_consecutive_triplets_are_independent() -> None:
     anchors = sample_triplets([0, 0, 1, 1], 40_001, 0)[:, 0]
     transitions = np.bincount(4 * anchors[:-1] + anchors[1:], minlength=16)
     assert chisquare(transitions).pvalue > 1e-3
 
 
-# -- randomness ------------------------------------------------------------------------------------------
+# -- seeds -----------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_the_same_seed_gives_the_same_triplets() -> None:
     labels = np.arange(30) % 4
     np.testing.assert_array_equal(sample_triplets(labels, 100, 5), sample_triplets(labels, 100, 5))
 
 
-def test_another_seed_draws_others() -> None:
+def test_another_seed_gives_other_triplets() -> None:
     labels = np.arange(30) % 4
     assert (sample_triplets(labels, 100, 5) != sample_triplets(labels, 100, 6)).any()
 
 
-def test_no_seed_draws_others_every_time() -> None:
+def test_without_a_seed_the_triplets_differ() -> None:
     labels = np.arange(30) % 4
     assert (sample_triplets(labels, 100) != sample_triplets(labels, 100)).any()
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
-def test_a_generator_moves_on(make: Any) -> None:
+def test_a_generator_is_advanced(make: Any) -> None:
     labels, rng = np.arange(30) % 4, make(5)
     assert (sample_triplets(labels, 100, rng) != sample_triplets(labels, 100, rng)).any()
 
 
-# -- what cannot be drawn from ---------------------------------------------------------------------------
+# -- invalid arguments -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,33 +182,33 @@ def test_a_generator_moves_on(make: Any) -> None:
     ],
     ids=["one class", "none", "only singletons", "one row", "one column", "a number", "NaN", "None", "ragged"],
 )
-def test_labels_without_triplets_are_an_error_that_says_why(labels: Any, message: str) -> None:
+def test_labels_without_triplets_are_rejected_with_the_reason(labels: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         sample_triplets(labels, 10, 0)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, 10.0, True, np.nan, "5", None], ids=repr)
-def test_what_is_no_number_of_triplets_is_an_error(n: Any) -> None:
+def test_an_invalid_number_of_triplets_is_rejected(n: Any) -> None:
     with pytest.raises(InvalidInputError, match=f"at least 1. Got {n!r}"):
         sample_triplets([0, 0, 1], n, 0)
 
 
-def test_a_bad_seed_is_an_error() -> None:
+def test_an_invalid_seed_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="'random_state' parameter must be"):
         sample_triplets([0, 0, 1], 10, -1)
 
 
-def test_a_bad_request_does_not_move_the_generator() -> None:
+def test_a_rejected_call_does_not_advance_the_generator() -> None:
     rng = np.random.default_rng(5)
     with pytest.raises(InvalidInputError):
         sample_triplets([0, 0, 0], 10, rng)
     assert rng.bit_generator.state == np.random.default_rng(5).bit_generator.state
 
 
-# -- many ------------------------------------------------------------------------------------------------
+# -- large numbers ---------------------------------------------------------------------------------------
 
 
-def test_a_million_triplets_of_many_small_classes_are_all_triplets() -> None:
+def test_a_million_triplets_of_small_classes_are_valid() -> None:
     labels = np.random.default_rng(0).integers(0, 30_000, 100_000)
     anchor, positive, negative = sample_triplets(labels, 1_000_000, 0).T
     alike, unlike = labels[anchor] == labels[positive], labels[anchor] != labels[negative]
@@ -218,8 +218,8 @@ def test_a_million_triplets_of_many_small_classes_are_all_triplets() -> None:
 # -- pairs -----------------------------------------------------------------------------------------------
 
 
-def possible_pairs(labels: list[Any], similar: Fraction) -> dict[tuple[int, int, int], Fraction]:
-    """Every pair (first, second, y) that can be drawn and its probability, by looking at all there are."""
+def pair_probabilities(labels: list[Any], similar: Fraction) -> dict[tuple[int, int, int], Fraction]:
+    """Return the probability of each possible pair (first, second, y), by enumeration."""
     n = len(labels)
     alike = {i: [j for j in range(n) if j != i and labels[j] == labels[i]] for i in range(n)}
     unlike = {i: [j for j in range(n) if labels[j] != labels[i]] for i in range(n)}
@@ -231,18 +231,18 @@ def possible_pairs(labels: list[Any], similar: Fraction) -> dict[tuple[int, int,
 
 @given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
 @settings(max_examples=100)
-def test_pairs_are_of_one_class_where_they_are_said_to_be(labels: list[int], n: int, seed: int) -> None:
+def test_labels_of_pairs_agree_with_the_classes(labels: list[int], n: int, seed: int) -> None:
     assume(1 < len(set(labels)) < len(labels))
     pairs, same = sample_pairs(labels, n, seed)
     assert (pairs.shape, same.shape) == ((n, 2), (n,))
     drawn = {(a, b, y) for (a, b), y in zip(pairs.tolist(), same.tolist(), strict=True)}
-    assert drawn <= set(possible_pairs(labels, Fraction(1, 2)))
+    assert drawn <= set(pair_probabilities(labels, Fraction(1, 2)))
 
 
 @pytest.mark.parametrize("similar", [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)], ids=str)
-def test_every_pair_is_as_likely_as_it_should_be(similar: Fraction) -> None:
+def test_pairs_have_their_exact_probabilities(similar: Fraction) -> None:
     labels = [0, 0, 0, 1, 1, 2]
-    expected = possible_pairs(labels, similar)
+    expected = pair_probabilities(labels, similar)
     assert sum(expected.values()) == 1
     pairs, same = sample_pairs(labels, 60_000, 0, similar=float(similar))
     counts = Counter((a, b, y) for (a, b), y in zip(pairs.tolist(), same.tolist(), strict=True))
@@ -251,7 +251,7 @@ def test_every_pair_is_as_likely_as_it_should_be(similar: Fraction) -> None:
     assert chisquare(observed, [float(60_000 * share) for share in expected.values()]).pvalue > 1e-3
 
 
-def test_the_same_seed_draws_the_same_pairs() -> None:
+def test_the_same_seed_gives_the_same_pairs() -> None:
     one, other = (sample_pairs([0, 0, 1, 1], 50, 3) for _ in range(2))
     np.testing.assert_array_equal(np.column_stack(one), np.column_stack(other))
 
@@ -273,26 +273,26 @@ def test_labels_that_cannot_give_pairs_are_rejected(labels: list[int], similar: 
 
 
 @pytest.mark.parametrize(("labels", "similar"), [([1, 1, 1], 1), ([1, 2, 3], 0)])
-def test_one_kind_of_pair_needs_only_what_it_needs(labels: list[int], similar: float) -> None:
+def test_pairs_of_one_kind_need_only_labels_for_that_kind(labels: list[int], similar: float) -> None:
     pairs, same = sample_pairs(labels, 50, 0, similar=similar)
     assert set(same.tolist()) == {1 if similar else -1}
     assert (pairs[:, 0] != pairs[:, 1]).all()
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, True, None, "3"])
-def test_a_number_of_pairs_is_a_whole_one(n: Any) -> None:
+def test_an_invalid_number_of_pairs_is_rejected(n: Any) -> None:
     with pytest.raises(InvalidInputError, match="number of pairs must be an int of at least 1"):
         sample_pairs([0, 0, 1], n, 0)
 
 
-# -- what may not be drawn -------------------------------------------------------------------------------
+# -- exclusion -------------------------------------------------------------------------------------------
 
 FORBIDDEN = st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=6)
 
 
 @given(exclude=FORBIDDEN, seed=st.integers(0, 99))
 @settings(max_examples=50)
-def test_no_triplet_holds_an_excluded_pair(exclude: set[tuple[int, int]], seed: int) -> None:
+def test_no_triplet_contains_an_excluded_pair(exclude: set[tuple[int, int]], seed: int) -> None:
     forbidden = {frozenset(pair) for pair in exclude}
     for a, p, n in sample_triplets([0, 0, 0, 0, 1, 1, 1, 1], 300, seed, exclude=exclude).tolist():
         assert not forbidden & {frozenset((a, p)), frozenset((a, n)), frozenset((p, n))}
@@ -300,17 +300,21 @@ def test_no_triplet_holds_an_excluded_pair(exclude: set[tuple[int, int]], seed: 
 
 @given(exclude=FORBIDDEN, seed=st.integers(0, 99), as_array=st.booleans())
 @settings(max_examples=50)
-def test_no_pair_is_an_excluded_one(exclude: set[tuple[int, int]], seed: int, as_array: bool) -> None:
+def test_no_excluded_pair_is_drawn(exclude: set[tuple[int, int]], seed: int, as_array: bool) -> None:
     forbidden = {frozenset(pair) for pair in exclude}
     given_as = np.array(sorted(exclude), int).reshape(-1, 2) if as_array else exclude
     pairs, _ = sample_pairs([0, 0, 0, 0, 1, 1, 1, 1], 300, seed, exclude=given_as)
     assert not forbidden & {frozenset(pair) for pair in pairs.tolist()}
 
 
-def test_what_is_left_after_excluding_is_as_likely_as_before() -> None:
+def test_exclusion_does_not_change_relative_probabilities() -> None:
     labels, exclude = [0, 0, 0, 1, 1, 2], [(1, 0), (3, 5)]
     forbidden = [set(pair) for pair in exclude]
-    left = {t: share for t, share in possible(labels).items() if not any(pair <= set(t) for pair in forbidden)}
+    left = {
+        t: share
+        for t, share in triplet_probabilities(labels).items()
+        if not any(pair <= set(t) for pair in forbidden)
+    }
     counts = Counter(map(tuple, sample_triplets(labels, 60_000, 0, exclude=exclude).tolist()))
     observed = [counts[triplet] for triplet in left]
     assert sum(observed) == 60_000
@@ -329,6 +333,6 @@ def test_what_is_left_after_excluding_is_as_likely_as_before() -> None:
         (7, "pairs of indices"),
     ],
 )
-def test_a_bad_exclusion_is_rejected(exclude: Any, message: str) -> None:
+def test_an_invalid_exclusion_is_rejected(exclude: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         sample_triplets([0, 0, 1], 5, 0, exclude=exclude)

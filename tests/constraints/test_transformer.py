@@ -1,4 +1,4 @@
-"""A transformer of items, applied to constraints."""
+"""TupleTransformer applies a transformer of items to constraints."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_item_in_several_constraints_counts_as_often() -> None:
 
 
 @pytest.mark.parametrize("transformer", [StandardScaler(), MinMaxScaler(), PCA(2)], ids=lambda t: type(t).__name__)
-def test_items_pass_as_they_are(transformer: Any) -> None:
+def test_items_are_transformed_directly(transformer: Any) -> None:
     items = constraints().reshape(-1, 4)
     passed = TupleTransformer(transformer).fit(items).transform(items)
     np.testing.assert_array_equal(passed, clone(transformer).fit(items).transform(items))
@@ -57,23 +57,23 @@ def test_items_pass_as_they_are(transformer: Any) -> None:
 def test_labels_pass_to_the_transformer() -> None:
     seen: list[Any] = []
 
-    class Watching(StandardScaler):  # type: ignore[misc]
+    class RecordingScaler(StandardScaler):  # type: ignore[misc]
         def fit(self, X: Any, y: Any = None) -> Any:
             seen.append(y)
             return super().fit(X)
 
     labels = np.arange(4)
-    TupleTransformer(Watching()).fit(np.eye(4), labels)
+    TupleTransformer(RecordingScaler()).fit(np.eye(4), labels)
     assert seen[0] is labels
 
 
-def test_what_was_fitted_to_constraints_transforms_items_the_same() -> None:
+def test_constraints_and_items_are_transformed_alike() -> None:
     values = constraints()
     fitted = TupleTransformer(StandardScaler()).fit(values)
     np.testing.assert_array_equal(fitted.transform(values[:, 1]), fitted.transform(values)[:, 1])
 
 
-def test_what_was_fitted_to_triplets_transforms_pairs_the_same() -> None:
+def test_triplets_and_pairs_are_transformed_alike() -> None:
     values = constraints()
     fitted = TupleTransformer(StandardScaler()).fit(values)
     np.testing.assert_array_equal(fitted.transform(values[:, :2]), fitted.transform(values)[:, :2])
@@ -90,21 +90,21 @@ def test_constraints_may_be_lists() -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_the_constraints_are_left_as_they_are(order: Any) -> None:
+def test_the_constraints_are_not_changed(order: Any) -> None:
     values = np.asarray(constraints(), order=order)
     kept = values.copy()
     TupleTransformer(StandardScaler()).fit_transform(values)
     np.testing.assert_array_equal(values, kept)
 
 
-def test_the_transformer_given_is_not_fitted() -> None:
+def test_the_original_transformer_is_not_fitted() -> None:
     given_one = StandardScaler()
     TupleTransformer(given_one).fit(constraints())
     with pytest.raises(NotFittedError):
         check_is_fitted(given_one)
 
 
-def test_a_second_fit_forgets_the_first() -> None:
+def test_a_second_fit_replaces_the_first() -> None:
     values = constraints()
     again = TupleTransformer(StandardScaler()).fit(values).fit(values + 1)
     np.testing.assert_array_equal(again.transformer_.mean_, StandardScaler().fit((values + 1).reshape(-1, 4)).mean_)
@@ -115,10 +115,10 @@ def test_fit_returns_the_transformer() -> None:
     assert transformer.fit(constraints()) is transformer
 
 
-# -- in the company of scikit-learn ----------------------------------------------------------------------
+# -- scikit-learn ----------------------------------------------------------------------------------------
 
 
-def test_scikit_learn_sees_whether_it_is_fitted() -> None:
+def test_check_is_fitted_works() -> None:
     with pytest.raises(NotFittedError):
         check_is_fitted(TupleTransformer(StandardScaler()))
     check_is_fitted(TupleTransformer(StandardScaler()).fit(constraints()))
@@ -129,7 +129,7 @@ def test_a_clone_is_not_fitted() -> None:
         check_is_fitted(clone(TupleTransformer(StandardScaler()).fit(constraints())))
 
 
-def test_a_clone_has_a_transformer_of_its_own_with_the_same_parameters() -> None:
+def test_a_clone_has_its_own_transformer_with_the_same_parameters() -> None:
     original = TupleTransformer(StandardScaler(with_mean=False))
     copied = clone(original).transformer
     assert copied is not original.transformer
@@ -156,14 +156,14 @@ def test_transforming_before_fitting_is_a_not_fitted_error() -> None:
         TupleTransformer(StandardScaler()).transform(np.zeros((2, 3, 4)))
 
 
-def test_sparse_items_pass_as_they_are() -> None:
+def test_sparse_items_stay_sparse() -> None:
     items = sparse.csr_array(np.eye(4))
     scaler = StandardScaler(with_mean=False)
     found = TupleTransformer(scaler).fit(items).transform(items)
     np.testing.assert_array_equal(found.toarray(), scaler.fit_transform(items).toarray())
 
 
-def test_a_transformer_that_gives_sparse_rows_gives_dense_constraints() -> None:
+def test_constraints_are_dense_if_the_transformer_returns_sparse_rows() -> None:
     triplets = np.random.default_rng(0).integers(0, 3, (10, 3, 2))
     found = TupleTransformer(OneHotEncoder()).fit(triplets).transform(triplets)
     expected = OneHotEncoder(sparse_output=False).fit_transform(triplets.reshape(-1, 2)).reshape(10, 3, -1)

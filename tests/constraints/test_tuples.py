@@ -1,4 +1,4 @@
-"""Constraints are checked once, never copied whole, and handed out in order."""
+"""Constraints are validated, not copied, and read in blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = st.sampled_from([2, 3])
 
 
 def tuples_of(data: Any, *, size: int, **options: Any) -> Tuples:
-    """Triplets, or pairs that are all alike."""
+    """Return triplets, or pairs that are all similar."""
     return Triplets(data, **options) if size == 3 else Pairs(data, np.ones(len(data)), **options)
 
 
@@ -30,13 +30,13 @@ def table_of(n_items: int, n_features: int = 4) -> NDArray[np.float64]:
     return np.random.default_rng(n_items).normal(size=(n_items, n_features))
 
 
-def walk(tuples: Tuples, dtype: str) -> None:
-    """Walk the constraints as a careful reader does."""
+def check_all_blocks(tuples: Tuples, dtype: str) -> None:
+    """Read all blocks and check that they are finite."""
     for start, block in tuples.blocks(dtype):
         tuples.check_finite(start, block)
 
 
-# -- what is handed out ----------------------------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------------
 
 
 @given(
@@ -61,14 +61,14 @@ def test_the_blocks_of_indices_are_the_rows_they_name_in_order(size: int, n: int
 
 @given(n=st.integers(1, 700))
 @settings(max_examples=40)
-def test_every_block_says_where_it_begins(n: int) -> None:
+def test_blocks_start_where_the_previous_one_ends(n: int) -> None:
     values = np.arange(n, dtype=float)[:, None, None].repeat(3, axis=1)
     for start, block in tuples_of(values, size=3).blocks("float64"):
         assert block[0, 0, 0] == start
 
 
 @pytest.mark.parametrize("by_value", [True, False], ids=["values", "indices"])
-def test_a_block_is_bounded_however_many_constraints_there_are(by_value: bool) -> None:
+def test_blocks_have_a_bounded_size(by_value: bool) -> None:
     table, indices = table_of(10), np.zeros((5000, 3), int)
     tuples = tuples_of(table[indices] if by_value else indices, size=3, preprocessor=table)
     assert max(len(block) for _, block in tuples.blocks("float32")) <= 1024
@@ -76,14 +76,14 @@ def test_a_block_is_bounded_however_many_constraints_there_are(by_value: bool) -
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("by_value", [True, False], ids=["values", "indices"])
-def test_a_block_is_contiguous_and_of_the_type_asked_for(by_value: bool, dtype: str) -> None:
+def test_blocks_are_contiguous_and_of_the_requested_type(by_value: bool, dtype: str) -> None:
     table, indices = np.asfortranarray(table_of(10)), np.arange(9).reshape(3, 3)
     tuples = tuples_of(table[indices] if by_value else indices, size=3, preprocessor=table)
     for _, block in tuples.blocks(dtype):
         assert (block.dtype, block.flags.c_contiguous) == (np.dtype(dtype), True)
 
 
-# -- nothing is copied -----------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------------
 
 
 def test_the_table_is_not_copied() -> None:
@@ -91,7 +91,7 @@ def test_the_table_is_not_copied() -> None:
     assert np.shares_memory(tuples_of([[0, 1, 2]], size=3, preprocessor=table).table, table)
 
 
-def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
+def test_a_memory_map_is_not_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", table_of(10))
     mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
     assert np.shares_memory(tuples_of([[0, 1, 2]], size=3, preprocessor=mapped).table, mapped)
@@ -107,21 +107,21 @@ def test_indices_are_not_copied() -> None:
     assert np.shares_memory(tuples_of(indices, size=3, preprocessor=table_of(10)).indices, indices)
 
 
-# -- what they are ---------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------------
 
 
 @given(size=SIZES, n=st.integers(1, 20), n_features=st.integers(1, 6), by_value=st.booleans())
-def test_constraints_know_how_many_they_are_and_of_what(size: int, n: int, n_features: int, by_value: bool) -> None:
+def test_length_and_number_of_features(size: int, n: int, n_features: int, by_value: bool) -> None:
     table, indices = table_of(7, n_features), np.random.default_rng(n).integers(0, 7, (n, size))
     tuples = tuples_of(table[indices] if by_value else indices, size=size, preprocessor=table)
     assert (len(tuples), tuples.size, tuples.n_features) == (n, size, n_features)
 
 
-def test_values_are_values_even_where_there_is_a_table() -> None:
+def test_values_are_accepted_with_a_preprocessor() -> None:
     assert tuples_of(np.zeros((2, 3, 4)), size=3, preprocessor=table_of(10)).by_value
 
 
-def test_truth_values_count_as_numbers() -> None:
+def test_booleans_are_numbers() -> None:
     ((_, block),) = tuples_of(np.ones((1, 3, 2), bool), size=3).blocks("float32")
     np.testing.assert_array_equal(block, np.ones((1, 3, 2)))
 
@@ -134,24 +134,24 @@ def test_another_number_of_features_is_rejected_with_both_numbers(by_value: bool
         tuples_of(data, size=3, preprocessor=table_of(10), n_features=n_features)
 
 
-# -- what is refused, and where --------------------------------------------------------------------------
+# -- invalid values --------------------------------------------------------------------------------------
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
 @settings(max_examples=60)
-def test_a_bad_value_is_named_wherever_it_is(size: int, n: int, bad: float, data: st.DataObject) -> None:
+def test_an_invalid_value_is_located(size: int, n: int, bad: float, data: st.DataObject) -> None:
     row, item = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, size - 1))
     feature = data.draw(st.integers(0, 3))
     values = np.zeros((n, size, 4))
     values[row, item, feature] = bad
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row} at feature {feature}\."
     with pytest.raises(InvalidInputError, match=place):
-        walk(tuples_of(values, size=size), "float32")
+        check_all_blocks(tuples_of(values, size=size), "float32")
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
 @settings(max_examples=60)
-def test_a_bad_item_of_the_table_is_named_by_the_first_constraint_about_it(
+def test_an_invalid_item_of_the_table_is_located_by_its_first_constraint(
     size: int, n: int, bad: float, data: st.DataObject
 ) -> None:
     table = table_of(30)
@@ -161,12 +161,12 @@ def test_a_bad_item_of_the_table_is_named_by_the_first_constraint_about_it(
     row, item = next((r, k) for r in range(n) for k in range(size) if indices[r, k] == spoilt)
     place = rf"the {NAMES[size][item]} of {NOUNS[size]} {row}, row {spoilt} of preprocessor, at feature 2\."
     with pytest.raises(InvalidInputError, match=place):
-        walk(tuples_of(indices, size=size, preprocessor=table), "float32")
+        check_all_blocks(tuples_of(indices, size=size, preprocessor=table), "float32")
 
 
 @given(size=SIZES, indices=st.lists(st.lists(st.integers(-3, 12), min_size=3, max_size=3), min_size=1, max_size=40))
 @settings(max_examples=100)
-def test_indices_are_rejected_by_the_first_that_is_out_of_range(size: int, indices: list[list[int]]) -> None:
+def test_the_first_index_out_of_range_is_named(size: int, indices: list[list[int]]) -> None:
     rows = [row[:size] for row in indices]
     wrong = [(r, k, row[k]) for r, row in enumerate(rows) for k in range(size) if not 0 <= row[k] <= 9]
     if wrong:
@@ -180,30 +180,30 @@ def test_indices_are_rejected_by_the_first_that_is_out_of_range(size: int, indic
 
 @given(value=st.floats(3.4028e38, 3.4029e38) | st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=200)
-def test_what_float32_can_hold_is_what_is_accepted(value: float) -> None:
+def test_values_that_overflow_float32_are_rejected(value: float) -> None:
     tuples = tuples_of(np.full((1, 2, 1), value), size=2)
     try:
         struct.pack("<f", value)
     except OverflowError:
         with pytest.raises(InvalidInputError, match="too large for float32"):
-            walk(tuples, "float32")
+            check_all_blocks(tuples, "float32")
     else:
-        walk(tuples, "float32")
+        check_all_blocks(tuples, "float32")
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_every_finite_number_is_accepted_in_float64(value: float) -> None:
     tuples = tuples_of(np.full((1, 2, 1), value), size=2)
-    walk(tuples, "float64")
+    check_all_blocks(tuples, "float64")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, np.full((1, 2, 1), value))
 
 
-def test_items_that_no_constraint_is_about_are_not_looked_at() -> None:
+def test_items_in_no_constraint_are_not_validated() -> None:
     table = table_of(10)
     table[9] = np.nan
     tuples = tuples_of([[0, 1, 8]], size=3, preprocessor=table)
-    walk(tuples, "float32")
+    check_all_blocks(tuples, "float32")
     ((_, block),) = tuples.blocks("float64")
     np.testing.assert_array_equal(block, [table[[0, 1, 8]]])
 
@@ -214,22 +214,22 @@ def test_masked_values_are_rejected() -> None:
         tuples_of(masked, size=3)
 
 
-def test_whole_numbers_as_objects_are_indices() -> None:
+def test_object_arrays_of_integers_are_indices() -> None:
     indices = np.array([[0, 1, 2]], dtype=object)
     checked = tuples_of(indices, size=3, preprocessor=np.eye(3))
     np.testing.assert_array_equal(checked.indices, [[0, 1, 2]])
 
 
-def test_a_number_beyond_every_float_is_rejected() -> None:
+def test_an_integer_beyond_the_largest_float_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="triplets must be numbers"):
         tuples_of(np.full((1, 3, 2), 10**400, dtype=object), size=3)
 
 
-# -- some of them ----------------------------------------------------------------------------------------
+# -- indexing --------------------------------------------------------------------------------------------
 
 
 @given(size=SIZES, by_value=st.booleans(), rows=st.lists(st.integers(0, 9), min_size=1, max_size=12))
-def test_some_of_the_constraints_are_those_at_the_rows(size: int, by_value: bool, rows: list[int]) -> None:
+def test_indexing_selects_constraints(size: int, by_value: bool, rows: list[int]) -> None:
     table, indices = table_of(7), np.random.default_rng(0).integers(0, 7, (10, size))
     tuples = tuples_of(table[indices] if by_value else indices, size=size, preprocessor=table)
     np.testing.assert_array_equal(tuples[np.array(rows)].values(), table[indices[rows]])
@@ -237,13 +237,13 @@ def test_some_of_the_constraints_are_those_at_the_rows(size: int, by_value: bool
     np.testing.assert_array_equal(block, table[indices[rows]])
 
 
-def test_some_of_the_pairs_keep_what_is_said_of_them() -> None:
+def test_indexing_pairs_selects_their_labels() -> None:
     pairs = Pairs([[0, 1], [1, 2], [2, 3], [3, 4]], [1, -1, -1, 1], preprocessor=table_of(5))
     assert pairs[1:].y.tolist() == [-1, -1, 1]
     assert pairs[pairs.same].indices.tolist() == [[0, 1], [3, 4]]
 
 
-def test_none_of_them_is_rejected() -> None:
+def test_an_empty_selection_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="At least one triplet is needed"):
         Triplets([[0, 1, 2]], preprocessor=table_of(5))[:0]
 
@@ -258,7 +258,7 @@ def test_none_of_them_is_rejected() -> None:
         (Pairs(np.zeros((3, 2, 5)), [1, 1, -1]), "<3 pairs of 5 features, values>"),
     ],
 )
-def test_constraints_describe_themselves(tuples: Tuples, text: str) -> None:
+def test_repr(tuples: Tuples, text: str) -> None:
     assert repr(tuples) == text
 
 
@@ -292,7 +292,7 @@ LABELLED_PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.boo
 
 
 @given(pairs=LABELLED_PAIRS)
-def test_a_joined_triplet_says_nothing_that_the_pairs_did_not(pairs: list[tuple[int, int, bool]]) -> None:
+def test_a_joined_triplet_consists_of_two_of_the_pairs(pairs: list[tuple[int, int, bool]]) -> None:
     known = {(frozenset((a, b)), same) for a, b, same in pairs}
     held = Pairs([pair[:2] for pair in pairs], [pair[2] for pair in pairs], preprocessor=table_of(6))
     assume(any(joinable(one, other) for one in pairs for other in pairs))
@@ -312,7 +312,7 @@ def test_pairs_that_cannot_be_joined_are_rejected(pairs: list[tuple[int, int, bo
         held.triplets()
 
 
-def test_pairs_without_a_common_item_make_no_triplet() -> None:
+def test_pairs_without_a_common_item_are_rejected() -> None:
     with pytest.raises(InvalidInputError, match="No two of these 2 pairs can be joined"):
         Pairs([[0, 1], [2, 3]], [1, -1], preprocessor=table_of(5)).triplets()
 
@@ -329,28 +329,28 @@ def test_pairs_without_a_common_item_make_no_triplet() -> None:
     ],
     ids=repr,
 )
-def test_what_is_alike_can_be_said_in_several_ways(same: Any) -> None:
+def test_labels_may_be_booleans_or_signs(same: Any) -> None:
     assert Pairs([[0, 1], [1, 2]], same, preprocessor=table_of(5)).same.tolist() == [True, False]
 
 
-def test_many_pairs_that_contradict_each_other_are_joined_in_no_time() -> None:
-    """Looking through all that wait for one that does not contradict takes minutes here."""
+def test_joining_many_contradicting_pairs_takes_linear_time() -> None:
+    """A search through all waiting pairs would take minutes here."""
     pairs = np.array([[0, 1]] * 40_000 + [[0, 2]])
     same = np.arange(40_001) % 2 == 0
     same[-1] = False
     assert len(Pairs(pairs, same, preprocessor=table_of(5)).triplets()) == 1
 
 
-def test_a_pair_is_joined_with_the_latest_that_waits() -> None:
+def test_a_pair_is_joined_with_the_latest_waiting_pair() -> None:
     pairs = Pairs([[0, 1], [0, 2], [0, 3], [4, 3]], [1, 1, -1, -1], preprocessor=table_of(5))
     assert pairs.triplets().indices.tolist() == [[0, 2, 3]]
 
 
-def test_a_bad_item_of_split_triplets_is_named_as_it_was_given() -> None:
+def test_an_invalid_item_of_split_triplets_is_located_in_the_triplets() -> None:
     values = np.zeros((4, 3, 2))
     values[3, 2, 1] = np.nan
     with pytest.raises(InvalidInputError, match="the negative of triplet 3 at feature 1"):
-        walk(Triplets(values).pairs(), "float32")
+        check_all_blocks(Triplets(values).pairs(), "float32")
 
 
 # -- sparse tables ---------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_sparse_blocks_are_the_rows_in_order(size: int, n: int, dtype: str) -> N
     np.testing.assert_array_equal(tuples.values(), table.toarray()[indices])
 
 
-def test_a_bad_item_of_a_sparse_table_is_named() -> None:
+def test_an_invalid_item_of_a_sparse_table_is_located() -> None:
     table = sparse.csr_array(np.array([[0.0, 1.0], [np.inf, 0.0], [2.0, 3.0]]))
     triplets = Triplets([[0, 2, 0], [0, 1, 2]], preprocessor=table, accept_sparse=True)
     ((start, block),) = triplets.sparse_blocks("float32")

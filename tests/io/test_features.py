@@ -1,4 +1,4 @@
-"""Tables of features and labels: every id finds its row, and a file that is wrong says where."""
+"""Feature tables and labels: all file formats, ids, and errors that locate the problem."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class PickleTrap:
 
 
 def written(folder: Path, **columns: Any) -> Path:
-    """A Parquet file of these columns."""
+    """Write a Parquet file of these columns; return its path."""
     path = folder / "items.parquet"
     pq.write_table(pa.table(columns), path)
     return path
 
 
-# -- what is read ----------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------------
 
 
 @given(table=TABLES, suffix=st.sampled_from([".npy", ".npz", ".csv", ".tsv", ".parquet"]))
-def test_the_table_is_the_one_in_the_file(table: NDArray[np.float64], suffix: str) -> None:
+def test_tables_round_trip(table: NDArray[np.float64], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"items{suffix}"
         if suffix == ".npy":
@@ -69,10 +69,10 @@ def test_the_table_is_the_one_in_the_file(table: NDArray[np.float64], suffix: st
         assert features.rows is None
         assert features.labels is None
         np.testing.assert_array_equal(features.table, table)
-        del features  # and with it the memory map, before its file
+        del features  # closes the memory map before its file is deleted
 
 
-def test_an_npy_file_is_a_memory_map_for_reading(tmp_path: Path) -> None:
+def test_an_npy_file_is_a_read_only_memory_map(tmp_path: Path) -> None:
     np.save(tmp_path / "items.NPY.npy", table_of(3))
     table = read_features(tmp_path / "items.NPY.npy").table
     assert isinstance(table, np.memmap)
@@ -80,7 +80,7 @@ def test_an_npy_file_is_a_memory_map_for_reading(tmp_path: Path) -> None:
 
 
 @given(ids=IDS | NAMES, name=st.sampled_from(["ids", "keys"]), only=st.booleans())
-def test_every_id_of_an_npz_file_finds_its_row(ids: list[Any], name: str, only: bool) -> None:
+def test_ids_of_an_npz_file_map_to_rows(ids: list[Any], name: str, only: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "items.npz"
         arrays: dict[str, Any] = {
@@ -95,7 +95,7 @@ def test_every_id_of_an_npz_file_finds_its_row(ids: list[Any], name: str, only: 
 
 
 @given(ids=IDS | NAMES, column=st.integers(0, 2), name=st.sampled_from(["id", " key "]))
-def test_every_id_of_a_csv_file_finds_its_row(ids: list[Any], column: int, name: str) -> None:
+def test_ids_of_a_csv_file_map_to_rows(ids: list[Any], column: int, name: str) -> None:
     lines = [["a", "b"], *([str(v) for v in row] for row in table_of(len(ids)))]
     for line, item in zip(lines, [name, *ids], strict=True):
         line.insert(column, quoted(item))
@@ -107,24 +107,24 @@ def test_every_id_of_a_csv_file_finds_its_row(ids: list[Any], column: int, name:
     np.testing.assert_array_equal(features.table, table_of(len(ids)))
 
 
-def test_values_that_are_not_finite_are_left_to_the_learner(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("a,b\nnan,-inf\n")
     np.testing.assert_array_equal(read_features(tmp_path / "items.csv").table, [[np.nan, -np.inf]])
 
 
-def test_the_columns_that_pandas_numbers_are_a_header(tmp_path: Path) -> None:
+def test_column_numbers_of_pandas_are_a_header(tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("0,1\n0,1\n5,6\n")
     np.testing.assert_array_equal(read_features(tmp_path / "items.csv").table, [[0, 1], [5, 6]])
 
 
-# -- the same in every format ----------------------------------------------------------------------------
+# -- all formats -----------------------------------------------------------------------------------------
 
 WORDS = st.text("ab7é ,\"'", min_size=1).map(str.strip).filter(lambda text: text and not text.isdecimal())
 
 
 @st.composite
 def labelled(draw: st.DrawFn) -> tuple[NDArray[np.float64], list[Any], list[Any]]:
-    """A table, its ids and its labels. Text that is an integer is left out: CSV cannot say that it is text."""
+    """Return a table, its ids and its labels. Text that looks like an integer is excluded: CSV reads it as one."""
     table = draw(TABLES)
     values = st.sampled_from([st.integers(-(2**63), 2**63 - 1), WORDS])
     size = {"min_size": len(table), "max_size": len(table)}
@@ -143,7 +143,7 @@ def save_csv(path: Path, table: NDArray[np.float64], ids: list[Any], labels: lis
 
 
 @given(labelled())
-def test_what_is_written_reads_back_equal_from_every_format(
+def test_all_formats_round_trip(
     contents: tuple[NDArray[np.float64], list[Any], list[Any]],
 ) -> None:
     table, ids, labels = contents
@@ -168,7 +168,7 @@ def test_what_is_written_reads_back_equal_from_every_format(
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2)], ids=str
 )
-def test_a_column_of_lists_is_the_table_in_its_own_type(kind: Any, tmp_path: Path) -> None:
+def test_a_column_of_lists_keeps_its_type(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "items.parquet"
     vectors = table_of(10).astype(np.float32)
     pq.write_table(pa.table({"v": pa.array(vectors.tolist(), kind)}), path, row_group_size=3)
@@ -187,40 +187,38 @@ def test_a_column_of_lists_is_the_table_in_its_own_type(kind: Any, tmp_path: Pat
     ],
     ids=["integers", "floats", "both", "decimals"],
 )
-def test_columns_of_numbers_meet_in_a_type_that_holds_them(
-    columns: dict[str, Any], dtype: Any, tmp_path: Path
-) -> None:
+def test_columns_of_numbers_get_a_common_type(columns: dict[str, Any], dtype: Any, tmp_path: Path) -> None:
     table = read_features(written(tmp_path, **columns)).table
     assert table.dtype == dtype
     np.testing.assert_array_equal(table, [[1, 3], [2, 4]])
 
 
-def test_a_column_of_true_and_false_is_a_feature(tmp_path: Path) -> None:
+def test_a_column_of_booleans_is_a_feature(tmp_path: Path) -> None:
     path = written(tmp_path, a=[0.5, 2.0], b=[True, False])
     np.testing.assert_array_equal(read_features(path).table, [[0.5, 1], [2, 0]])
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-def test_text_is_text_in_each_of_its_types(kind: Any, tmp_path: Path) -> None:
+def test_all_text_types_are_accepted(kind: Any, tmp_path: Path) -> None:
     names = pa.array(["tea", "milk"], kind)
     features = read_features(written(tmp_path, id=names, a=[1, 2], label=names))
     assert features.labels is not None
     assert features.ids == features.labels.tolist() == ["tea", "milk"]
 
 
-def test_categories_are_what_they_stand_for(tmp_path: Path) -> None:
+def test_categories_are_decoded(tmp_path: Path) -> None:
     names = pa.array(["tea", "milk", "tea"])
     features = read_features(written(tmp_path, a=[1, 2, 3], label=names.dictionary_encode()))
     assert features.labels is not None
     assert features.labels.tolist() == ["tea", "milk", "tea"]
 
 
-def test_numbers_in_parquet_that_are_not_finite_are_left_to_the_learner(tmp_path: Path) -> None:
+def test_values_in_parquet_that_are_not_finite_are_accepted(tmp_path: Path) -> None:
     path = written(tmp_path, a=pa.array([np.nan, -np.inf]))
     np.testing.assert_array_equal(read_features(path).table, [[np.nan], [-np.inf]])
 
 
-def test_labels_from_parquet_may_be_written_to(tmp_path: Path) -> None:
+def test_labels_from_parquet_are_writable(tmp_path: Path) -> None:
     labels = read_features(written(tmp_path, a=[1.0, 2.0], label=[3, 4])).labels
     assert labels is not None
     labels[0] = 5
@@ -276,7 +274,7 @@ FIXED = pa.list_(pa.float64(), 2)
         ),
     ],
 )
-def test_a_parquet_file_that_is_no_table_is_rejected(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_an_invalid_parquet_table_is_rejected(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = written(tmp_path, **columns)
     with pytest.raises(InvalidInputError) as caught:
         read_features(path)
@@ -284,7 +282,7 @@ def test_a_parquet_file_that_is_no_table_is_rejected(columns: dict[str, Any], me
     assert message in str(caught.value)
 
 
-def test_columns_of_one_name_are_rejected(tmp_path: Path) -> None:
+def test_duplicate_columns_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "items.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["label", "label"]), path)
     with pytest.raises(
@@ -294,18 +292,16 @@ def test_columns_of_one_name_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "damaged"])
-def test_a_file_that_is_no_parquet_is_rejected(kind: str, tmp_path: Path) -> None:
+def test_a_damaged_parquet_file_is_rejected(kind: str, tmp_path: Path) -> None:
     path = written(tmp_path, a=np.arange(1000.0))
     whole = path.read_bytes()
-    damaged = whole[:4] + b"\xff" * 100 + whole[104:]  # the first page; what says where the pages are is at the end
+    damaged = whole[:4] + b"\xff" * 100 + whole[104:]  # damages the first page; the index is at the end
     path.write_bytes({"empty": b"", "text": b"a,b\n1,2\n", "cut": whole[:-20], "damaged": damaged}[kind])
     with pytest.raises(InvalidInputError, match=r"^Cannot read features from .*items\.parquet: "):
         read_features(path)
 
 
-def test_without_pyarrow_a_parquet_file_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, a=[1.0])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"^Parquet files need pyarrow: pip install 'oahu\[parquet\]'$"):
@@ -361,7 +357,7 @@ def test_the_labels_of_an_npz_file_are_integers_or_strings(
         (np.array(["a", " "]), "has a blank label in row 1."),
     ],
 )
-def test_an_array_that_is_no_labels_is_rejected(labels: NDArray[Any], message: str, tmp_path: Path) -> None:
+def test_an_invalid_array_of_labels_is_rejected(labels: NDArray[Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "items.npz", X=table_of(2), y=labels)
     np.save(tmp_path / "labels.npy", labels)
     for read, name in ((read_features, "items.npz"), (read_labels, "labels.npy")):
@@ -421,7 +417,7 @@ def test_a_label_in_text_may_have_commas_and_quotes(tmp_path: Path) -> None:
         ("items.csv", "label,a,label\n1,2,3\n", 1, "there must be one column 'label'. Got 2 instead."),
     ],
 )
-def test_a_line_that_is_no_label_is_rejected(
+def test_an_invalid_line_of_labels_is_rejected(
     name: str, text: str | bytes, line: int, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
@@ -444,7 +440,7 @@ def test_an_array_without_labels_is_rejected(tmp_path: Path) -> None:
         read_labels(tmp_path / "labels.npy")
 
 
-def test_labels_must_be_in_a_file_of_labels(tmp_path: Path) -> None:
+def test_other_files_of_labels_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"must be in a \.npy, \.txt or \.csv file. Got y\.npz instead"):
         read_labels("y.npz")
     (tmp_path / "y.npy").write_bytes(pickle.dumps(PickleTrap()))
@@ -453,7 +449,7 @@ def test_labels_must_be_in_a_file_of_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv"])
-def test_a_missing_file_of_labels_is_just_that(suffix: str, tmp_path: Path) -> None:
+def test_a_missing_file_of_labels_raises_file_not_found(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_labels(tmp_path / f"labels{suffix}")
 
@@ -469,12 +465,12 @@ def test_an_integer_is_the_same_id_in_every_type(item: Any, rows: Any) -> None:
 
 
 @given(st.permutations(range(5)))
-def test_the_keys_are_in_the_order_of_the_table(rows: list[int]) -> None:
+def test_ids_are_in_the_order_of_the_table(rows: list[int]) -> None:
     features = FeatureTable(table_of(5), dict(zip("abcde", rows, strict=True)))
     assert [features.row(key) for key in features.ids] == [0, 1, 2, 3, 4]
 
 
-def test_without_ids_the_keys_are_the_rows() -> None:
+def test_without_ids_the_ids_are_the_row_numbers() -> None:
     assert FeatureTable(table_of(3)).ids == [0, 1, 2]
 
 
@@ -491,7 +487,7 @@ MANY = "It has 4 ids such as 0, 1, 2."
         ({0: 0, 1: 1, 2: 2, 3: 3}, 4, MANY),
     ],
 )
-def test_an_id_that_is_not_there_is_rejected_with_what_is(rows: Any, item: Any, known: str) -> None:
+def test_an_unknown_id_is_rejected_with_examples_of_known_ids(rows: Any, item: Any, known: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         FeatureTable(table_of(100), rows).row(item)
     assert str(caught.value) == f"The feature table has no item {item!r}. {known}"
@@ -501,7 +497,7 @@ def test_an_id_that_is_not_there_is_rejected_with_what_is(rows: Any, item: Any, 
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet"])
-def test_a_missing_file_is_just_that(suffix: str, tmp_path: Path) -> None:
+def test_a_missing_file_raises_file_not_found(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_features(tmp_path / f"items{suffix}")
 
@@ -558,7 +554,7 @@ def test_a_damaged_archive_is_rejected(save: Any, message: str, tmp_path: Path) 
     path = tmp_path / "items.npz"
     save(path, X=table_of(100))
     data = bytearray(path.read_bytes())
-    # After a header of 30 bytes come the name and more, whose lengths are at 26 and 28.
+    # A header of 30 bytes is followed by two fields whose lengths are at 26 and 28.
     start = 30 + sum(struct.unpack_from("<HH", data, 26))
     data[start if save is np.savez_compressed else start + 800] = 0b111  # no block of deflate is of type 3
     path.write_bytes(data)
@@ -578,9 +574,7 @@ def test_a_damaged_archive_is_rejected(save: Any, message: str, tmp_path: Path) 
     ],
 )
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
-def test_an_array_that_is_no_table_of_numbers_is_rejected(
-    array: NDArray[Any], message: str, suffix: str, tmp_path: Path
-) -> None:
+def test_an_invalid_array_is_rejected(array: NDArray[Any], message: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"items{suffix}"
     np.save(path, array) if suffix == ".npy" else np.savez(path, X=array)
     with pytest.raises(InvalidInputError, match=message):
@@ -611,16 +605,14 @@ def test_an_array_that_is_no_table_of_numbers_is_rejected(
         ({"X": table_of(2), "keys": np.array(["a", "a"])}, "has the id 'a' twice, in rows 0 and 1"),
     ],
 )
-def test_an_archive_that_does_not_fit_together_is_rejected(
-    arrays: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_an_inconsistent_archive_is_rejected(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "items.npz", **arrays)
     with pytest.raises(InvalidInputError) as caught:
         read_features(tmp_path / "items.npz")
     assert message in str(caught.value)
 
 
-def test_an_array_in_place_of_an_archive_is_rejected(tmp_path: Path) -> None:
+def test_an_array_instead_of_an_archive_is_rejected(tmp_path: Path) -> None:
     with (tmp_path / "items.npz").open("wb") as file:
         np.save(file, table_of(2))
     with pytest.raises(InvalidInputError, match=r"items\.npz is not a \.npz archive"):
@@ -640,7 +632,7 @@ def test_an_array_in_place_of_an_archive_is_rejected(tmp_path: Path) -> None:
         (b"a,b\n1,2\n1,\xff\n", 3, "the line is not UTF-8 text ("),
     ],
 )
-def test_a_line_that_is_no_item_is_rejected(text: str | bytes, line: int, message: str, tmp_path: Path) -> None:
+def test_an_invalid_line_is_rejected(text: str | bytes, line: int, message: str, tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(StreamError) as caught:
@@ -658,7 +650,7 @@ def test_a_line_that_is_no_item_is_rejected(text: str | bytes, line: int, messag
         ("id,a\n7,1\n ,2\n", "has a blank id in row 1"),
     ],
 )
-def test_a_csv_file_that_is_no_table_is_rejected(text: str, message: str, tmp_path: Path) -> None:
+def test_an_invalid_csv_table_is_rejected(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text(text)
     with pytest.raises(InvalidInputError) as caught:
         read_features(tmp_path / "items.csv")

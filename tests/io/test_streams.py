@@ -1,4 +1,4 @@
-"""Streams give back what was written, a line at a time, and say on which line they fail."""
+"""Streams of constraints: round trips, line numbers and errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read(text: bytes | str, **options: Any) -> list[Pair | Triplet]:
 
 
 def bits(constraints: Any) -> list[Any]:
-    """Constraints with every float as its bits, so that -0.0 is not 0.0, and with their types."""
+    """Return constraints with types, and with floats as bits so that -0.0 differs from 0.0."""
 
     def of(value: Any) -> Any:
         if isinstance(value, list):
@@ -77,16 +77,16 @@ def bits(constraints: Any) -> list[Any]:
     return [(type(constraint), *map(of, constraint)) for constraint in constraints]
 
 
-# -- what was written is read ----------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------------
 
 
 @given(constraints=ANY)
-def test_json_lines_give_back_what_was_written(constraints: list[Pair | Triplet]) -> None:
+def test_json_lines_round_trip(constraints: list[Pair | Triplet]) -> None:
     assert bits(read(written(constraints, "jsonl"), format="jsonl")) == bits(constraints)
 
 
 @given(constraints=ALIKE, format=st.sampled_from(["csv", "tsv"]))
-def test_csv_gives_back_what_was_written(constraints: list[Pair | Triplet], format: str) -> None:  # noqa: A002
+def test_csv_round_trip(constraints: list[Pair | Triplet], format: str) -> None:  # noqa: A002
     assert bits(read(written(constraints, format), format=format)) == bits(constraints)
 
 
@@ -100,7 +100,7 @@ def test_the_suffix_of_a_path_is_its_format(constraints: list[Pair | Triplet], s
 
 
 @given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv", "tsv"]))
-def test_without_a_suffix_the_first_line_tells_the_format(
+def test_without_a_suffix_the_first_line_determines_the_format(
     constraints: list[Pair | Triplet],
     format: Any,  # noqa: A002
 ) -> None:
@@ -108,7 +108,7 @@ def test_without_a_suffix_the_first_line_tells_the_format(
 
 
 @given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv"]))
-def test_files_of_text_and_of_bytes_are_the_same(constraints: list[Pair | Triplet], format: Any) -> None:  # noqa: A002
+def test_text_files_and_byte_files_are_equivalent(constraints: list[Pair | Triplet], format: Any) -> None:  # noqa: A002
     file = io.StringIO()
     write_stream(file, constraints, format=format)
     assert file.getvalue().encode() == written(constraints, format)
@@ -128,13 +128,13 @@ def test_arrays_are_written_as_their_values(dtype: str, format: Any) -> None:  #
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_ids_of_numpy_are_written_as_pythons(format: Any) -> None:  # noqa: A002
+def test_numpy_ids_are_written_as_python_ids(format: Any) -> None:  # noqa: A002
     constraint = Triplet(np.int32(7), np.str_("tea"), np.uint8(9))
     assert bits(read(written([constraint], format))) == bits([Triplet(7, "tea", 9)])
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_standard_output_comes_after_what_was_printed(format: Any, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: A002
+def test_standard_output_keeps_the_order_with_prints(format: Any, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: A002
     with (tmp_path / "out").open("w", encoding="latin-1") as out:
         monkeypatch.setattr(sys, "stdout", out)
         out.write("before\n")
@@ -186,7 +186,7 @@ def test_in_csv_the_text_of_an_integer_is_that_integer() -> None:
 
 
 @given(st.integers() | TEXTS)
-def test_an_id_is_an_integer_exactly_if_its_text_is_how_python_writes_one(item: int | str) -> None:
+def test_an_id_is_an_integer_if_python_writes_it_that_way(item: int | str) -> None:
     try:
         expected = int(item) if str(int(item)) == str(item) else item
     except ValueError:
@@ -194,7 +194,7 @@ def test_an_id_is_an_integer_exactly_if_its_text_is_how_python_writes_one(item: 
     assert as_id(str(item)) == expected
 
 
-def test_more_digits_than_python_reads_are_text() -> None:
+def test_an_integer_with_too_many_digits_is_text() -> None:
     assert as_id("1" * 5000) == "1" * 5000
 
 
@@ -236,7 +236,7 @@ def test_an_error_has_the_number_of_its_line(blanks: list[int], bom: bool, heade
 
 
 @pytest.mark.parametrize("kind", ["bytes", "text", "-"])
-def test_a_line_is_handed_out_as_soon_as_it_has_arrived(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_yielded_as_soon_as_it_has_arrived(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     arrived: queue.Queue[StreamLine] = queue.Queue()
     with os.fdopen(reading, "r" if kind == "text" else "rb") as file:
@@ -250,7 +250,7 @@ def test_a_line_is_handed_out_as_soon_as_it_has_arrived(kind: str, monkeypatch: 
         listener = threading.Thread(target=listen)
         listener.start()
         try:
-            for number in (1, 2, 3):  # the next is sent only when this one was handed out
+            for number in (1, 2, 3):  # the next line is sent only after this one was yielded
                 os.write(writing, b"[1, 2, %d]\n" % number)
                 assert arrived.get(timeout=30).constraint == Triplet(1, 2, number)
         finally:
@@ -259,7 +259,7 @@ def test_a_line_is_handed_out_as_soon_as_it_has_arrived(kind: str, monkeypatch: 
 
 
 class Generated:
-    """A file of n lines that is nowhere."""
+    """A file of n generated lines."""
 
     def __init__(self, line: bytes, n: int) -> None:
         self.line, self.left = line, n
@@ -270,7 +270,7 @@ class Generated:
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    # Tracing is slow: 50 000 lines are enough, as one list of them would be twenty times the bound.
+    # Tracing is slow. A list of 50,000 lines would already be twenty times the bound.
     stream = read_stream(Generated(b'{"anchor": %d, "positive": "a", "negative": "b"}\n', 50_000))  # type: ignore[arg-type]
     next(stream)
     tracemalloc.start()
@@ -305,7 +305,7 @@ def test_a_path_is_closed_when_reading_stops_early(tmp_path: Path) -> None:
     assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208
 
 
-def test_a_file_that_was_given_stays_open() -> None:
+def test_an_open_file_is_left_open() -> None:
     file = io.BytesIO(b"[1, 2, 3]\n")
     assert len(list(read_stream(file))) == 1
     write_stream(file, [Pair(1, 2, True)])
@@ -409,14 +409,14 @@ REJECTED_CSV = [
 
 
 @pytest.mark.parametrize(("text", "message"), REJECTED_JSON, ids=range(len(REJECTED_JSON)))
-def test_json_that_is_no_constraint_is_rejected(text: str | bytes, message: str) -> None:
+def test_invalid_json_is_rejected(text: str | bytes, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text, format="jsonl")
     assert str(caught.value).startswith(f"the stream, line 1: {message}")
 
 
 @pytest.mark.parametrize(("text", "line", "message"), REJECTED_CSV, ids=range(len(REJECTED_CSV)))
-def test_csv_that_is_no_constraint_is_rejected(text: str | bytes, line: int, message: str) -> None:
+def test_invalid_csv_is_rejected(text: str | bytes, line: int, message: str) -> None:
     with pytest.raises(StreamError) as caught:
         read(text)
     assert str(caught.value).startswith(f"the stream, line {line}: {message}")
@@ -432,7 +432,7 @@ def test_a_text_file_of_another_encoding_is_rejected(tmp_path: Path) -> None:
         next(read_stream(file))
 
 
-def test_an_error_names_its_file_and_line_and_survives_pickling(tmp_path: Path) -> None:
+def test_an_error_names_its_file_and_line_and_can_be_pickled(tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     path.write_text("\n[1, 2]\n")
     with pytest.raises(StreamError) as caught:
@@ -443,7 +443,7 @@ def test_an_error_names_its_file_and_line_and_survives_pickling(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("call", [read_stream, lambda target, **options: write_stream(target, [], **options)])
-def test_what_is_no_format_and_no_file_is_rejected_at_once(call: Any) -> None:
+def test_invalid_formats_and_files_are_rejected_immediately(call: Any) -> None:
     with pytest.raises(
         InvalidInputError, match=r"The 'format' parameter must be 'jsonl', 'csv' or 'tsv'. Got 'xml' instead"
     ):
@@ -491,7 +491,7 @@ REJECTED_WRITES: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("format", "wrong", "message"), REJECTED_WRITES, ids=range(len(REJECTED_WRITES)))
-def test_a_constraint_is_checked_before_it_is_written(format: Any, wrong: Any, message: str) -> None:  # noqa: A002
+def test_a_constraint_is_validated_before_it_is_written(format: Any, wrong: Any, message: str) -> None:  # noqa: A002
     good = [Pair(1, 2, True), Pair("a", "b", False)]
     file = io.BytesIO()
     with pytest.raises(InvalidInputError) as caught:
@@ -500,7 +500,7 @@ def test_a_constraint_is_checked_before_it_is_written(format: Any, wrong: Any, m
     assert file.getvalue() == written(good, format)
 
 
-def test_constraints_are_written_as_they_come() -> None:
+def test_constraints_are_written_one_by_one() -> None:
     file = io.BytesIO()
 
     def coming() -> Iterator[Pair]:

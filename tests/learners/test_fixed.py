@@ -24,7 +24,7 @@ def test_learning_changes_no_distance(kind: type[Euclidean]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_is_seen_and_none_is_used(kind: type[Euclidean]) -> None:
+def test_all_constraints_are_counted_and_none_is_used(kind: type[Euclidean]) -> None:
     learner = kind().partial_fit(X[PAIRS], SAME)
     assert (learner.n_seen_, learner.utilization_) == (300, 0.0)
     assert (learner.utilization_similar_, learner.utilization_dissimilar_) == (0.0, 0.0)
@@ -48,7 +48,7 @@ def test_cosine_distances_are_the_chord_of_scipys_cosine() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_file_brings_it_back(kind: type[Euclidean], tmp_path: Path) -> None:
+def test_saved_learner_is_loaded(kind: type[Euclidean], tmp_path: Path) -> None:
     learner = kind(dtype="float64").partial_fit(X[PAIRS], SAME)
     learner.save(tmp_path / "learner")
     back = load(tmp_path / "learner")

@@ -268,7 +268,7 @@ def test_bounds_are_unknown_before_the_first_pair() -> None:
         ("learning_rate", np.inf),
     ],
 )
-def test_wrong_parameter_is_refused_by_name(name: str, value: object) -> None:
+def test_wrong_parameter_is_rejected_by_name(name: str, value: object) -> None:
     with pytest.raises(InvalidInputError, match=name):
         LEGO(**{name: value}).initialize(2)
 
@@ -279,7 +279,7 @@ def test_bounds_given_as_an_array_survive_a_file(tmp_path: Path) -> None:
     assert load(tmp_path / "learner").bounds_ == (0.5, 4.0)
 
 
-def test_a_file_written_after_dtype_was_set_anew_goes_on(tmp_path: Path) -> None:
+def test_a_file_written_after_dtype_was_changed_continues(tmp_path: Path) -> None:
     """A fitted model keeps its type until it begins anew; its file says which that is."""
     pairs = np.random.default_rng(0).standard_normal((20, 2, 3))
     learner = LEGO().partial_fit(pairs, np.arange(20) % 2 == 0).set_params(dtype="float64")

@@ -126,7 +126,7 @@ def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [1, 2, 7, 40])
-def test_solve_along_is_infinite_where_the_matrix_sees_nothing_of_the_vector(d: int, dtype: str) -> None:
+def test_solve_along_is_infinite_where_the_vector_is_outside_the_range(d: int, dtype: str) -> None:
     matrix, z = np.eye(d, dtype=dtype), np.zeros(d, dtype)
     matrix[0, 0], z[0] = 0, 1
     assert solve_along(matrix, z) == math.inf

@@ -78,7 +78,7 @@ def test_triplet_without_loss_changes_nothing() -> None:
         pytest.param([[0, 0], [0, 0], [0, 0]], id="zeros only"),
     ],
 )
-def test_triplet_with_no_direction_to_go_is_seen_and_not_used(
+def test_triplet_without_a_direction_is_counted_but_not_used(
     triplet: list[list[int]], normalize: bool, as_sparse: bool
 ) -> None:
     table = np.array(triplet, np.float64)
@@ -226,7 +226,7 @@ def test_fitting_sparse_items_with_labels_equals_fitting_dense_ones() -> None:
     assert learner.score(sparse.csr_matrix(X), y) == pytest.approx(dense.score(X, y), abs=0.002)
 
 
-def test_sparse_stream_does_not_depend_on_how_it_is_cut() -> None:
+def test_sparse_stream_does_not_depend_on_how_it_is_split() -> None:
     rng = np.random.default_rng(0)
     table, triplets = sparse.csr_matrix(sparse_table(rng)), rng.integers(0, 40, (300, 3))
     whole, parts = OASIS(preprocessor=table).partial_fit(triplets), OASIS(preprocessor=table)

@@ -112,7 +112,7 @@ TOO_LONG = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 2.0]])  # gamma ||x - n||^2 i
 
 
 @pytest.mark.parametrize("gamma", [0.25, 0.3, 100.0])
-def test_gamma_too_large_is_refused_and_nothing_learned(gamma: float) -> None:
+def test_gamma_too_large_is_rejected_and_nothing_learned(gamma: float) -> None:
     triplets = np.array([[[0, 0], [0.01, 0], [0, 0.01]], TOO_LONG])
     learner = OPML(gamma, dtype="float64").initialize(2)
     with pytest.raises(RejectedConstraintError, match="lower it") as caught:
@@ -123,7 +123,7 @@ def test_gamma_too_large_is_refused_and_nothing_learned(gamma: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.25, 0.3, 100.0])
-def test_gamma_too_large_can_be_seen_and_not_used(gamma: float) -> None:
+def test_gamma_too_large_can_be_counted_but_not_used(gamma: float) -> None:
     learner = OPML(gamma, too_long="skip", dtype="float64").initialize(2).learn_one(*TOO_LONG)
     np.testing.assert_array_equal(learner.factor_, np.eye(2))
     assert (learner.n_seen_, learner.utilization_) == (1, 0.0)
@@ -135,13 +135,13 @@ def test_gamma_just_below_the_limit_is_learned() -> None:
     np.testing.assert_allclose(learner.factor_, np.diag([1 / (1 + 9 * gamma), 1 / (1 - 4 * gamma)]), rtol=1e-9)
 
 
-def test_triplet_without_loss_may_be_as_long_as_it_likes() -> None:
+def test_triplet_without_loss_may_be_of_any_length() -> None:
     learner = OPML(0.25).initialize(2).learn_one([0.0, 0.0], [0.1, 0.0], [0.0, 50.0])
     assert learner.utilization_ == 0.0
 
 
 @pytest.mark.parametrize("gamma", [1e-3, 0.1, 0.2499])
-def test_items_of_unit_length_are_never_refused_below_a_quarter(gamma: float) -> None:
+def test_items_of_unit_length_are_never_rejected_below_a_quarter(gamma: float) -> None:
     X, y = load_digits(return_X_y=True)
     learner = OPML(gamma, dtype="float64").partial_fit(normalize(X), y)
     assert np.isfinite(learner.factor_).all()
@@ -272,7 +272,7 @@ def test_copml_pair_of_identical_items_is_not_used() -> None:
 
 
 @pytest.mark.parametrize("row", [5, 200, 1500])
-def test_refusal_of_a_copml_pair_names_the_item(row: int) -> None:
+def test_rejection_of_a_copml_pair_names_the_item(row: int) -> None:
     X = np.zeros((2000, 2))
     X[row] = 1e15  # its square is beyond what a float32 model may be moved by
     with pytest.raises(RejectedConstraintError) as caught:
@@ -281,7 +281,7 @@ def test_refusal_of_a_copml_pair_names_the_item(row: int) -> None:
 
 
 @pytest.mark.parametrize("row", [5, 200, 1500])
-def test_refusal_of_a_stream_triplet_names_the_item(row: int) -> None:
+def test_rejection_of_a_stream_triplet_names_the_item(row: int) -> None:
     X, y = np.random.default_rng(0).normal(scale=0.01, size=(2000, 2)), np.arange(2000) % 2
     X[row] = 3.0
     with pytest.raises(RejectedConstraintError, match=f"Item {row} ") as caught:
@@ -339,7 +339,7 @@ def test_number_of_triplets_is_what_neither_starts_a_class_nor_comes_before_the_
 
 @settings(max_examples=60)
 @given(labels=st.lists(st.integers(0, 1), min_size=1, max_size=40), seed=st.integers(0, 1000))
-def test_with_two_classes_both_rules_are_one(labels: list[int], seed: int) -> None:
+def test_with_two_classes_both_rules_agree(labels: list[int], seed: int) -> None:
     X = 0.5 * np.random.default_rng(seed).standard_normal((len(labels), 2))
     author, latest = (
         OPML(0.02, construction=rule, too_long="skip").partial_fit(X, labels).factor_
@@ -363,7 +363,7 @@ def saved(learner: OPML, folder: Path) -> bytes:
 @pytest.mark.parametrize("rule", ["author", "latest"])
 @settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, 1700), max_size=6), seed=st.integers(0, 5))
-def test_labelled_stream_does_not_depend_on_how_it_is_cut(
+def test_labelled_stream_does_not_depend_on_how_it_is_split(
     tmp_path_factory: pytest.TempPathFactory, rule: str, copml: bool, cuts: list[int], seed: int
 ) -> None:
     X, y = load_digits(return_X_y=True)
@@ -380,7 +380,7 @@ def test_labelled_stream_does_not_depend_on_how_it_is_cut(
 
 @pytest.mark.parametrize("rule", ["author", "latest"])
 @pytest.mark.parametrize("cut", [1, 2, 3, 50, 1100])
-def test_labelled_stream_goes_on_after_a_file(tmp_path: Path, rule: str, cut: int) -> None:
+def test_labelled_stream_continues_after_a_file(tmp_path: Path, rule: str, cut: int) -> None:
     X, y = load_digits(return_X_y=True)
     X, y = X[:1500] / 16, y[:1500]
     whole = OPML(construction=rule, random_state=0).partial_fit(X, y)
@@ -415,7 +415,7 @@ def test_labels_of_numpy_strings_survive_a_file(tmp_path: Path) -> None:
     assert load(tmp_path / "half").partial_fit(X[2:], labels[2:]).n_seen_ == 2
 
 
-def test_refused_item_leaves_what_the_stream_remembers_as_it_was(tmp_path: Path) -> None:
+def test_rejected_item_leaves_the_stored_items_unchanged(tmp_path: Path) -> None:
     X = 0.1 * np.random.default_rng(0).standard_normal((6, 2))
     learner = OPML(0.5).partial_fit(X[:4], [0, 1, 0, 1])
     before = saved(learner, tmp_path)
@@ -429,7 +429,7 @@ def test_continuous_targets_are_not_classes() -> None:
         OPML().partial_fit(np.eye(3), [0.1, 0.2, 0.3])
 
 
-def test_fit_forgets_what_the_stream_remembered() -> None:
+def test_fit_resets_the_labelled_stream() -> None:
     X, y = 0.3 * np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 3
     once = OPML(0.1, dtype="float64").fit(X, y)
     again = OPML(0.1, dtype="float64").partial_fit(X, y).fit(X, y)

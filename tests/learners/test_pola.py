@@ -111,7 +111,7 @@ def test_pair_without_loss_changes_nothing(sign: int) -> None:
     assert learner.utilization_ * learner.n_seen_ == pytest.approx(used)
 
 
-def test_identical_points_that_are_alike_change_nothing() -> None:
+def test_identical_points_that_are_similar_change_nothing() -> None:
     learner = warm(np.random.default_rng(0), 3)
     before, b = learner.matrix_, learner.threshold_
     learner.learn_one(np.ones(3), np.ones(3), y=1)
@@ -119,7 +119,7 @@ def test_identical_points_that_are_alike_change_nothing() -> None:
     assert learner.threshold_ == b
 
 
-def test_identical_points_that_are_unlike_move_only_the_threshold() -> None:
+def test_identical_points_that_are_dissimilar_move_only_the_threshold() -> None:
     """Their loss is 1 + b, and no matrix can lower it; b may not go below 1."""
     learner = POLA(dtype="float64").initialize(3).learn_one([2.0, 0.0, 0.0], [0.0, 0.0, 0.0], y=1)
     before, b, used = learner.matrix_, learner.threshold_, learner.utilization_dissimilar_
@@ -130,7 +130,7 @@ def test_identical_points_that_are_unlike_move_only_the_threshold() -> None:
     assert np.isnan(used)
 
 
-def test_identical_points_that_are_unlike_are_not_used_when_the_threshold_is_at_1() -> None:
+def test_identical_points_that_are_dissimilar_are_not_used_when_the_threshold_is_at_1() -> None:
     learner = POLA().initialize(3).learn_one(np.ones(3), np.ones(3), y=-1)
     assert learner.utilization_ == 0.0
 

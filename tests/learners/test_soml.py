@@ -135,7 +135,7 @@ def test_gamma_only_rescales_while_every_triplet_has_a_loss() -> None:
     np.testing.assert_allclose(one.weights_, 2 * two.weights_, rtol=1e-12)
 
 
-def test_rounds_go_on_after_a_file(tmp_path: Path) -> None:
+def test_rounds_continue_after_a_file(tmp_path: Path) -> None:
     triplets = np.random.default_rng(0).standard_normal((40, 3, 4))
     whole = SOML("dual_averaging").partial_fit(triplets)
     SOML("dual_averaging").partial_fit(triplets[:17]).save(tmp_path / "half")
@@ -159,7 +159,7 @@ def test_loss_of_a_triplet_goes_down_by_learning_it(method: str, d: int, seed: i
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("triplet", [[[0, 0], [1, 2], [2, 1]], [[1, 1], [1, 2], [1, 2]]])
-def test_triplet_with_no_direction_to_go_is_seen_and_not_used(method: str, triplet: list[list[int]]) -> None:
+def test_triplet_without_a_direction_is_counted_but_not_used(method: str, triplet: list[list[int]]) -> None:
     learner = SOML(method, sparsity=0.0).initialize(2)
     before = learner.weights_
     learner.learn_one(*triplet)
@@ -191,7 +191,7 @@ def test_there_are_no_distances(name: str) -> None:
         getattr(SOML().initialize(3), name)
 
 
-def test_a_file_written_after_method_was_set_anew_goes_on(tmp_path: Path) -> None:
+def test_a_file_written_after_method_was_changed_continues(tmp_path: Path) -> None:
     """A fitted model keeps its arrays until it begins anew."""
     learner = SOML().partial_fit(np.random.default_rng(0).standard_normal((5, 3, 4)))
     learner.set_params(method="dual_averaging").save(tmp_path / "learner")

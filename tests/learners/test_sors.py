@@ -143,7 +143,7 @@ def test_adaptive_steps_get_shorter() -> None:
 
 @pytest.mark.parametrize("make", [SORS, AdaSORS])
 @pytest.mark.parametrize("triplet", [[[0, 0], [1, 2], [2, 1]], [[1, 1], [1, 2], [1, 2]]])
-def test_triplet_with_no_direction_to_go_is_seen_and_not_used(make: type[SORS], triplet: list[list[int]]) -> None:
+def test_triplet_without_a_direction_is_counted_but_not_used(make: type[SORS], triplet: list[list[int]]) -> None:
     learner = make().initialize(2).learn_one(*triplet)
     np.testing.assert_array_equal(learner.matrix_, np.eye(2))
     assert (learner.n_seen_, learner.utilization_) == (1, 0.0)

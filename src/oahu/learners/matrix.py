@@ -1,7 +1,7 @@
-"""Passes over a matrix that the linear learners are made of, compiled.
+"""Compiled matrix operations of the linear learners.
 
-Each walks the matrix once, row by row. A learner calls each of them from one place only, so that the same machine
-code runs whatever the size of a call: learning does not depend on how a stream is cut, to the last bit.
+Each operation reads the matrix once, row by row. A learner calls each of them from one place only, so that the same
+machine code runs for calls of every size. The result does not depend on how a stream is split, to the last bit.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 Floats = NDArray[np.floating]
-Scalar = Any  # a float of the kind that the arrays hold
+Scalar = Any  # a float of the arrays' dtype
 
 
 @kernel
 def dot(a: Floats, b: Floats) -> Scalar:
-    """a^T b."""
+    """Return a^T b."""
     total = a.dtype.type(0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -46,24 +46,24 @@ def dot(a: Floats, b: Floats) -> Scalar:
 
 @kernel
 def largest(a: Floats) -> float:
-    """The largest absolute value; NaN if there is one."""
+    """Return the largest absolute value, or NaN if one of the values is NaN."""
     most, total = 0.0, 0.0
     for i in range(a.shape[0]):
         size = abs(float(a[i]))
         most = max(most, size)
         total += size
-    return most if total == total else total  # NaN is lost in comparisons, not in sums
+    return most if total == total else total  # a comparison loses NaN, a sum does not
 
 
 @kernel
 def limit(matrix: Floats) -> float:
-    """How far one constraint may move a number: whatever comes before and after, no sum of such steps overflows."""
+    """Return the largest change by one constraint: no sum of such changes overflows."""
     return math.sqrt(np.finfo(matrix.dtype).max)
 
 
 @kernel
 def project(matrix: Floats, vector: Floats, out: Floats) -> None:
-    """out = matrix @ vector, two rows at a time."""
+    """Compute out = matrix @ vector, two rows at a time."""
     rows, columns = matrix.shape
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
@@ -79,7 +79,7 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
 
 @kernel
 def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
-    """out = vectors @ matrix^T for a few vectors: each row of the matrix is read once."""
+    """Compute out = vectors @ matrix^T for a few vectors; each row of the matrix is read once."""
     for i in range(matrix.shape[0]):
         row = matrix[i]
         for k in range(vectors.shape[0]):
@@ -88,7 +88,7 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
 
 @kernel
 def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Floats) -> float:
-    """1 - x^T W (p - n), the loss of a triplet where it is positive; ``difference`` becomes p - n."""
+    """Return 1 - x^T W (p - n), the loss of a triplet if positive; write p - n to ``difference``."""
     for j in range(difference.shape[0]):
         difference[j] = triplet[1, j] - triplet[2, j]
     project(matrix, difference, along)
@@ -97,7 +97,7 @@ def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Fl
 
 @kernel
 def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
-    """along_a = matrix @ a and along_b = matrix @ b, in one pass, two rows at a time."""
+    """Compute along_a = matrix @ a and along_b = matrix @ b in one pass, two rows at a time."""
     rows, columns = matrix.shape
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
@@ -116,7 +116,7 @@ def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: 
 
 @kernel
 def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
-    """matrix += left right^T. With left = +-right a symmetric matrix stays symmetric to the last bit."""
+    """Add left right^T to the matrix. With left = +-right a symmetric matrix stays symmetric to the last bit."""
     for i in range(matrix.shape[0]):
         scale = left[i]
         row = matrix[i]
@@ -126,7 +126,7 @@ def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
 
 @kernel
 def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Floats, out: Floats) -> None:
-    """matrix += left right^T, then out = matrix @ vector, in one pass, two rows at a time."""
+    """Add left right^T to the matrix and compute out = matrix @ vector in one pass, two rows at a time."""
     rows, columns = matrix.shape
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
@@ -148,7 +148,7 @@ def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Flo
 
 @kernel
 def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
-    """out = matrix^T @ weights, two rows at a time."""
+    """Compute out = matrix^T @ weights, two rows at a time."""
     rows, columns = matrix.shape
     out[:] = 0
     for i in range(0, rows - 1, 2):
@@ -162,7 +162,7 @@ def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
 
 @kernel
 def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
-    """matrix += weight z z^T, symmetric to the last bit; ``left`` and ``right`` are room to work in."""
+    """Add weight z z^T to the matrix, symmetric to the last bit; ``left`` and ``right`` are work arrays."""
     size = matrix.dtype.type(math.sqrt(abs(weight)))
     for j in range(z.shape[0]):
         right[j] = size * z[j]
@@ -174,9 +174,9 @@ def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Fl
 def _tridiagonal(
     matrix: Floats, basis: Floats, diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, w: Floats
 ) -> None:
-    """One Lanczos step: row k + 1 of an orthonormal basis in which the matrix is tridiagonal, from rows 0 ... k.
+    """Run one Lanczos step: compute row k + 1 of an orthonormal basis in which the matrix is tridiagonal.
 
-    Every new direction is made orthogonal to all before, twice: without that they drift back in floating point.
+    Every new direction is made orthogonal to all earlier ones twice; otherwise rounding destroys orthogonality.
     """
     project(matrix, basis[k], w)
     diagonal[k] = dot(w, basis[k])
@@ -195,7 +195,7 @@ def _tridiagonal(
 def _first_column(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
-    """Solve (T - shift I) x = e_1 for the leading k x k tridiagonal T; False if that is not positive definite."""
+    """Solve (T - shift I) x = e_1 for the leading k x k tridiagonal T; return False if not positive definite."""
     pivot, above = 0.0, 0.0
     pivots = np.empty(k)
     for i in range(k):
@@ -214,10 +214,10 @@ def _first_column(
 def _negative_eigenvalue(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, weight: float, column: NDArray[np.float64]
 ) -> float:
-    """The negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T; ``column`` is its vector.
+    """Return the negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T.
 
-    It is where weight e_1^T (T - mu I)^-1 e_1 = 1, which grows with mu and is at most 1 at -weight; the eigenvector
-    is the first column of that inverse.
+    mu solves weight e_1^T (T - mu I)^-1 e_1 = 1, whose left side increases with mu and is at most 1 at -weight. The
+    eigenvector, written to ``column``, is the first column of that inverse.
     """
     low, high, mu = -weight, 0.0, -weight
     for _ in range(200):
@@ -230,7 +230,7 @@ def _negative_eigenvalue(
             low = mu
         else:
             high = mu
-        # Newton's step for 1 / value, or half the way if that leads astray.
+        # Newton's step for 1 / value, or bisection if it leaves the interval.
         following = mu + (1.0 - value) * value / (weight * size) if value < math.inf else low
         if not low < following < high:
             following = 0.5 * (low + high)
@@ -238,7 +238,7 @@ def _negative_eigenvalue(
             break
         mu = following
     if size == 0.0:
-        column[:k] = 0.0  # T is 0 to rounding: what is taken away from it is all there is
+        column[:k] = 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
         column[0], size = 1.0, 1.0
     for i in range(k):
         column[i] /= math.sqrt(size)
@@ -247,7 +247,7 @@ def _negative_eigenvalue(
 
 @kernel
 def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -> float:
-    """About the norm of the matrix, as the tridiagonal one shows it."""
+    """Return an estimate of the norm of the matrix from its tridiagonal form."""
     most = 0.0
     for i in range(k):
         most = max(most, abs(diagonal[i]) + beside[i])
@@ -256,6 +256,7 @@ def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -
 
 @kernel
 def _grown(basis: Floats, rows: int) -> Floats:
+    """Return a copy with more rows, which are zero."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
     larger[: basis.shape[0]] = basis
     return larger
@@ -263,13 +264,14 @@ def _grown(basis: Floats, rows: int) -> Floats:
 
 @kernel
 def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
-    """The negative eigenvalue of ``matrix - step z z^T`` and its eigenvector, for a positive semi-definite matrix.
+    """Return the negative eigenvalue of ``matrix - step z z^T`` for a positive semi-definite matrix, or 0.
 
-    There is at most one. Returns 0 if there is none. The eigenvector lies in the Krylov space of z, so Lanczos from
-    z finds it in a few products with the matrix; there the matrix is tridiagonal, T, and z is its first direction.
+    There is at most one. Its eigenvector, written to ``direction``, lies in the Krylov space of z, so Lanczos from
+    z finds it in a few products with the matrix. In that basis the matrix is tridiagonal, T, and z is the first
+    direction.
 
-    That there is none is certain to rounding as soon as T x = ||z|| e_1 is solved with a residual r so small that
-    ``step (1 + 1 / eta) r^2`` does not count, where ``(1 + eta) step z^T A^-1 z = 1``.
+    There is none, up to rounding, if T x = ||z|| e_1 is solved with a residual r so small that
+    ``step (1 + 1 / eta) r^2`` is negligible, where ``(1 + eta) step z^T A^-1 z = 1``.
     """
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
@@ -311,10 +313,10 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
-    """Make a positive semi-definite matrix the nearest one, again such, of matrix - weight z z^T."""
+    """Replace a positive semi-definite matrix by the one nearest to matrix - weight z z^T."""
     if negative_part(matrix, z, weight, direction) < 0.0:
-        # Without its eigenvector v that is (I - v v^T) A (I - v v^T) - weight z' z'^T, z' = z - (v^T z) v. Adding
-        # the two squares as they are would cancel what may be far larger than A.
+        # Without its eigenvector v the result is (I - v v^T) A (I - v v^T) - weight z' z'^T, z' = z - (v^T z) v.
+        # Adding both squares directly would cancel terms that may be far larger than A.
         along = np.empty_like(z)
         project(matrix, direction, along)
         half = matrix.dtype.type(0.5) * dot(direction, along)
@@ -323,13 +325,13 @@ def subtract_square(
         for j in range(z.shape[0]):
             trace += matrix[j, j]
         for j in range(z.shape[0]):
-            # As v is an eigenvector, weight (v^T z) z' is also A v - (v^T A v) v: the better of the two where z is
-            # long, and the rounding of z' would be more than A.
-            along[j] -= half * direction[j]  # A - v h^T - h v^T is what is left of A, h = A v - (v^T A v / 2) v
+            # As v is an eigenvector, weight (v^T z) z' equals A v - (v^T A v) v. That form is more accurate where z
+            # is so long that the rounding of z' would exceed A.
+            along[j] -= half * direction[j]  # the rest of A is A - v h^T - h v^T with h = A v - (v^T A v / 2) v
             rest[j] = z[j] - share * direction[j] if reach < trace else along[j] - half * direction[j]
         weight = weight if reach < trace else 1.0 / reach
-        # v h^T + h v^T as a difference of squares, of vectors of about one length: symmetric to the last bit.
-        balance = math.sqrt(largest(along))  # not its length: the type may not hold its square
+        # v h^T + h v^T as a difference of squares of vectors of similar length, symmetric to the last bit.
+        balance = math.sqrt(largest(along))  # not its length, whose square may overflow
         balance = balance if balance > 0.0 else 1.0
         sum_of = np.empty_like(z)
         for j in range(z.shape[0]):
@@ -344,7 +346,7 @@ def subtract_square(
 
 @kernel
 def solve_along(matrix: Floats, z: Floats) -> float:
-    """z^T A^-1 z for a positive semi-definite A; if z is not in its range, infinity or what rounding makes it."""
+    """Return z^T A^-1 z for a positive semi-definite A; infinite or very large if z is not in its range."""
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     eps = np.finfo(matrix.dtype).eps

@@ -1,4 +1,4 @@
-"""A stream may be cut anywhere, and told as pairs or as triplets: the bits are the same."""
+"""The result does not depend on how a stream is split, or on whether it has pairs or triplets."""
 
 from __future__ import annotations
 
