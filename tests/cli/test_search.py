@@ -67,7 +67,7 @@ def retriever(**settings: Any) -> Retriever:
     return Retriever(oahu.load("oahu.oahu").metric(), **settings).add(IDS, ITEMS)
 
 
-def check_equal(output: Any, result: oahu.SearchResult) -> None:
+def check_equal(output: Any, result: oahu.RetrievalResult) -> None:
     """Check that JSON contains the whole result. The last bits of a distance may differ with the batch size."""
     assert output["version"] == result.version
     assert [match["key"] for match in output["matches"]] == result.keys

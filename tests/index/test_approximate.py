@@ -1,4 +1,4 @@
-"""Approximate search behaves as the exact one does, and finds nearly all that it finds."""
+"""Approximate search: the interface of exact search, and nearly all of its hits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oahu.index.exact import ExactIndex, Hits, Index, Measure, search_all
 Array = NDArray[Any]
 MEASURES: list[Measure] = ["l2", "ip"]
 both_measures = pytest.mark.parametrize("measure", MEASURES)
-DIGITS = load_digits().data  # 1,797 of 64 numbers
+DIGITS = load_digits().data  # 1,797 items of 64 features
 
 
 def both(dimensions: int, measure: Measure) -> list[Index]:
@@ -38,7 +38,7 @@ def recall(found: Hits, expected: Hits) -> float:
     return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
 
 
-# -- few items: as the exact one -------------------------------------------------------------------------
+# -- few items: equal to exact search ------------------------------------------------------------------
 
 
 ADDED = st.tuples(st.just("add"), st.integers(0, 12))
@@ -54,10 +54,10 @@ REMOVED = st.tuples(st.just("remove"), st.integers(2, 5))
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=100)
-def test_of_few_items_none_is_missed(
+def test_searches_of_few_items_are_exact(
     history: list[tuple[str, int]], measure: Measure, n_queries: int, k: int, integers: bool, seed: int
 ) -> None:
-    """With ties by position, after removals, in the shapes of the exact index and with what it says of none."""
+    """Ties, removals, shapes and missing neighbours are as in the exact index."""
     rng, n_added = np.random.default_rng(seed), 0
     indexes = both(3, measure)
 
@@ -84,22 +84,22 @@ def test_items_added_one_by_one_are_found(measure: Measure) -> None:
     assert_same(index.search(vectors, 8), ExactIndex.empty(5, measure).add(vectors).search(vectors, 8))
 
 
-def test_it_is_searched_beside_an_exact_one() -> None:
+def test_it_can_be_searched_together_with_an_exact_index() -> None:
     indexes = [index.add(np.eye(3)) for index in both(3, "l2")]
     assert_same(*search_all(indexes, [np.eye(3), np.eye(3)], 2))
 
 
-def test_it_changes_in_place() -> None:
+def test_add_and_remove_change_the_index_in_place() -> None:
     index = ApproximateIndex.empty(3)
     assert index.add(np.eye(3)) is index.remove(np.array([1])) is index
 
 
-def test_positions_of_removed_items_are_not_given_away_again() -> None:
+def test_positions_of_removed_items_are_not_reused() -> None:
     index = ApproximateIndex.empty(1).add(np.zeros((2, 1))).remove(np.array([1])).add(np.zeros((1, 1)))
     assert index.search(np.zeros((1, 1)), 3).positions.tolist() == [[0, 2, -1]]
 
 
-# -- more items: by the graph ----------------------------------------------------------------------------
+# -- many items: graph search --------------------------------------------------------------------------
 
 
 @both_measures
@@ -110,7 +110,7 @@ def test_recall_on_digits(measure: Measure) -> None:
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [1, 300])
-def test_distances_are_those_of_float64(measure: Measure, n_queries: int) -> None:
+def test_distances_are_computed_in_float64(measure: Measure, n_queries: int) -> None:
     hits = ApproximateIndex.empty(64, measure).add(DIGITS).search(DIGITS[:n_queries], 10)
     items, queries = DIGITS[hits.positions], DIGITS[:n_queries, None]
     true = np.linalg.norm(items - queries, axis=2) if measure == "l2" else -(items * queries).sum(axis=2)
@@ -118,31 +118,31 @@ def test_distances_are_those_of_float64(measure: Measure, n_queries: int) -> Non
 
 
 @both_measures
-def test_the_nearest_come_first_and_ties_by_position(measure: Measure) -> None:
+def test_hits_are_sorted_by_distance_then_position(measure: Measure) -> None:
     hits = ApproximateIndex.empty(64, measure).add(np.repeat(DIGITS[:300], 3, axis=0)).search(DIGITS, 12)
     rows = [list(zip(*row, strict=True)) for row in zip(hits.distances, hits.positions, strict=True)]
     assert rows == [sorted(row) for row in rows]
 
 
 @both_measures
-def test_what_is_removed_is_not_found(measure: Measure) -> None:
+def test_removed_items_are_not_found(measure: Measure) -> None:
     removed = np.arange(0, len(DIGITS), 3)
     hits = ApproximateIndex.empty(64, measure).add(DIGITS).remove(removed).search(DIGITS, 10)
     assert not np.isin(hits.positions, removed).any()
 
 
-def test_what_is_left_after_removals_is_found() -> None:
+def test_remaining_items_are_found_after_removals() -> None:
     removed = np.arange(0, len(DIGITS), 3)
     found, expected = (index.add(DIGITS).remove(removed).search(DIGITS, 10) for index in both(64, "l2"))
     assert recall(found, expected) >= 0.95
 
 
-def test_what_is_removed_takes_no_room() -> None:
+def test_removed_items_free_their_memory() -> None:
     index = ApproximateIndex.empty(64).add(DIGITS)
     assert len(index.remove(np.arange(1000))._graph) == len(DIGITS) - 1000
 
 
-def test_many_queries_are_answered_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_queries_are_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     index = ApproximateIndex.empty(64).add(DIGITS)
     whole = index.search(DIGITS[:50], 10)
     monkeypatch.setattr(approximate, "_CANDIDATES", 70)
@@ -159,11 +159,11 @@ def test_a_wider_search_finds_more() -> None:
     assert recall(narrow.search(vectors[:200], 10), expected) < recall(wide.search(vectors[:200], 10), expected)
 
 
-# -- threads ---------------------------------------------------------------------------------------------
+# -- threads -------------------------------------------------------------------------------------------
 
 
-def test_a_search_sees_each_change_as_a_whole() -> None:
-    """Five items come to a place at once and leave it at once: a search meets all of them there, or none."""
+def test_a_search_sees_each_change_completely_or_not_at_all() -> None:
+    """Five items are added and removed together: a search finds all five or none."""
     index, places = ApproximateIndex.empty(2), np.stack([np.arange(10.0), np.zeros(10)], axis=1)
     met: list[Array] = []
     over = threading.Event()
@@ -185,7 +185,7 @@ def test_a_search_sees_each_change_as_a_whole() -> None:
     assert set(np.unique(met)) == {0, 5}
 
 
-def test_threads_that_add_at_once_get_positions_of_their_own() -> None:
+def test_concurrent_adds_get_distinct_positions() -> None:
     index, vectors = ApproximateIndex.empty(4), np.random.default_rng(0).normal(size=(4, 250, 4))
     adding = [
         threading.Thread(target=lambda own: [index.add(each) for each in np.split(own, 50)], args=(own,))
@@ -195,21 +195,21 @@ def test_threads_that_add_at_once_get_positions_of_their_own() -> None:
         thread.start()
     for thread in adding:
         thread.join()
-    held = index._graph.get(np.arange(1000))  # a search may miss some: it is approximate
+    held = index._graph.get(np.arange(1000))  # a search may miss some
     expected = np.sort(vectors.astype(np.float32).reshape(1000, 4), axis=0)
     np.testing.assert_array_equal(np.sort(np.array(held).reshape(1000, 4), axis=0), expected)
 
 
-# -- what is given ---------------------------------------------------------------------------------------
+# -- invalid input -------------------------------------------------------------------------------------
 
 
-def test_without_usearch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_usearch_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with pytest.raises(ImportError, match=r"oahu.index.approximate needs usearch: pip install 'oahu\[ann\]'"):
         ApproximateIndex.empty(3)
 
 
-def test_an_unknown_measure_is_refused() -> None:
+def test_an_unknown_measure_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match=r"'l2' or 'ip'. Got 'cosine'"):
         ApproximateIndex.empty(3, "cosine")  # type: ignore[arg-type]
 
@@ -217,24 +217,24 @@ def test_an_unknown_measure_is_refused() -> None:
 @pytest.mark.parametrize(
     "vectors", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.nan), np.full((1, 3), 1e300)]
 )
-def test_what_an_exact_index_refuses_is_refused(vectors: Array) -> None:
+def test_vectors_that_an_exact_index_rejects_are_rejected(vectors: Array) -> None:
     for index in both(3, "l2"):
         with pytest.raises(InvalidInputError, match=r"vector"):
             index.add(vectors)
 
 
 @pytest.mark.parametrize("queries", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.inf)])
-def test_queries_that_an_exact_index_refuses_are_refused(queries: Array) -> None:
+def test_queries_that_an_exact_index_refuses_are_rejected(queries: Array) -> None:
     with pytest.raises(InvalidInputError, match="query"):
         ApproximateIndex.empty(3).add(np.eye(3)).search(queries, 1)
 
 
 @pytest.mark.parametrize("position", [-1, 3])
-def test_only_what_was_added_can_be_removed(position: int) -> None:
+def test_positions_that_were_never_added_cannot_be_removed(position: int) -> None:
     with pytest.raises(InvalidInputError, match=f"never an item at position {position}: 3 were added"):
         ApproximateIndex.empty(3).add(np.eye(3)).remove(np.array([0, position]))
 
 
-def test_a_negative_number_of_neighbours_is_refused() -> None:
+def test_a_negative_number_of_neighbours_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match=r"k must be at least 0. Got -1"):
         ApproximateIndex.empty(3).search(np.eye(3), -1)

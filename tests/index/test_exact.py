@@ -1,4 +1,4 @@
-"""Exact search gives what brute force in float64 gives, whichever way it goes."""
+"""Exact search equals brute force in float64 in all of its code paths."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MEASURES: list[Measure] = ["l2", "ip"]
 both_measures = pytest.mark.parametrize("measure", MEASURES)
 
 
-# -- the oracle ------------------------------------------------------------------------------------------
+# -- the oracle ----------------------------------------------------------------------------------------
 
 
 def all_apart(vectors: Array, query: Array, measure: Measure) -> Array:
-    """How far all items are from a query; equal rows are equally far to the last bit."""
+    """The distances of all items to a query; equal rows have bit-identical distances."""
     items, asked = (np.asarray(each, np.float32).astype(np.float64) for each in (vectors, query))
     if measure == "l2":
         return np.asarray(np.sqrt(np.square(items - asked).sum(axis=1)))
@@ -47,7 +47,7 @@ def brute_force(vectors: Array, queries: Array, k: int, measure: Measure, remove
 
 
 def assert_nearest(hits: Hits, vectors: Array, queries: Array, measure: Measure, removed: Any = ()) -> None:
-    """The positions of brute force, but for items whose distances float64 does not tell apart."""
+    """Assert the positions of brute force, except for items with equal float64 distances."""
     expected = brute_force(vectors, queries, hits.positions.shape[1], measure, removed)
     assert hits.positions.dtype == np.int64
     lengths = np.linalg.norm(np.asarray(vectors, np.float32).astype(np.float64), axis=1)
@@ -71,11 +71,11 @@ def assert_same(one: Hits, other: Hits) -> None:
     np.testing.assert_allclose(one.distances, other.distances, rtol=1e-12)
 
 
-# -- items of many kinds ---------------------------------------------------------------------------------
+# -- items of many kinds -------------------------------------------------------------------------------
 
 
 def _clusters(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Classes that a metric has drawn together on the sphere."""
+    """Unit vectors of classes that a metric has drawn close together."""
     centres = rng.normal(size=(3, d))
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
     return np.asarray(centres[rng.integers(3, size=n)] + 1e-4 * rng.normal(size=(n, d)))
@@ -86,7 +86,7 @@ def _some_zeros(rng: np.random.Generator, n: int, d: int) -> Array:
 
 
 def _decaying(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Few directions tell most: where shadows are worth having."""
+    """Items with few dominant directions, which are projected."""
     return np.asarray(rng.normal(size=(n, d)) * 0.93 ** np.arange(d))
 
 
@@ -112,7 +112,7 @@ def items_of(kind: str, n: int, d: int, seed: int = 0) -> Array:
 
 @st.composite
 def problems(draw: st.DrawFn, most_dimensions: int = 200) -> dict[str, Any]:
-    """Items, some of them removed, and queries among which are items."""
+    """Items, some of them removed, and queries, some of them equal to items."""
     kind, seed = draw(st.sampled_from(sorted(KINDS))), draw(st.integers(0, 2**32 - 1))
     d = draw(st.integers(1, most_dimensions))
     n, n_queries = draw(st.integers(0, 300)), draw(st.integers(1, 9))
@@ -140,7 +140,7 @@ def answer(problem: dict[str, Any]) -> Hits:
 def assert_answered(problem: dict[str, Any], hits: Hits) -> None:
     given = [problem[name] for name in ("vectors", "queries", "measure", "removed")]
     assert_nearest(hits, *given)
-    if problem["kind"] == "integers":  # float64 has no rounding here: all ties are ties
+    if problem["kind"] == "integers":  # float64 does not round integers, so ties are exact
         vectors, queries, measure, removed = given
         wanted = brute_force(vectors, queries, problem["k"], measure, removed)
         np.testing.assert_array_equal(hits.positions, wanted.positions)
@@ -157,7 +157,7 @@ MODULES = {
 
 @contextmanager
 def settings_of(**constants: Any) -> Iterator[None]:
-    """Other constants for a while, named ``module_CONSTANT``."""
+    """Set constants, named ``module_CONSTANT``, inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():
             module, constant = name.split("_", 1)
@@ -190,21 +190,21 @@ WAYS = st.fixed_dictionaries(
         "blocks_WIDTH": st.sampled_from([64, 128]),
     },
 )
-MULTIPLIED = st.fixed_dictionaries({"blocks_LONG": st.sampled_from([0, 10**9])})  # vectors of which length are
+MULTIPLIED = st.fixed_dictionaries({"blocks_LONG": st.sampled_from([0, 10**9])})  # minimum length for BLAS
 
 
-# -- any items, any way ----------------------------------------------------------------------------------
+# -- any items, any settings ---------------------------------------------------------------------------
 
 
 @given(problem=problems())
 @settings(max_examples=120)
-def test_the_nearest_are_those_of_brute_force(problem: dict[str, Any]) -> None:
+def test_hits_equal_brute_force(problem: dict[str, Any]) -> None:
     assert_answered(problem, answer(problem))
 
 
 @given(problem=problems(), way=WAYS, multiplied=MULTIPLIED)
 @settings(max_examples=200)
-def test_every_way_of_searching_gives_what_brute_force_gives(
+def test_hits_equal_brute_force_with_any_settings(
     problem: dict[str, Any], way: dict[str, Any], multiplied: dict[str, Any]
 ) -> None:
     with settings_of(**way, **multiplied):
@@ -214,9 +214,7 @@ def test_every_way_of_searching_gives_what_brute_force_gives(
 
 @given(problem=problems(most_dimensions=40), way=WAYS)
 @settings(max_examples=150)
-def test_every_way_of_searching_by_shadows_gives_what_brute_force_gives(
-    problem: dict[str, Any], way: dict[str, Any]
-) -> None:
+def test_hits_equal_brute_force_with_projections(problem: dict[str, Any], way: dict[str, Any]) -> None:
     with settings_of(**PROJECTED, **way):
         hits = answer(problem)
     assert_answered(problem, hits)
@@ -224,9 +222,7 @@ def test_every_way_of_searching_by_shadows_gives_what_brute_force_gives(
 
 @given(problem=problems(), way=WAYS)
 @settings(max_examples=200)
-def test_every_way_of_searching_by_rounded_items_gives_what_brute_force_gives(
-    problem: dict[str, Any], way: dict[str, Any]
-) -> None:
+def test_hits_equal_brute_force_with_quantized_items(problem: dict[str, Any], way: dict[str, Any]) -> None:
     with settings_of(**QUANTIZED, **way):
         hits = answer(problem)
     assert_answered(problem, hits)
@@ -234,10 +230,10 @@ def test_every_way_of_searching_by_rounded_items_gives_what_brute_force_gives(
 
 @given(problem=problems(most_dimensions=4), d=st.integers(1, 140), seed=st.integers(0, 99), way=WAYS)
 @settings(max_examples=50)
-def test_indexes_searched_together_find_what_each_finds(
+def test_searching_indexes_together_equals_searching_each(
     problem: dict[str, Any], d: int, seed: int, way: dict[str, Any]
 ) -> None:
-    """Of different sizes, dimensions and measures."""
+    """The indexes have different sizes, dimensions and measures."""
     vectors = items_of("normal", 500 + len(problem["queries"]), d, seed)
     other = problem | {"kind": "normal", "measure": "l2", "removed": []}
     other |= {"vectors": vectors[:500], "queries": vectors[500:]}
@@ -252,12 +248,12 @@ def test_indexes_searched_together_find_what_each_finds(
         assert_answered(each, hits)
 
 
-# -- each way is gone ------------------------------------------------------------------------------------
+# -- each code path is used ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def entered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the parts of a search were called."""
+    """Count the calls of the parts of a search."""
     calls: Counter[str] = Counter()
 
     def count(owner: Any, name: str) -> None:
@@ -279,7 +275,7 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def look(kind: str, n: int, d: int, n_queries: int, k: int, measure: Measure) -> ExactIndex:
-    """Search, compare with brute force, and return what was searched."""
+    """Search, compare with brute force, and return the index."""
     everything = items_of(kind, n + n_queries, d)
     vectors, queries = everything[:n], everything[n:]
     index = ExactIndex.empty(d, measure).add(vectors)
@@ -289,14 +285,14 @@ def look(kind: str, n: int, d: int, n_queries: int, k: int, measure: Measure) ->
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [1, 3])
-def test_few_queries_are_answered_one_by_one(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
+def test_few_queries_are_scanned_one_by_one(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
     look("normal", 200, 8, n_queries, 5, measure)
     assert (entered["scan_one"], entered["scan_groups"]) == (n_queries, 0)
 
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [4, 5, 33])
-def test_more_queries_are_answered_in_groups(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
+def test_more_queries_are_scanned_in_groups(measure: Measure, n_queries: int, entered: Counter[str]) -> None:
     look("normal", 200, 8, n_queries, 5, measure)
     assert entered["scan_groups"] > 0 == entered["scan_one"]
 
@@ -308,38 +304,40 @@ def test_long_vectors_are_multiplied(measure: Measure, entered: Counter[str]) ->
 
 
 @both_measures
-def test_many_queries_are_multiplied_in_pieces(measure: Measure, entered: Counter[str]) -> None:
+def test_many_queries_are_multiplied_in_blocks(measure: Measure, entered: Counter[str]) -> None:
     look("normal", 300, 129, 600, 5, measure)
     assert entered["_multiply"] == 2
 
 
-def test_very_many_queries_are_searched_for_in_pieces(entered: Counter[str]) -> None:
+def test_very_many_queries_are_searched_in_blocks(entered: Counter[str]) -> None:
     look("normal", 70, 2, 5000, 3, "l2")
     assert entered["run"] == 2
 
 
 @both_measures
-def test_where_items_tie_all_of_them_are_collected(measure: Measure, entered: Counter[str]) -> None:
-    look("integers", 400, 4, 6, 5, measure)  # not at 0: there the first are taken
+def test_all_tied_items_are_collected(measure: Measure, entered: Counter[str]) -> None:
+    look("integers", 400, 4, 6, 5, measure)  # queries are not items: ties at distance 0 need no collecting
     assert entered["collect_below"] > 0 == entered["_keys"]
 
 
 @both_measures
 @pytest.mark.parametrize("d", [3, 130])
 @pytest.mark.parametrize("n_queries", [2, 6])
-def test_of_thousands_of_identical_items_the_first_are_the_nearest(
+def test_the_first_of_thousands_of_identical_items_are_found(
     measure: Measure, d: int, n_queries: int, entered: Counter[str]
 ) -> None:
     vectors, queries = items_of("identical", 5000, d), items_of("normal", n_queries, d, 1)
     hits = ExactIndex.empty(d, measure).add(vectors).search(queries, 7)
     np.testing.assert_array_equal(hits.positions, np.tile(np.arange(7), (n_queries, 1)))
-    assert entered["_keys"] == n_queries  # more than there is room for
+    assert entered["_keys"] == n_queries  # more ties than the capacity
 
 
 @both_measures
 @pytest.mark.parametrize("d", [4, 150])
 @pytest.mark.parametrize("k", [123, 200, 400])
-def test_many_neighbours_are_not_kept_in_a_pass(measure: Measure, d: int, k: int, entered: Counter[str]) -> None:
+def test_many_neighbours_are_collected_instead_of_kept_during_a_scan(
+    measure: Measure, d: int, k: int, entered: Counter[str]
+) -> None:
     look("normal", 300, d, 5, k, measure)
     assert entered["_upper_bound"] == 5
     assert not entered["scan_one"] + entered["scan_groups"] + entered["keep_smallest_products"]
@@ -355,7 +353,7 @@ def test_items_in_several_blocks(measure: Measure, n_queries: int, kind: str) ->
 @both_measures
 @pytest.mark.parametrize("n_queries", [2, 30])
 @pytest.mark.parametrize(("n", "d"), [(2048, 129), (4500, 200)])
-def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shadows(
+def test_long_vectors_with_few_dominant_directions_are_projected(
     measure: Measure, n_queries: int, n: int, d: int
 ) -> None:
     assert look("decaying", n, d, n_queries, 10, measure)._items.projection is not None
@@ -365,24 +363,26 @@ def test_long_vectors_with_few_telling_directions_are_passed_over_by_their_shado
 @pytest.mark.parametrize("n_queries", [1, 3, 30])
 @pytest.mark.parametrize("k", [1, 10, 60, 150])
 @pytest.mark.parametrize("kind", ["normal", "clusters", "of all sizes"])
-def test_long_vectors_without_shadows_are_rounded(measure: Measure, n_queries: int, k: int, kind: str) -> None:
+def test_long_vectors_without_a_projection_are_quantized(
+    measure: Measure, n_queries: int, k: int, kind: str
+) -> None:
     with settings_of(projection_MIN_DIMENSIONS=10**9):
         assert look(kind, 4500, 200, n_queries, k, measure)._items.quantized is not None
 
 
 @both_measures
-def test_few_or_short_vectors_are_not_rounded(measure: Measure) -> None:
+def test_few_or_short_vectors_are_not_quantized(measure: Measure) -> None:
     assert look("normal", 900, 129, 2, 5, measure)._items.quantized is None
     assert look("normal", 3000, 128, 2, 5, measure)._items.quantized is None
 
 
 @both_measures
-def test_vectors_that_have_shadows_are_not_rounded(measure: Measure) -> None:
+def test_projected_vectors_are_not_quantized(measure: Measure) -> None:
     assert look("decaying", 2300, 140, 2, 5, measure)._items.quantized is None
 
 
 @both_measures
-def test_an_index_that_grows_takes_to_rounding(measure: Measure) -> None:
+def test_a_growing_index_starts_to_quantize(measure: Measure) -> None:
     vectors, queries = items_of("normal", 5000, 140), items_of("normal", 3, 140, 1)
     index = ExactIndex.empty(140, measure)
     for start in range(0, 5000, 700):
@@ -392,45 +392,45 @@ def test_an_index_that_grows_takes_to_rounding(measure: Measure) -> None:
 
 
 @both_measures
-def test_shadows_can_be_forced_on_few_items(measure: Measure) -> None:
+def test_settings_can_project_few_items(measure: Measure) -> None:
     with settings_of(**PROJECTED):
         assert look("normal", 12, 3, 5, 2, measure)._items.projection is not None
 
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [2, 30])
-def test_a_search_without_shadows_finds_the_same(measure: Measure, n_queries: int) -> None:
+def test_searches_with_and_without_a_projection_are_equal(measure: Measure, n_queries: int) -> None:
     everything = items_of("decaying", 2100, 150)
     vectors, queries = everything[:2070], everything[2070 : 2070 + n_queries]
-    with_shadows = ExactIndex.empty(150, measure).add(vectors)
+    projected = ExactIndex.empty(150, measure).add(vectors)
     with settings_of(projection_MIN_DIMENSIONS=10**9):
         without = ExactIndex.empty(150, measure).add(vectors)
-    assert (with_shadows._items.projection is None, without._items.projection is None) == (False, True)
-    assert_same(with_shadows.search(queries, 9), without.search(queries, 9))
+    assert (projected._items.projection is None, without._items.projection is None) == (False, True)
+    assert_same(projected.search(queries, 9), without.search(queries, 9))
 
 
-# -- long vectors whose shadows rule out little for some queries ------------------------------------------
+# -- long vectors whose projection rules out few items for some queries --------------------------------
 
-#: Every search by shadows goes on by products.
+#: Settings with which every search of projected items also multiplies.
 BY_PRODUCTS = {"search_TRIAL": 1, "search_MEASURE_COST": 10**9}
 D = 160
 
 
 def offset_items(n: int, mean: float, seed: int = 0) -> Array:
-    """Items that have shadows, with a common mean."""
+    """Items that are projected, with a common mean."""
     rng = np.random.default_rng(seed)
     direction = rng.normal(size=D)
     return (_decaying(rng, n, D) + mean * direction / np.linalg.norm(direction)).astype(np.float32)
 
 
 def unlike_items(n: int, seed: int = 1) -> Array:
-    """Queries, as of a bilinear metric, that tell items apart by what shadows leave out."""
+    """Queries, as of a bilinear metric, in directions that the projection leaves out."""
     return (np.random.default_rng(seed).normal(size=(n, D)) * 0.93 ** -np.arange(D)).astype(np.float32)
 
 
 @given(problem=problems(most_dimensions=40), way=WAYS, tried=st.integers(1, 4), dear=st.sampled_from([0, 10**9]))
 @settings(max_examples=150)
-def test_every_way_of_choosing_between_shadows_and_products_gives_what_brute_force_gives(
+def test_hits_equal_brute_force_whether_scanned_or_multiplied(
     problem: dict[str, Any], way: dict[str, Any], tried: int, dear: int
 ) -> None:
     with settings_of(**PROJECTED, **way, search_TRIAL=tried, search_MEASURE_COST=dear):
@@ -444,7 +444,7 @@ def test_every_way_of_choosing_between_shadows_and_products_gives_what_brute_for
 @pytest.mark.parametrize("mean", [10.0, 1e4])
 @pytest.mark.parametrize("kind", ["like items", "unlike items"])
 def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: int, mean: float, kind: str) -> None:
-    """Some of them added when the directions had been chosen, and far off; some twice; some removed."""
+    """Some items are added after the projection was fitted, far away; some are added twice; some are removed."""
     first = offset_items(2300, mean)
     vectors = np.concatenate([first, -3 * first[:40], first[:300], 50 * unlike_items(20, 2)])
     queries = first[:n_queries] + np.float32(0.01) if kind == "like items" else unlike_items(n_queries)
@@ -459,8 +459,8 @@ def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: in
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [2, 100])
-def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: Measure, n_queries: int) -> None:
-    """More often than candidates are kept; all sums of whole numbers are exact, so that ties are ties."""
+def test_the_first_of_repeated_items_are_found(measure: Measure, n_queries: int) -> None:
+    """There are more copies than candidates. Sums of integers are exact, so ties are exact."""
     rng = np.random.default_rng(0)
     sizes = np.maximum(1, 60 * 0.9 ** np.arange(D))
     vectors = np.repeat(np.rint(rng.normal(size=(60, D)) * sizes), 40, axis=0).astype(np.float32)
@@ -472,12 +472,12 @@ def test_of_items_that_were_added_many_times_the_first_are_the_nearest(measure: 
 
 @pytest.mark.parametrize("n_queries", [1, 3, 60])
 @pytest.mark.parametrize("tiny", [0.0, 1e-25], ids=["same", "squares underflow"])
-def test_where_most_items_have_collapsed_the_first_of_them_are_found_at_once(
+def test_the_first_of_many_collapsed_items_are_found_without_collecting(
     n_queries: int, tiny: float, entered: Counter[str]
 ) -> None:
-    """A dead network gives most items one vector, which queries have too; no need to look at all of them again.
+    """A collapsed network encodes most items, and the queries, as the same vector: nothing needs collecting.
 
-    Some differ from it by so little that the square of the difference is no float32: they are not as near.
+    Some items differ by so little that the square of the difference underflows in float32. They are farther away.
     """
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(9_000, 12)).astype(np.float32)
@@ -496,27 +496,27 @@ def test_where_most_items_have_collapsed_the_first_of_them_are_found_at_once(
     assert entered["_keys"] == 0
 
 
-def test_many_queries_for_which_shadows_rule_out_little_are_multiplied(entered: Counter[str]) -> None:
-    """Queries, as of a bilinear metric, that only what shadows leave out can tell items apart for."""
+def test_many_queries_for_which_the_projection_rules_out_few_items_are_multiplied(entered: Counter[str]) -> None:
+    """Queries, as of a bilinear metric, for which only left-out directions matter."""
     vectors, queries = items_of("normal", 2300, D), items_of("normal", 200, D, 1)
     vectors[:, :95] *= 10
     queries[:, :95] *= 1e-3
     index = ExactIndex.empty(D, "ip").add(vectors)
     assert index._items.projection is not None
     assert_nearest(index.search(queries, 5), vectors, queries, "ip")
-    assert entered["_multiply"] == 2  # those that were tried, and the rest
+    assert entered["_multiply"] == 2  # the trial queries, and the rest
     assert entered["_keys"] == 0
 
 
 @both_measures
-def test_queries_for_which_shadows_rule_out_much_are_not_multiplied(
+def test_queries_for_which_the_projection_rules_out_many_items_are_not_multiplied(
     measure: Measure, entered: Counter[str]
 ) -> None:
     assert look("decaying", 2300, D, 200, 5, measure)._items.projection is not None
     assert entered["scan_groups"] > 0 == entered["_multiply"]
 
 
-def test_where_products_cannot_tell_either_the_rest_is_passed_over_by_shadows(entered: Counter[str]) -> None:
+def test_queries_that_products_cannot_decide_either_are_scanned(entered: Counter[str]) -> None:
     vectors = np.concatenate([offset_items(2300, 1e4), offset_items(200, 1e4, 3)])
     queries = vectors[2300:]
     index = ExactIndex.empty(D, "l2").add(vectors[:2300])
@@ -525,7 +525,7 @@ def test_where_products_cannot_tell_either_the_rest_is_passed_over_by_shadows(en
     assert entered["_multiply"] == 1
 
 
-# -- what is there, and what is not ----------------------------------------------------------------------
+# -- empty and changing indexes ------------------------------------------------------------------------
 
 
 @both_measures
@@ -538,7 +538,7 @@ def test_an_empty_index_finds_nothing(measure: Measure, n_queries: int, k: int, 
 
 
 @pytest.mark.parametrize(("n_queries", "k"), [(0, 3), (3, 0), (0, 0)])
-def test_nothing_asked_is_answered_with_nothing(n_queries: int, k: int) -> None:
+def test_no_queries_or_no_neighbours_give_empty_hits(n_queries: int, k: int) -> None:
     hits = ExactIndex.empty(2).add(np.eye(2)).search(np.zeros((n_queries, 2)), k)
     assert (hits.positions.shape, hits.distances.shape) == ((n_queries, k), (n_queries, k))
 
@@ -555,31 +555,31 @@ def test_an_empty_index_among_others_finds_nothing(n_queries: int) -> None:
 
 
 @pytest.mark.parametrize("n_queries", [1, 5])
-def test_nothing_is_left_where_all_are_removed(n_queries: int) -> None:
+def test_an_index_without_remaining_items_finds_nothing(n_queries: int) -> None:
     index = ExactIndex.empty(2).add(np.ones((70, 2))).remove(np.arange(70))
     assert (index.search(np.ones((n_queries, 2)), 3).positions == -1).all()
 
 
-def test_removing_twice_is_removing_once() -> None:
+def test_removing_an_item_twice_equals_removing_it_once() -> None:
     index = ExactIndex.empty(1).add(np.arange(4.0)[:, None])
     once = index.remove(np.array([1]))
     assert_same(once.remove(np.array([1, 1])).search(np.zeros((1, 1)), 4), once.search(np.zeros((1, 1)), 4))
 
 
-def test_positions_of_removed_items_are_not_given_away_again() -> None:
+def test_positions_of_removed_items_are_not_reused() -> None:
     index = ExactIndex.empty(1).add(np.zeros((2, 1))).remove(np.array([1])).add(np.zeros((1, 1)))
     assert index.search(np.zeros((1, 1)), 3).positions.tolist() == [[0, 2, -1]]
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
-    """Steps: add so many, or remove every so-manieth."""
+    """Steps: add n items, or remove every n-th."""
     steps = st.tuples(st.just("add"), st.integers(0, 90)) | st.tuples(st.just("remove"), st.integers(2, 9))
     return draw(st.lists(steps, min_size=1, max_size=12))
 
 
 def snapshots(history: list[tuple[str, int]], vectors: Array, measure: Measure) -> Iterator[tuple[ExactIndex, Any]]:
-    """The index after every step, and what was removed until then."""
+    """Yield the index after every step, and the positions removed so far."""
     index, removed = ExactIndex.empty(vectors.shape[1], measure), np.empty(0, np.int64)
     for what, number in history:
         if what == "add":
@@ -590,14 +590,14 @@ def snapshots(history: list[tuple[str, int]], vectors: Array, measure: Measure) 
         yield index, removed
 
 
-@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["default", "projected"])
 @given(
     history=histories(),
     kind=st.sampled_from(["integers", "decaying", "of all sizes"]),
     measure=st.sampled_from(MEASURES),
 )
 @settings(max_examples=25)
-def test_no_value_changes_with_those_made_from_it(
+def test_an_index_is_not_changed_by_indexes_derived_from_it(
     constants: dict[str, Any], history: list[tuple[str, int]], kind: str, measure: Measure
 ) -> None:
     vectors, queries = items_of(kind, 1200, 4), items_of(kind, 5, 4, seed=1)
@@ -608,7 +608,7 @@ def test_no_value_changes_with_those_made_from_it(
 
 @both_measures
 @pytest.mark.parametrize("d", [2, 140])
-def test_items_added_one_by_one_are_those_added_at_once(measure: Measure, d: int) -> None:
+def test_adding_one_by_one_equals_adding_together(measure: Measure, d: int) -> None:
     vectors, queries = items_of("integers", 150, d), items_of("integers", 5, d, seed=1)
     index = ExactIndex.empty(d, measure)
     for vector in vectors:
@@ -617,7 +617,7 @@ def test_items_added_one_by_one_are_those_added_at_once(measure: Measure, d: int
 
 
 @both_measures
-def test_an_index_that_grows_takes_to_shadows(measure: Measure) -> None:
+def test_a_growing_index_starts_to_project(measure: Measure) -> None:
     vectors, queries = items_of("decaying", 2600, 140), items_of("decaying", 5, 140, seed=1)
     index = ExactIndex.empty(140, measure)
     for some in np.split(vectors, [1000, 1400, 2500, 2501]):
@@ -628,8 +628,8 @@ def test_an_index_that_grows_takes_to_shadows(measure: Measure) -> None:
 
 @both_measures
 @pytest.mark.parametrize("n_queries", [1, 5])
-def test_items_tie_that_only_float32_tells_apart(measure: Measure, n_queries: int) -> None:
-    """The same integers in other orders: float64 adds them and their squares without rounding, float32 does not."""
+def test_ties_are_decided_by_the_float32_vectors(measure: Measure, n_queries: int) -> None:
+    """The same integers in different orders: float64 sums of their squares are exact, float32 sums are not."""
     rng, size = np.random.default_rng(0), 2**24 if measure == "ip" else 2**13
     numbers = rng.integers(size // 2, size, size=40)
     tied = np.array([rng.permutation(numbers) for _ in range(20)])
@@ -642,17 +642,17 @@ def test_items_tie_that_only_float32_tells_apart(measure: Measure, n_queries: in
 @both_measures
 @pytest.mark.parametrize("d", [8, 140])
 @pytest.mark.parametrize("size", [1e-25, 1e-10, 1e15])
-def test_queries_of_another_size_than_items(measure: Measure, d: int, size: float) -> None:
-    """Items so near to each other that the pass cannot tell them apart: its bound on rounding has to hold."""
+def test_queries_much_longer_or_shorter_than_the_items(measure: Measure, d: int, size: float) -> None:
+    """Items too close together for a float32 scan: its rounding bound has to hold."""
     vectors = (items_of("identical", 300, d) + 3e-7 * items_of("normal", 300, d)) * np.float32(size)
     queries = items_of("normal", 6, d, seed=1) * np.float32(min(1 / size, 1e15))
     assert_nearest(ExactIndex.empty(d, measure).add(vectors).search(queries, 5), vectors, queries, measure)
 
 
 @both_measures
-@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
-def test_the_bound_on_rounding_knows_the_longest_item(measure: Measure, constants: dict[str, Any]) -> None:
-    """Each is longer than those before it: the first come into new memory, the rest into what is left of that."""
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["default", "projected"])
+def test_the_rounding_bound_covers_the_longest_item(measure: Measure, constants: dict[str, Any]) -> None:
+    """Each item is longer than the one before. The first need new memory, the others fit into the spare part."""
     vectors = items_of("normal", 60, 4) * np.arange(1, 61, dtype=np.float32)[:, None] ** 3
     with settings_of(**constants):
         index = ExactIndex.empty(4, measure)
@@ -663,8 +663,8 @@ def test_the_bound_on_rounding_knows_the_longest_item(measure: Measure, constant
 
 
 @both_measures
-def test_items_that_are_longer_than_those_before_them(measure: Measure) -> None:
-    """The bound on rounding grows with the longest: here in an index that has room left, and shadows."""
+def test_items_longer_than_earlier_ones_are_found(measure: Measure) -> None:
+    """The rounding bound grows with the longest item, here in a projected index with spare memory."""
     vectors = items_of("decaying", 2500, 140)
     vectors[2400:] = 1e4 * items_of("normal", 100, 140, seed=1)
     queries = np.concatenate([vectors[2400:2403] + 1, vectors[:3]])
@@ -674,9 +674,9 @@ def test_items_that_are_longer_than_those_before_them(measure: Measure) -> None:
     assert_nearest(new.search(queries, 9), vectors, queries, measure)
 
 
-@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["as they are", "shadows"])
+@pytest.mark.parametrize("constants", [{}, PROJECTED], ids=["default", "projected"])
 @both_measures
-def test_two_branches_of_one_value_have_their_own_items(constants: dict[str, Any], measure: Measure) -> None:
+def test_two_indexes_derived_from_one_have_their_own_items(constants: dict[str, Any], measure: Measure) -> None:
     common, here, there = np.split(items_of("normal", 90, 4), [40, 65])
     queries = items_of("normal", 5, 4, seed=1)
     with settings_of(**constants):
@@ -685,8 +685,8 @@ def test_two_branches_of_one_value_have_their_own_items(constants: dict[str, Any
             assert_nearest(branch.search(queries, 9), np.concatenate([common, own]), queries, measure)
 
 
-def test_two_threads_may_add_to_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second comes while the first writes."""
+def test_two_threads_can_add_to_the_same_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second thread adds while the first is writing."""
     common, here, there = np.split(items_of("normal", 90, 4), [60, 75])
     root = ExactIndex.empty(4).add(common)
     write, branches = blocks.ItemBlocks.write, {}
@@ -703,7 +703,7 @@ def test_two_threads_may_add_to_one_value(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @both_measures
-def test_threads_search_their_values_while_another_adds_and_removes(measure: Measure) -> None:
+def test_threads_search_while_another_adds_and_removes(measure: Measure) -> None:
     vectors, queries = items_of("normal", 3000, 6), items_of("normal", 40, 6, seed=1)
     history = [("remove", 7) if step % 3 == 2 else ("add", 60) for step in range(60)]
     with ThreadPoolExecutor(4) as pool:
@@ -722,7 +722,7 @@ def test_a_pickled_index_finds_the_same() -> None:
     assert_same(pickle.loads(pickle.dumps(index)).search(queries, 5), index.search(queries, 5))
 
 
-# -- what is given ---------------------------------------------------------------------------------------
+# -- input ---------------------------------------------------------------------------------------------
 
 
 FORMS: dict[str, Callable[[Array], Array]] = {
@@ -737,7 +737,7 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n_queries", [2, 6])
-def test_vectors_come_in_any_form(form: str, n_queries: int) -> None:
+def test_vectors_may_have_any_dtype_and_layout(form: str, n_queries: int) -> None:
     vectors, queries = items_of("normal", 100, 6), items_of("normal", n_queries, 6, seed=1)
     hits = ExactIndex.empty(6).add(FORMS[form](vectors)).search(FORMS[form](queries), 5)
     assert_nearest(hits, vectors, queries, "l2")
@@ -748,7 +748,7 @@ def test_float64_is_rounded_to_float32_first() -> None:
     assert index.search(np.array([[1.0 - 1e-12]]), 2).positions.tolist() == [[0, 1]]
 
 
-def test_what_was_added_is_a_copy() -> None:
+def test_added_vectors_are_copied() -> None:
     vectors = np.ones((3, 2), np.float32)
     index = ExactIndex.empty(2).add(vectors)
     vectors[:] = 5
@@ -765,30 +765,30 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
-def test_vectors_that_have_no_finite_square_are_not_added(value: float, message: str) -> None:
+def test_vectors_whose_square_overflows_are_rejected(value: float, message: str) -> None:
     with pytest.raises(InvalidInputError, match=f"Item 1 is too long a vector for search: its length {message}"):
         ExactIndex.empty(3).add(np.array([[1, 0, 0], [0, value, 0], [value, 0, 0]]))
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
-def test_queries_that_have_no_finite_square_are_not_searched_for(value: float, message: str) -> None:
+def test_queries_whose_square_overflows_are_rejected(value: float, message: str) -> None:
     with pytest.raises(InvalidInputError, match=f"Item 1 is too long a query for search: its length {message}"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.array([[1, 0, 0], [0, value, 0]]), 1)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 4), (2, 1), (2, 3, 1)])
-def test_queries_of_another_length_are_refused(shape: tuple[int, ...]) -> None:
+def test_queries_of_another_length_are_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match=r"a row of 3 numbers for each query. Got shape \(\d.*\) instead"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.zeros(shape), 1)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 4), (2, 1), (2, 3, 1)])
-def test_vectors_of_another_length_are_refused(shape: tuple[int, ...]) -> None:
+def test_vectors_of_another_length_are_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match=r"a row of 3 numbers for each vector. Got shape \(\d.*\) instead"):
         ExactIndex.empty(3).add(np.zeros(shape))
 
 
-def test_a_value_is_good_after_a_refused_add() -> None:
+def test_an_index_is_usable_after_a_rejected_add() -> None:
     index = ExactIndex.empty(1).add(np.zeros((2, 1)))
     with pytest.raises(InvalidInputError):
         index.add(np.array([[1.0], [np.nan]]))
@@ -796,16 +796,16 @@ def test_a_value_is_good_after_a_refused_add() -> None:
 
 
 @pytest.mark.parametrize("position", [-1, 3, 64, 10**6])
-def test_only_what_was_added_can_be_removed(position: int) -> None:
+def test_positions_that_were_never_added_cannot_be_removed(position: int) -> None:
     with pytest.raises(InvalidInputError, match=f"never an item at position {position}: 3 were added"):
         ExactIndex.empty(3).add(np.eye(3)).remove(np.array([0, position]))
 
 
-def test_a_negative_number_of_neighbours_is_refused() -> None:
+def test_a_negative_number_of_neighbours_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match=r"k must be at least 0. Got -1"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.eye(3), -1)
 
 
-def test_an_unknown_measure_is_refused() -> None:
+def test_an_unknown_measure_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match=r"'l2' or 'ip'. Got 'cosine'"):
         ExactIndex.empty(3, "cosine")  # type: ignore[arg-type]

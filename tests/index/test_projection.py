@@ -1,4 +1,4 @@
-"""Shadows are never farther apart than what they stand for, and keys are as far off as is stated and no farther."""
+"""Projections are never farther apart than their items, and the error bounds of keys hold."""
 
 from __future__ import annotations
 
@@ -32,9 +32,14 @@ def decaying(n: int, d: int, seed: int = 0) -> Array:
 
 
 @contextmanager
-def small_shadows(n_kept: int) -> Iterator[None]:
-    """Shadows of so many directions for any dozen of items."""
-    constants = {"_MIN_DIMENSIONS": n_kept, "_SAMPLE": 12, "_N_DIRECTIONS": n_kept, "_MAX_CANDIDATES": 1.0}
+def small_projection(n_directions: int) -> Iterator[None]:
+    """Project onto ``n_directions`` directions if there are at least twelve items."""
+    constants = {
+        "_MIN_DIMENSIONS": n_directions,
+        "_SAMPLE": 12,
+        "_N_DIRECTIONS": n_directions,
+        "_MAX_CANDIDATES": 1.0,
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():
             patch.setattr(projection, name, value)
@@ -45,27 +50,27 @@ SHIFTS = ["none", "far away", "a thin layer", "on a ray"]
 
 
 @st.composite
-def searches(draw: st.DrawFn, shadows: bool = True) -> tuple[Search, Array]:
-    """A search by small shadows, or by none, and the items that it is among."""
-    n_kept = draw(st.integers(1, 5))
-    d, n = draw(st.integers(n_kept + 1, 40)), draw(st.integers(12, 60))
+def searches(draw: st.DrawFn, projected: bool = True) -> tuple[Search, Array]:
+    """A search with a small projection, or without one, and its items."""
+    n_directions = draw(st.integers(1, 5))
+    d, n = draw(st.integers(n_directions + 1, 40)), draw(st.integers(12, 60))
     size, shift = 10.0 ** draw(st.integers(-20, 12)), draw(st.sampled_from(SHIFTS))
     vectors = isotropic(n + 4, d, draw(st.integers(0, 2**32 - 1))).astype(np.float64)
     if shift == "far away":
         vectors += 1e4
     elif shift == "a thin layer":
-        vectors[:, n_kept:] *= 1e-6
-    elif shift == "on a ray":  # products and shadows touch
+        vectors[:, n_directions:] *= 1e-6
+    elif shift == "on a ray":  # the bounds are attained
         vectors = vectors[:1] * np.linspace(1, 2, len(vectors))[:, None]
     items = (vectors * size).astype(np.float32)
-    with small_shadows(n_kept if shadows else 10**9):
+    with small_projection(n_directions if projected else 10**9):
         index = ExactIndex.empty(d, draw(st.sampled_from(MEASURES))).add(items[:n])
-    assert (index._items.projection is not None) == shadows
+    assert (index._items.projection is not None) == projected
     return index.prepare(items[n:], 3), items[:n]
 
 
 def true_keys(search: Search, items: Array) -> Array:
-    """Squared distances, or minus the products, of all items from all queries."""
+    """The squared distances, or negative inner products, of all items and queries."""
     queries, vectors = search.queries.astype(np.float64)[:, None], items.astype(np.float64)
     if search.euclidean:
         return np.asarray(np.square(queries - vectors).sum(axis=2))
@@ -73,7 +78,7 @@ def true_keys(search: Search, items: Array) -> Array:
 
 
 def assert_not_farther(search: Search, items: Array) -> None:
-    """Shadows are as near as items are, or nearer, but for the stated rounding."""
+    """Assert that projections are at most as far apart as the items, up to the stated rounding."""
     _, off = search._relative_errors
     asked, there = (each.astype(np.float64) for each in (search.scanned_queries, search.items.as_scanned(items)))
     lengths, sizes = np.linalg.norm(asked, axis=1)[:, None], np.linalg.norm(there, axis=1)
@@ -86,46 +91,44 @@ def assert_not_farther(search: Search, items: Array) -> None:
 
 @given(given=searches())
 @settings(max_examples=150)
-def test_shadows_are_not_farther_apart_than_items_but_for_rounding(given: tuple[Search, Array]) -> None:
+def test_projections_are_not_farther_apart_than_items_up_to_rounding(given: tuple[Search, Array]) -> None:
     assert_not_farther(*given)
 
 
 @both_measures
-def test_real_shadows_are_not_farther_apart_than_items(measure: Measure) -> None:
+def test_projections_with_default_settings_are_not_farther_apart_than_items(measure: Measure) -> None:
     items = decaying(2100, 160)
     search = ExactIndex.empty(160, measure).add(items).prepare(items[::300], 5)
     assert search.items.projection is not None
     assert_not_farther(search, items)
 
 
-@pytest.mark.parametrize("shadows", [True, False])
+@pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
 @settings(max_examples=100)
-def test_an_item_is_no_nearer_than_its_key_allows(shadows: bool, data: st.DataObject) -> None:
-    search, items = data.draw(searches(shadows))
+def test_the_lower_bound_of_a_key_holds(projected: bool, data: st.DataObject) -> None:
+    search, items = data.draw(searches(projected))
     true = true_keys(search, items)
-    for keys, positions in passes(search, len(items)):
+    for keys, positions in scans(search, len(items)):
         for rank in range(len(items)):
             nearest = search.lower_bound(keys[:, rank])
             assert (nearest <= np.take_along_axis(true, positions[:, [rank]], axis=1)[:, 0]).all()
 
 
-@pytest.mark.parametrize("shadows", [True, False])
+@pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
 @settings(max_examples=100)
-def test_an_item_has_no_higher_key_than_its_distance_allows(shadows: bool, data: st.DataObject) -> None:
-    search, items = data.draw(searches(shadows))
+def test_the_highest_key_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
+    search, items = data.draw(searches(projected))
     true = true_keys(search, items)
-    for keys, positions in passes(search, len(items)):
+    for keys, positions in scans(search, len(items)):
         highest = search._highest_key(np.take_along_axis(true, positions, axis=1), search.lengths[:, None])
         assert (keys <= highest).all()
 
 
 @given(given=searches(), n_best=st.integers(1, 9))
 @settings(max_examples=150)
-def test_an_item_that_products_leave_out_is_no_nearer_than_they_allow(
-    given: tuple[Search, Array], n_best: int
-) -> None:
+def test_the_floor_of_products_holds_for_all_other_items(given: tuple[Search, Array], n_best: int) -> None:
     search, items = given
     search.n_candidates = n_best
     positions, floor = search._multiply_all()
@@ -134,8 +137,8 @@ def test_an_item_that_products_leave_out_is_no_nearer_than_they_allow(
     assert (true >= floor[:, None]).all()
 
 
-def passes(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
-    """The keys of all items and their positions, as each pass over them gives these."""
+def scans(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the keys of all items and their positions, from each kind of scan."""
     shape = (len(search.queries), n)
     keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
     scan_groups(search.items.blocks, search.hidden, search.scanned_queries, search.euclidean, keys, positions)
@@ -151,19 +154,19 @@ def passes(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
 
 
 @both_measures
-def test_shadows_lose_nothing_of_items_in_the_directions_that_are_kept(measure: Measure) -> None:
+def test_projections_of_items_inside_the_subspace_are_exact(measure: Measure) -> None:
     items = isotropic(60, 8)
     items[:, 3:] = 0
-    with small_shadows(4):
+    with small_projection(4):
         made = Projection.fit(items, measure == "l2")
     assert made is not None
-    shadows = made.apply(items).astype(np.float64)
-    seen, true = (each @ each.T for each in (shadows, (items - made.centre).astype(np.float64)))
+    projected = made.apply(items).astype(np.float64)
+    seen, true = (each @ each.T for each in (projected, (items - made.centre).astype(np.float64)))
     np.testing.assert_allclose(seen, true, atol=1e-5)
 
 
 @pytest.mark.parametrize("euclidean", [True, False])
-def test_the_last_coordinate_is_the_length_of_what_is_left(euclidean: bool) -> None:
+def test_the_last_coordinate_is_the_length_of_the_residual(euclidean: bool) -> None:
     items = decaying(2100, 150)
     made = Projection.fit(items, euclidean)
     assert made is not None
@@ -172,13 +175,13 @@ def test_the_last_coordinate_is_the_length_of_what_is_left(euclidean: bool) -> N
     np.testing.assert_allclose(made.apply(items)[:, -1], np.linalg.norm(left, axis=1), rtol=1e-4)
 
 
-def test_many_vectors_have_the_shadows_that_each_has() -> None:
+def test_projecting_many_vectors_equals_projecting_each() -> None:
     items = decaying(5000, 150)
     made = Projection.fit(items, True)
     assert made is not None
-    shadows = made.apply(items)
-    some = [0, 4095, 4096, 4999]  # either side of where blocks meet
-    np.testing.assert_allclose(shadows[some], np.concatenate([made.apply(items[[i]]) for i in some]), atol=1e-5)
+    projected = made.apply(items)
+    some = [0, 4095, 4096, 4999]  # both sides of block boundaries
+    np.testing.assert_allclose(projected[some], np.concatenate([made.apply(items[[i]]) for i in some]), atol=1e-5)
 
 
 @pytest.mark.parametrize("euclidean", [True, False])
@@ -194,12 +197,12 @@ def test_the_directions_are_orthonormal(euclidean: bool) -> None:
     [decaying(2047, 129), decaying(2048, 128), isotropic(2048, 300), np.ones((2048, 129), np.float32)],
     ids=["few", "short", "isotropic", "identical"],
 )
-def test_shadows_that_would_rule_little_out_are_not_worth_having(items: Array, euclidean: bool) -> None:
+def test_no_projection_is_fitted_where_it_would_rule_out_little(items: Array, euclidean: bool) -> None:
     assert Projection.fit(items, euclidean) is None
 
 
 @pytest.mark.parametrize("size", [1e-18, 1.0, 1e16])
-def test_the_directions_tell_nearly_as_much_as_the_best_would(size: float) -> None:
+def test_the_directions_explain_nearly_as_much_variance_as_the_best(size: float) -> None:
     items = decaying(4096, 300) * np.float32(size)
     made = Projection.fit(items, True)
     assert made is not None
@@ -208,6 +211,6 @@ def test_the_directions_tell_nearly_as_much_as_the_best_would(size: float) -> No
     assert np.square(centred @ made.basis).sum() > 0.99 * best
 
 
-def test_shadows_are_relative_to_the_centre() -> None:
-    """Far from zero, all would be one direction."""
+def test_projections_are_relative_to_the_centre() -> None:
+    """Without centring, items far from zero would have one dominant direction."""
     assert Projection.fit(decaying(2048, 129) + np.float32(100), True) is not None

@@ -1,4 +1,4 @@
-"""Keys of rounded items are never more than the truth, and not much less."""
+"""Keys of quantized items are tight lower bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def problems(draw: st.DrawFn) -> tuple[Array, Array]:
     return items[:-1], query
 
 
-def rounded(items: Array, width: int = 64, parts: int = 1) -> QuantizedItems:
+def quantized(items: Array, width: int = 64, parts: int = 1) -> QuantizedItems:
     made = QuantizedItems(-(-len(items) // width), items.shape[1], width)
     edges = np.linspace(0, len(items), parts + 1).astype(int)
     for begin, end in pairwise(edges):
@@ -53,19 +53,19 @@ def hidden_of(made: QuantizedItems, n: int) -> Array:
 
 
 def keys_of(items: Array, query: Array, euclidean: bool) -> tuple[QuantizedItems, Array]:
-    made = rounded(items)
+    made = quantized(items)
     parts = [keys for _, keys in made.query(query, euclidean).keys(hidden_of(made, len(items)), 0, len(made.steps))]
     return made, np.concatenate(parts)[: len(items)].astype(np.float64)
 
 
 def truth(items: Array, query: Array, euclidean: bool) -> Array:
-    rows, asked = items.astype(np.longdouble), query.astype(np.longdouble)
-    return np.square(rows - asked).sum(axis=1) if euclidean else -(rows * asked).sum(axis=1)
+    rows, query_ = items.astype(np.longdouble), query.astype(np.longdouble)
+    return np.square(rows - query_).sum(axis=1) if euclidean else -(rows * query_).sum(axis=1)
 
 
 @given(problem=problems(), euclidean=st.booleans())
 @settings(max_examples=300)
-def test_no_key_is_more_than_the_truth(problem: tuple[Array, Array], euclidean: bool) -> None:
+def test_keys_are_lower_bounds(problem: tuple[Array, Array], euclidean: bool) -> None:
     items, query = problem
     _, keys = keys_of(items, query, euclidean)
     true = truth(items, query, euclidean)
@@ -74,7 +74,7 @@ def test_no_key_is_more_than_the_truth(problem: tuple[Array, Array], euclidean: 
 
 @given(problem=problems(), euclidean=st.booleans())
 @settings(max_examples=200)
-def test_no_key_is_less_than_rounding_makes_it(problem: tuple[Array, Array], euclidean: bool) -> None:
+def test_keys_are_low_by_no_more_than_the_quantization_error(problem: tuple[Array, Array], euclidean: bool) -> None:
     items, query = problem
     made, keys = keys_of(items, query, euclidean)
     true = truth(items, query, euclidean)
@@ -90,9 +90,9 @@ def test_no_key_is_less_than_rounding_makes_it(problem: tuple[Array, Array], euc
 
 @given(problem=problems())
 @settings(max_examples=100)
-def test_how_far_an_item_was_rounded_is_told(problem: tuple[Array, Array]) -> None:
+def test_quantization_errors_are_tight_upper_bounds(problem: tuple[Array, Array]) -> None:
     items, _ = problem
-    made, n = rounded(items), len(items)
+    made, n = quantized(items), len(items)
     steps = made.steps.ravel()[:n].astype(np.longdouble)
     columns = made.blocks.transpose(0, 2, 1).reshape(-1, items.shape[1])[:n].astype(np.longdouble)
     there = columns * steps[:, None]
@@ -102,24 +102,24 @@ def test_how_far_an_item_was_rounded_is_told(problem: tuple[Array, Array]) -> No
     assert (gap <= off).all()
     assert (off <= gap * (1 + 1e-8) + 1e-13 * length).all()
     np.testing.assert_allclose(made.lengths.ravel()[:n], length.astype(np.float64), rtol=1e-12)
-    small = np.abs(items).max(axis=1) > 1e-29  # smaller ones are rounded to 0
+    small = np.abs(items).max(axis=1) > 1e-29  # smaller items are quantized to 0
     assert (np.abs(items - there)[small] <= 0.501 * steps[small, None]).all()
 
 
-def test_items_written_in_parts_are_those_written_at_once() -> None:
+def test_writing_in_parts_equals_writing_at_once() -> None:
     items = np.random.default_rng(0).normal(size=(333, 50)).astype(np.float32)
-    whole = rounded(items, 128)
+    whole = quantized(items, 128)
     for parts in (2, 7, 333):
-        made = rounded(items, 128, parts)
+        made = quantized(items, 128, parts)
         for name in ("blocks", "steps", "lengths", "errors"):
             np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
 
 
 @pytest.mark.parametrize("euclidean", [True, False])
-def test_rounding_leaves_few_beside_the_nearest(euclidean: bool) -> None:
+def test_quantization_leaves_few_candidates(euclidean: bool) -> None:
     everything = np.random.default_rng(0).normal(size=(5001, 200)).astype(np.float32)
     items, query = everything[:-1], everything[-1]
-    made = rounded(items, 512)
+    made = quantized(items, 512)
     tenth = float(np.sort(truth(items, query, euclidean))[9])
     left = made.query(query, euclidean).collect(hidden_of(made, 5000), tenth)
     assert 10 <= len(left) < 60
@@ -128,12 +128,12 @@ def test_rounding_leaves_few_beside_the_nearest(euclidean: bool) -> None:
 
 def test_hidden_items_are_neither_kept_nor_collected() -> None:
     items = np.random.default_rng(0).normal(size=(100, 20)).astype(np.float32)
-    made = rounded(items)
+    made = quantized(items)
     hidden = hidden_of(made, 100)
     hidden.ravel()[:90] = np.inf
-    asked = made.query(items[0], True)
-    assert asked.collect(hidden, np.inf).tolist() == list(range(90, 100))
+    query_ = made.query(items[0], True)
+    assert query_.collect(hidden, np.inf).tolist() == list(range(90, 100))
     keys, positions = np.full(20, np.inf, np.float32), np.full(20, -1, np.int64)
-    asked.keep_smallest(hidden, 0, len(hidden), keys, positions)
+    query_.keep_smallest(hidden, 0, len(hidden), keys, positions)
     assert sorted(positions[:10].tolist()) == list(range(90, 100))
     assert (positions[10:] == -1).all()

@@ -1,4 +1,4 @@
-"""Every row is worked on once, by as many threads as there are parts."""
+"""Parallel loops: every part runs once, errors are raised, thread limits are restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS, MULTIPLES = st.integers(0, 200), st.integers(1, 9)
 
 
 def parts_of(n_rows: int, multiple_of: int, n_threads: int) -> list[slice]:
-    """What the work is given, in order."""
+    """The slices that the work receives, in order."""
     parts: list[slice] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba, "get_num_threads", lambda: n_threads)
@@ -32,19 +32,19 @@ def parts_of(n_rows: int, multiple_of: int, n_threads: int) -> list[slice]:
 
 
 @given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
-def test_every_row_is_in_one_part(n_rows: int, multiple_of: int, n_threads: int) -> None:
+def test_every_row_is_in_one_slice(n_rows: int, multiple_of: int, n_threads: int) -> None:
     rows = [row for part in parts_of(n_rows, multiple_of, n_threads) for row in range(part.start, part.stop)]
     assert rows == list(range(n_rows))
 
 
 @given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
-def test_all_parts_but_the_last_are_multiples(n_rows: int, multiple_of: int, n_threads: int) -> None:
+def test_all_slices_but_the_last_are_multiples(n_rows: int, multiple_of: int, n_threads: int) -> None:
     sizes = [part.stop - part.start for part in parts_of(n_rows, multiple_of, n_threads)]
     assert [size % multiple_of for size in sizes[:-1]] == [0] * len(sizes[:-1])
 
 
 @given(n_rows=ROWS, multiple_of=MULTIPLES, n_threads=st.integers(1, 70))
-def test_there_are_as_many_parts_as_threads_if_there_is_work_for_them(
+def test_there_is_a_slice_for_each_thread_if_there_are_enough_rows(
     n_rows: int, multiple_of: int, n_threads: int
 ) -> None:
     n_groups = -(-n_rows // multiple_of)
@@ -53,7 +53,7 @@ def test_there_are_as_many_parts_as_threads_if_there_is_work_for_them(
 
 
 @pytest.mark.parametrize("n_threads", range(1, numba.get_num_threads() + 1))
-def test_numba_says_how_many_threads_there_are(n_threads: int) -> None:
+def test_the_number_of_threads_is_numbas(n_threads: int) -> None:
     before = numba.get_num_threads()
     parts: list[slice] = []
     numba.set_num_threads(n_threads)
@@ -64,8 +64,8 @@ def test_numba_says_how_many_threads_there_are(n_threads: int) -> None:
     assert len(parts) == n_threads
 
 
-def test_the_parts_are_done_at_the_same_time() -> None:
-    """Two that wait for each other: one after the other would wait in vain."""
+def test_parts_run_at_the_same_time() -> None:
+    """Two parts wait for each other, which would deadlock if they ran one after the other."""
     meeting, turns = threading.Barrier(2, timeout=30), []
 
     def work(part: int) -> None:
@@ -75,7 +75,7 @@ def test_the_parts_are_done_at_the_same_time() -> None:
     assert sorted(turns) == [0, 1]
 
 
-def test_the_first_part_is_done_here() -> None:
+def test_the_first_part_runs_in_the_calling_thread() -> None:
     doing: dict[int, int] = {}
     run_parallel(lambda part: doing.update({part: threading.get_ident()}), 2)
     assert doing[0] == threading.get_ident() != doing[1]
@@ -92,8 +92,8 @@ def test_an_error_in_any_part_is_raised(wrong: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_an_error_is_raised_when_all_parts_are_done(wrong: int) -> None:
-    """The others may still be writing to what the caller has."""
+def test_an_error_is_raised_after_all_parts_have_finished(wrong: int) -> None:
+    """The other parts may still be writing to the caller's arrays."""
     done = []
 
     def work(part: int) -> None:
@@ -107,7 +107,7 @@ def test_an_error_is_raised_when_all_parts_are_done(wrong: int) -> None:
     assert sorted(done) == [part for part in range(3) if part != wrong]
 
 
-def test_the_threads_are_there_after_an_error() -> None:
+def test_the_pool_works_after_an_error() -> None:
     done: list[int] = []
 
     def work(part: int) -> None:
@@ -120,9 +120,11 @@ def test_the_threads_are_there_after_an_error() -> None:
 
 
 def succeeds_in_a_child(work: Callable[[], bool]) -> bool:
-    """Whether work in a forked process comes to True within half a minute."""
+    """Return whether work in a forked process returns True within half a minute."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: threads and forks; it is what we test
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 warns about forks with threads, which this tests
         child = os.fork()
     if not child:
         try:
@@ -142,8 +144,8 @@ def succeeds_in_a_child(work: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_child_process_has_threads_of_its_own() -> None:
-    run_parallel(lambda part: None, 3)  # the parent's are running
+def test_a_child_process_starts_its_own_threads() -> None:
+    run_parallel(lambda part: None, 3)  # starts the threads of the parent
 
     def work() -> bool:
         done: list[int] = []
@@ -170,13 +172,13 @@ def threads_of_blas() -> set[int]:
 
 
 @pytest.mark.parametrize("n_parts", [0, 1, 2, 7])
-def test_every_part_has_its_turn_once(n_parts: int) -> None:
+def test_every_part_runs_once(n_parts: int) -> None:
     done: list[int] = []
     run_interleaved(done.append, n_parts)
     assert sorted(done) == list(range(n_parts))
 
 
-def test_blas_has_one_thread_while_parts_take_turns_and_its_own_number_again_afterwards() -> None:
+def test_blas_has_one_thread_while_parts_run() -> None:
     with threadpool_limits(2, user_api="blas"):
         seen: list[set[int]] = []
         run_interleaved(lambda part: seen.append(threads_of_blas()), 4)
@@ -184,7 +186,7 @@ def test_blas_has_one_thread_while_parts_take_turns_and_its_own_number_again_aft
         assert threads_of_blas() == {2}
 
 
-def test_blas_has_its_threads_again_after_a_part_that_failed() -> None:
+def test_blas_threads_are_restored_after_an_error() -> None:
     def fail(part: int) -> None:
         raise KeyError(part)
 
@@ -194,7 +196,7 @@ def test_blas_has_its_threads_again_after_a_part_that_failed() -> None:
         assert threads_of_blas() == {2}
 
 
-def test_blas_has_its_threads_again_after_several_at_once() -> None:
+def test_blas_threads_are_restored_after_concurrent_calls() -> None:
     begun, leave = threading.Barrier(3), threading.Event()
 
     def work(part: int) -> None:
@@ -207,7 +209,7 @@ def test_blas_has_its_threads_again_after_several_at_once() -> None:
     for thread in slow:
         thread.start()
     begun.wait()
-    run_interleaved(lambda part: None, 2)  # comes and goes meanwhile
+    run_interleaved(lambda part: None, 2)  # starts and ends during the other call
     within = threads_of_blas()
     leave.set()
     for thread in slow:
@@ -215,13 +217,13 @@ def test_blas_has_its_threads_again_after_several_at_once() -> None:
     assert (within, threads_of_blas()) == ({1}, before)
 
 
-def test_parts_within_parts_do_not_wait_for_each_other() -> None:
+def test_nested_calls_do_not_deadlock() -> None:
     done: list[tuple[int, int, int]] = []
     run_parallel(lambda a: run_parallel(lambda b: run_parallel(lambda c: done.append((a, b, c)), 3), 3), 3)
     assert sorted(done) == [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
 
 
-def test_threads_are_as_many_again_after_a_while_of_fewer() -> None:
+def test_the_thread_limit_is_restored() -> None:
     before = numba.get_num_threads()
 
     def fail() -> None:

@@ -39,7 +39,7 @@ from oahu.metrics import Metric
 from oahu.tasks.indexed_items import VoteMode
 
 Floats = NDArray[np.floating]
-Neighbours = list[list[list[tuple[float, int]]]]  # of each space and query: how far, and which item
+Neighbours = list[list[list[tuple[float, int]]]]  # (distance, item) for each space and query
 
 D = 4
 RNG = np.random.default_rng(0)
@@ -75,11 +75,11 @@ def metric_of(name: str) -> Metric:
     return MAKERS[name]()
 
 
-# -- the rule, in plain loops ----------------------------------------------------------------------------
+# -- the rule, in plain loops --------------------------------------------------------------------------
 
 
 def nearest(metric: Metric, items: Any, queries: Any, k: int, vote: VoteMode = "experts") -> Neighbours:
-    """The k nearest of all items in each space, ties by who was first; vectors are kept in float32."""
+    """The k nearest items in each space, ties by position, from float32 vectors."""
     joint = vote == "joint"
     encoded = metric.encode(items, joint) if joint else [space.encode(items) for space in metric.spaces]
     found = []
@@ -130,7 +130,7 @@ def winner(scores: dict[Any, float]) -> Any:
 @every_metric
 @both_votes
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
-def test_probabilities_are_the_papers_class_scores_as_shares(name: str, vote: VoteMode, k: int) -> None:
+def test_predict_proba_equals_the_papers_class_scores_as_shares(name: str, vote: VoteMode, k: int) -> None:
     metric = metric_of(name)
     scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
     found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict_proba(QUERIES)
@@ -140,7 +140,7 @@ def test_probabilities_are_the_papers_class_scores_as_shares(name: str, vote: Vo
 @every_metric
 @both_votes
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
-def test_predictions_are_the_papers(name: str, vote: VoteMode, k: int) -> None:
+def test_predictions_equal_the_papers_rule(name: str, vote: VoteMode, k: int) -> None:
     metric = metric_of(name)
     scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
     found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict(QUERIES)
@@ -149,7 +149,7 @@ def test_predictions_are_the_papers(name: str, vote: VoteMode, k: int) -> None:
 
 @every_metric
 @both_votes
-def test_neighbours_are_those_of_brute_force(name: str, vote: VoteMode) -> None:
+def test_neighbours_equal_brute_force(name: str, vote: VoteMode) -> None:
     metric = metric_of(name)
     expected = nearest(metric, ITEMS, QUERIES, 6, vote)
     found = Classifier(metric, vote=vote).fit(ITEMS, LABELS).kneighbors(QUERIES, 6)
@@ -159,23 +159,23 @@ def test_neighbours_are_those_of_brute_force(name: str, vote: VoteMode) -> None:
     )
 
 
-def test_more_neighbours_than_items_are_missing() -> None:
+def test_neighbours_beyond_the_number_of_items_are_missing() -> None:
     found = Classifier(EuclideanMetric(1), k=3).fit([[0.0], [2.0]], ["a", "b"]).kneighbors([[0.5]])
     assert (found.positions.tolist(), found.distances.tolist()) == ([[[0, 1, -1]]], [[[0.5, 1.5, math.inf]]])
 
 
 @pytest.mark.parametrize("name", ["ensemble", "bilinear"])
-def test_many_queries_are_answered_like_few(name: str) -> None:
-    """More than a block of them."""
+def test_classifying_many_queries_equals_classifying_few(name: str) -> None:
+    """There is more than one block of queries."""
     classifier = Classifier(metric_of(name)).fit(ITEMS, LABELS)
     queries = np.random.default_rng(5).normal(size=(4200, D))
     tail = classifier.predict_proba(queries[4000:])
     np.testing.assert_allclose(classifier.predict_proba(queries)[4000:], tail, atol=1e-4)
 
 
-# -- ties ------------------------------------------------------------------------------------------------
+# -- ties ----------------------------------------------------------------------------------------------
 
-SIGNS = EnsembleMetric.frozen(  # three spaces, each of which knows only -1, 0 and 1: distances are 0, 1 and 2
+SIGNS = EnsembleMetric.frozen(  # three spaces with the values -1, 0 and 1: distances are 0, 1 and 2
     [np.array([[1.0, 1.0]]), np.array([[2.0]])],
     [np.array([-2.0]), np.array([-3.0])],
     [np.array([[1.0, -1.0]]), np.array([[1.0]]), np.array([[1.0]])],
@@ -183,7 +183,7 @@ SIGNS = EnsembleMetric.frozen(  # three spaces, each of which knows only -1, 0 a
     np.array([0.5, 0.25, 0.25]),
     version=0,
 )
-ON_A_GRID: dict[str, Metric] = {  # integers in, exact numbers out
+ON_A_GRID: dict[str, Metric] = {  # exact for integers
     "Euclidean": EuclideanMetric(2),
     "Mahalanobis": MahalanobisMetric(np.array([[1.0, 1.0], [0.0, 2.0]])),
     "bilinear": BilinearMetric(np.array([[1.0, 2.0], [-1.0, 0.0]]), normalize=False),
@@ -200,7 +200,7 @@ points = st.tuples(st.integers(0, 3), st.integers(0, 3))
     queries=st.lists(points, min_size=1, max_size=3),
     k=st.integers(1, 15),
 )
-def test_the_rule_holds_where_items_and_distances_tie(
+def test_predict_proba_equals_the_papers_rule_with_ties(
     metric: Metric, labelled: list[tuple[tuple[int, int], str]], queries: list[tuple[int, int]], k: int
 ) -> None:
     items, labels = ([part[i] for part in labelled] for i in (0, 1))
@@ -216,7 +216,7 @@ def test_the_rule_holds_where_items_and_distances_tie(
     query=points,
     k=st.integers(1, 15),
 )
-def test_of_classes_that_tie_the_first_wins(
+def test_the_first_of_tied_classes_wins(
     metric: Metric, labelled: list[tuple[tuple[int, int], int]], query: tuple[int, int], k: int
 ) -> None:
     items, labels = ([part[i] for part in labelled] for i in (0, 1))
@@ -225,37 +225,37 @@ def test_of_classes_that_tie_the_first_wins(
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], ["b", "a"]])
-def test_of_classes_that_are_equally_near_the_first_in_order_wins_whoever_came_first(labels: list[str]) -> None:
+def test_the_first_of_equally_near_classes_wins_whatever_the_order_of_items(labels: list[str]) -> None:
     assert Classifier(EuclideanMetric(1), k=2).fit([[-1.0], [1.0]], labels).predict([[0.0]]).tolist() == ["a"]
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], ["b", "a"]])
-def test_of_items_that_are_equally_near_the_one_added_first_is_taken(labels: list[str]) -> None:
+def test_the_first_added_of_equally_near_items_counts_as_nearer(labels: list[str]) -> None:
     found = Classifier(EuclideanMetric(1), k=1).fit([[-1.0], [1.0]], labels).predict([[0.0]])
     assert found.tolist() == labels[:1]
 
 
-def test_items_that_are_all_equally_near_score_alike() -> None:
+def test_equally_near_items_have_the_same_score() -> None:
     classifier = Classifier(EuclideanMetric(1), k=3).fit([[-1.0], [1.0], [1.0]], ["a", "b", "b"])
     assert classifier.predict_proba([[0.0]])[0].tolist() == pytest.approx([1 / 3, 2 / 3], abs=1e-15)
 
 
-def test_one_item_is_the_answer_to_everything() -> None:
+def test_a_single_item_determines_every_prediction() -> None:
     assert Classifier(EuclideanMetric(1)).fit([[3.0]], [7]).predict([[0.0], [9.0]]).tolist() == [7, 7]
 
 
-def test_more_neighbours_than_memory_could_hold_are_those_there_are() -> None:
+def test_a_huge_k_uses_all_items() -> None:
     classifier = Classifier(EuclideanMetric(D), k=10**15).fit(ITEMS, LABELS)
     np.testing.assert_array_equal(
         classifier.predict_proba(QUERIES), classifier.set_params(k=40).predict_proba(QUERIES)
     )
 
 
-# -- the joint vote --------------------------------------------------------------------------------------
+# -- the joint vote ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ensemble", "initial ensemble", "Mahalanobis", "cosine"])
-def test_a_joint_vote_is_the_rule_among_transformed_items(name: str) -> None:
+def test_a_joint_vote_equals_the_rule_on_transformed_items(name: str) -> None:
     metric: Any = metric_of(name)
     vectors, asked = metric.transform(ITEMS), metric.transform(QUERIES)
     plain = Classifier(EuclideanMetric(vectors.shape[1])).fit(vectors, LABELS).predict_proba(asked)
@@ -264,7 +264,7 @@ def test_a_joint_vote_is_the_rule_among_transformed_items(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Mahalanobis", "bilinear", "bilinear normalized", "Euclidean", "cosine"])
-def test_votes_in_one_space_are_the_same_either_way(name: str) -> None:
+def test_both_vote_modes_are_equal_for_a_metric_with_one_space(name: str) -> None:
     experts, joint = (
         Classifier(metric_of(name), vote=vote).fit(ITEMS, LABELS).predict_proba(QUERIES)
         for vote in ("experts", "joint")
@@ -272,7 +272,7 @@ def test_votes_in_one_space_are_the_same_either_way(name: str) -> None:
     np.testing.assert_array_equal(joint, experts)
 
 
-# -- labels ----------------------------------------------------------------------------------------------
+# -- labels --------------------------------------------------------------------------------------------
 
 KINDS_OF_LABELS: dict[str, NDArray[Any]] = {
     "strings": np.array(["oak", "elm"]),
@@ -286,7 +286,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS_OF_LABELS)
 
 
 @every_kind
-def test_answers_are_labels_of_the_type_that_was_given(kind: str) -> None:
+def test_predictions_have_the_dtype_of_the_labels(kind: str) -> None:
     given = KINDS_OF_LABELS[kind]
     answers = Classifier(EuclideanMetric(1), k=1).fit([[0.0], [9.0]], given).predict([[8.0], [1.0], [0.0]])
     assert (answers.dtype, answers.tolist()) == (given.dtype, given[[1, 0, 0]].tolist())
@@ -298,13 +298,13 @@ def test_classes_are_sorted(kind: str) -> None:
     assert Classifier().fit([[0.0], [9.0]], given).classes_.tolist() == sorted(given.tolist())
 
 
-def test_one_item_of_each_of_many_classes_is_no_reason_for_a_warning() -> None:
-    """scikit-learn thinks that so many classes are a regression."""
+def test_many_classes_of_one_item_give_no_warning() -> None:
+    """scikit-learn takes labels with many classes for a regression target."""
     items = np.arange(30.0)[:, None]
     assert Classifier(k=1).fit(items, np.arange(30)).predict(items).tolist() == list(range(30))
 
 
-# -- in pieces -------------------------------------------------------------------------------------------
+# -- partial_fit ---------------------------------------------------------------------------------------
 
 CUTS = ([13], [1, 2, 3], [39], list(range(1, 40)))
 
@@ -317,7 +317,7 @@ def fitted_in_pieces(classifier: Classifier, cuts: list[int]) -> Classifier:
 
 @pytest.mark.parametrize("name", ["ensemble", "bilinear normalized", "Euclidean"])
 @pytest.mark.parametrize("cuts", CUTS, ids=["two", "four", "but one", "one by one"])
-def test_in_pieces_is_as_at_once(name: str, cuts: list[int]) -> None:
+def test_partial_fit_in_pieces_equals_one_fit(name: str, cuts: list[int]) -> None:
     once = Classifier(metric_of(name)).fit(ITEMS, LABELS)
     pieces = fitted_in_pieces(Classifier(metric_of(name)), cuts)
     np.testing.assert_allclose(pieces.predict_proba(QUERIES), once.predict_proba(QUERIES), atol=1e-4)
@@ -325,7 +325,7 @@ def test_in_pieces_is_as_at_once(name: str, cuts: list[int]) -> None:
 
 @settings(max_examples=40)
 @given(labels=st.lists(st.sampled_from([5, 3, 9, 1]), min_size=2, max_size=10), data=st.data())
-def test_classes_that_come_later_are_as_if_they_had_been_there(labels: list[int], data: st.DataObject) -> None:
+def test_later_classes_equal_classes_from_the_start(labels: list[int], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(labels) - 1))
     items = np.arange(len(labels))[:, None] % 4
     once = Classifier(k=3).fit(items, labels)
@@ -334,12 +334,12 @@ def test_classes_that_come_later_are_as_if_they_had_been_there(labels: list[int]
     np.testing.assert_array_equal(pieces.predict_proba(items), once.predict_proba(items))
 
 
-def test_longer_names_that_come_later_are_not_cut() -> None:
+def test_longer_labels_added_later_are_not_truncated() -> None:
     classifier = Classifier(k=1).partial_fit([[0.0]], ["a"]).partial_fit([[9.0]], ["abundance"])
     assert classifier.predict([[8.0], [0.0]]).tolist() == ["abundance", "a"]
 
 
-def test_classes_announced_have_columns_from_the_start() -> None:
+def test_announced_classes_have_columns() -> None:
     classifier = Classifier(k=1).partial_fit([[0.0]], ["m"], classes=["z", "a", "m"])
     assert (classifier.classes_.tolist(), classifier.predict_proba([[1.0]]).tolist()) == (
         ["a", "m", "z"],
@@ -353,7 +353,7 @@ def test_classes_may_be_announced_at_any_time() -> None:
     assert classifier.predict_proba([[0.0], [9.0]]).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
 
 
-def test_announcing_no_classes_does_not_change_the_labels_type() -> None:
+def test_an_empty_list_of_classes_keeps_the_label_dtype() -> None:
     assert Classifier().partial_fit([[0.0]], [5], classes=[]).classes_.dtype.kind == "i"
 
 
@@ -362,14 +362,14 @@ def test_items_are_counted() -> None:
     assert (classifier.n_items_, classifier.partial_fit(ITEMS[:3], LABELS[:3]).n_items_) == (40, 43)
 
 
-def test_fit_takes_the_place_of_what_was_before() -> None:
+def test_fit_replaces_earlier_items() -> None:
     again = Classifier().fit(np.ones((3, 1)), ["x", "y", "z"]).fit(ITEMS, LABELS)
     np.testing.assert_array_equal(
         again.predict_proba(QUERIES), Classifier().fit(ITEMS, LABELS).predict_proba(QUERIES)
     )
 
 
-def test_changing_the_items_afterwards_does_not_change_the_answers() -> None:
+def test_changing_the_given_items_later_does_not_change_predictions() -> None:
     items, labels = ITEMS.copy(), LABELS.copy()
     classifier = Classifier(metric_of("bilinear")).fit(items, labels)
     before = classifier.predict_proba(QUERIES)
@@ -377,7 +377,7 @@ def test_changing_the_items_afterwards_does_not_change_the_answers() -> None:
     np.testing.assert_array_equal(classifier.predict_proba(QUERIES), before)
 
 
-# -- familiarity, and not knowing ------------------------------------------------------------------------
+# -- familiarity and unknown items ---------------------------------------------------------------------
 
 
 def familiarity_by_hand(metric: Metric, vote: VoteMode) -> list[float]:
@@ -394,14 +394,14 @@ def familiarity_by_hand(metric: Metric, vote: VoteMode) -> list[float]:
 
 @every_metric
 @both_votes
-def test_familiarity_is_the_likeness_of_the_nearest_averaged_by_weight(name: str, vote: VoteMode) -> None:
+def test_familiarity_is_the_weighted_mean_similarity_of_the_nearest_items(name: str, vote: VoteMode) -> None:
     metric = metric_of(name)
     found = Classifier(metric, vote=vote).fit(ITEMS, LABELS).familiarity(QUERIES)
     np.testing.assert_allclose(found, familiarity_by_hand(metric, vote), atol=1e-9)
 
 
 @every_metric
-def test_what_is_as_familiar_as_asked_for_is_known(name: str) -> None:
+def test_items_below_the_familiarity_limit_are_unknown(name: str) -> None:
     classifier = Classifier(metric_of(name)).fit(ITEMS, LABELS)
     familiarity = classifier.familiarity(QUERIES)
     bound = float(np.median(familiarity))  # one of them
@@ -409,7 +409,7 @@ def test_what_is_as_familiar_as_asked_for_is_known(name: str) -> None:
     assert (answers == "unknown").tolist() == (familiarity < bound).tolist()
 
 
-def test_what_is_known_is_answered_as_ever() -> None:
+def test_known_items_are_predicted_as_without_a_limit() -> None:
     classifier = Classifier(metric_of("ensemble")).fit(ITEMS, LABELS)
     plain = classifier.predict(QUERIES)
     answers = classifier.set_params(unknown_below=float(np.median(classifier.familiarity(QUERIES)))).predict(
@@ -420,7 +420,7 @@ def test_what_is_known_is_answered_as_ever() -> None:
 
 @every_kind
 @pytest.mark.parametrize("unknown", ["unknown", -1, "?"])
-def test_unknown_is_answered_as_given_among_labels_of_any_kind(kind: str, unknown: Any) -> None:
+def test_unknown_keeps_its_type_beside_labels_of_any_kind(kind: str, unknown: Any) -> None:
     given = KINDS_OF_LABELS[kind]
     classifier = Classifier(EuclideanMetric(1), k=1, unknown_below=-2.0, unknown=unknown)
     answers = classifier.fit([[0.0], [9.0]], given).predict([[2.0], [4.0], [9.0]]).tolist()
@@ -439,21 +439,21 @@ def test_integers_stay_an_array_of_integers_beside_an_integer() -> None:
     assert classifier.predict([[5.0]]).dtype.kind == "i"
 
 
-# -- as an estimator -------------------------------------------------------------------------------------
+# -- scikit-learn estimator ----------------------------------------------------------------------------
 
 
 @parametrize_with_checks([Classifier()])
-def test_scikit_learns_own_checks_pass(
+def test_scikit_learn_checks_pass(
     monkeypatch: pytest.MonkeyPatch, estimator: BaseEstimator, check: Callable[[BaseEstimator], None]
 ) -> None:
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it one of the checks does not run
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # one of the checks needs it
     try:
         check(estimator)
-    except SkipTest as reason:  # at the end of one check, whose other half has passed by then
+    except SkipTest as reason:  # raised at the end of one check, after its other half has passed
         assert "pandas is not installed" in str(reason)  # noqa: PT017
 
 
-def test_parameters_given_are_parameters_got() -> None:
+def test_get_params_returns_the_given_parameters() -> None:
     given = {"metric": metric_of("cosine"), "k": 3, "vote": "joint", "unknown_below": 0.5, "unknown": -1}
     assert Classifier(**given).get_params() == given
 
@@ -465,7 +465,7 @@ def test_k_takes_effect_when_it_is_set() -> None:
 
 
 @every_metric
-def test_a_clone_is_not_fitted_and_answers_the_same_when_it_is(name: str) -> None:
+def test_a_clone_is_unfitted_and_predicts_the_same_after_fit(name: str) -> None:
     classifier = Classifier(metric_of(name), k=3).fit(ITEMS, LABELS)
     copy = clone(classifier)
     assert not hasattr(copy, "classes_")
@@ -474,13 +474,13 @@ def test_a_clone_is_not_fitted_and_answers_the_same_when_it_is(name: str) -> Non
 
 @every_metric
 @both_votes
-def test_a_pickle_answers_the_same(name: str, vote: VoteMode) -> None:
+def test_a_pickle_predicts_the_same(name: str, vote: VoteMode) -> None:
     classifier = Classifier(metric_of(name), vote=vote).fit(ITEMS, LABELS)
     copy = pickle.loads(pickle.dumps(classifier))
     np.testing.assert_array_equal(copy.predict_proba(QUERIES), classifier.predict_proba(QUERIES))
 
 
-def test_a_pickle_goes_on_learning() -> None:
+def test_a_pickle_can_be_trained_further() -> None:
     classifier = Classifier(metric_of("Euclidean")).fit(ITEMS[:20], LABELS[:20])
     copy = pickle.loads(pickle.dumps(classifier)).partial_fit(ITEMS[20:], LABELS[20:])
     expected = Classifier(metric_of("Euclidean")).fit(ITEMS, LABELS)
@@ -494,7 +494,7 @@ def accuracy_by_fold(k: int, metric: Metric | None, items: Floats, labels: NDArr
     ]
 
 
-def test_cross_validation_is_a_loop_over_folds() -> None:
+def test_cross_validation_equals_a_loop_over_folds() -> None:
     iris = load_iris()
     found = cross_val_score(Classifier(CosineMetric(4), k=3), iris.data, iris.target, cv=StratifiedKFold(4))
     assert found.tolist() == pytest.approx(accuracy_by_fold(3, CosineMetric(4), iris.data, iris.target))
@@ -507,7 +507,7 @@ def test_a_grid_search_over_k_scores_each() -> None:
     assert search.cv_results_["mean_test_score"].tolist() == pytest.approx(expected)
 
 
-def test_a_scaler_in_a_pipeline_is_the_same_as_scaling_beforehand() -> None:
+def test_a_scaler_in_a_pipeline_equals_scaling_beforehand() -> None:
     raw, asked = 100 + 50 * ITEMS, 100 + 50 * QUERIES
     scaler = StandardScaler().fit(raw)
     by_hand = Classifier(metric_of("ensemble")).fit(scaler.transform(raw), LABELS)
@@ -515,7 +515,7 @@ def test_a_scaler_in_a_pipeline_is_the_same_as_scaling_beforehand() -> None:
     np.testing.assert_array_equal(pipeline.predict_proba(asked), by_hand.predict_proba(scaler.transform(asked)))
 
 
-# -- bad input -------------------------------------------------------------------------------------------
+# -- invalid input -------------------------------------------------------------------------------------
 
 WITH_NAN = np.where(np.arange(12).reshape(3, D) == 6, np.nan, 1.0)
 BAD_ITEMS: dict[str, tuple[Any, str]] = {
@@ -547,7 +547,7 @@ METHODS = ("predict", "predict_proba", "familiarity", "kneighbors")
 
 @pytest.mark.parametrize("bad", BAD_ITEMS)
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-def test_bad_items_are_not_learned(bad: str, learn: str) -> None:
+def test_invalid_items_are_rejected_in_fit(bad: str, learn: str) -> None:
     data, message = BAD_ITEMS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier(EuclideanMetric(D)), learn)(data, ["a", "b", "b"][: len(data)])
@@ -555,7 +555,7 @@ def test_bad_items_are_not_learned(bad: str, learn: str) -> None:
 
 @pytest.mark.parametrize("bad", BAD_ITEMS)
 @pytest.mark.parametrize("method", METHODS)
-def test_bad_items_are_not_answered(bad: str, method: str) -> None:
+def test_invalid_items_are_rejected_in_predict(bad: str, method: str) -> None:
     data, message = BAD_ITEMS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier(EuclideanMetric(D)).fit(ITEMS, LABELS), method)(data)
@@ -563,14 +563,14 @@ def test_bad_items_are_not_answered(bad: str, method: str) -> None:
 
 @pytest.mark.parametrize("bad", BAD_LABELS)
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-def test_bad_labels_are_not_learned(bad: str, learn: str) -> None:
+def test_invalid_labels_are_rejected(bad: str, learn: str) -> None:
     labels, message = BAD_LABELS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier(EuclideanMetric(D)), learn)(ITEMS[:3], labels)
 
 
 @pytest.mark.parametrize("bad", BAD_CLASSES)
-def test_bad_classes_are_not_announced(bad: str) -> None:
+def test_invalid_classes_are_rejected(bad: str) -> None:
     classes, message = BAD_CLASSES[bad]
     with pytest.raises(InvalidInputError, match=message):
         Classifier().fit(ITEMS, LABELS).partial_fit(ITEMS, LABELS, classes=classes)
@@ -590,7 +590,7 @@ every_bad_parameter = pytest.mark.parametrize("bad", BAD_PARAMETERS)
 
 @every_bad_parameter
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-def test_bad_parameters_are_refused_when_learning(bad: str, learn: str) -> None:
+def test_invalid_parameters_are_rejected_in_fit(bad: str, learn: str) -> None:
     parameters, message = BAD_PARAMETERS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier(**parameters), learn)(ITEMS, LABELS)
@@ -598,13 +598,13 @@ def test_bad_parameters_are_refused_when_learning(bad: str, learn: str) -> None:
 
 @every_bad_parameter
 @pytest.mark.parametrize("method", METHODS)
-def test_bad_parameters_are_refused_when_asking(bad: str, method: str) -> None:
+def test_invalid_parameters_are_rejected_in_predict(bad: str, method: str) -> None:
     parameters, message = BAD_PARAMETERS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier().fit(ITEMS, LABELS).set_params(**parameters), method)(QUERIES)
 
 
-def test_neighbours_of_no_number_are_refused() -> None:
+def test_an_invalid_number_of_neighbours_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="'k' parameter of Classifier must be an int of at least 1"):
         Classifier().fit(ITEMS, LABELS).kneighbors(QUERIES, 0)
 
@@ -615,24 +615,24 @@ def test_a_learner_in_place_of_a_metric_is_a_type_error() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_asking_before_learning_is_an_error_that_says_what_to_do(method: str) -> None:
+def test_predicting_before_fit_raises_an_error_that_says_what_to_do(method: str) -> None:
     with pytest.raises(NotFittedError, match="call fit first"):
         getattr(Classifier(), method)(QUERIES)
 
 
-def test_asking_before_learning_is_scikit_learns_error_too() -> None:
+def test_the_error_before_fit_is_also_scikit_learns() -> None:
     with pytest.raises(sklearn.exceptions.NotFittedError):
         Classifier().predict(QUERIES)
 
 
-def test_a_query_that_is_too_large_is_named_by_its_row_among_all() -> None:
+def test_the_error_for_a_too_large_query_names_its_row() -> None:
     queries = np.ones((4200, D))
     queries[4150, 2] = 1e300
     with pytest.raises(InvalidInputError, match="row 4150, feature 2"):
         Classifier().fit(ITEMS, LABELS).predict(queries)
 
 
-def test_a_query_that_overflows_is_named_by_its_row_among_all() -> None:
+def test_the_error_for_an_overflowing_query_names_its_row() -> None:
     queries = np.ones((4200, 1))
     queries[4150] = 1e30
     classifier = Classifier(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).fit([[1.0]], ["a"])
@@ -640,7 +640,7 @@ def test_a_query_that_overflows_is_named_by_its_row_among_all() -> None:
         classifier.predict(queries)
 
 
-# -- a call that fails changes nothing -------------------------------------------------------------------
+# -- failed calls change nothing -----------------------------------------------------------------------
 
 FAILING: dict[str, Callable[[Classifier], object]] = {
     **{f"fit, items: {bad}": lambda c, d=data: c.fit(d, ["a"] * len(d)) for bad, (data, _) in BAD_ITEMS.items()},
@@ -663,7 +663,7 @@ FAILING: dict[str, Callable[[Classifier], object]] = {
 
 
 class Named:
-    """As a data frame is to scikit-learn: an array with names of columns."""
+    """An array with column names, which scikit-learn treats as a data frame."""
 
     columns: Sequence[str] = ("v", "w", "x", "y")
 
@@ -678,7 +678,7 @@ class Named:
 
 
 @pytest.mark.parametrize("failing", FAILING)
-def test_a_call_that_fails_leaves_a_fitted_classifier_as_it_was(failing: str) -> None:
+def test_a_failed_call_does_not_change_a_fitted_classifier(failing: str) -> None:
     classifier = Classifier(EuclideanMetric(D)).fit(ITEMS, LABELS)
     before, answers = dict(vars(classifier)), classifier.predict_proba(QUERIES)
     with pytest.raises(InvalidInputError):
@@ -688,14 +688,14 @@ def test_a_call_that_fails_leaves_a_fitted_classifier_as_it_was(failing: str) ->
 
 
 @pytest.mark.parametrize("failing", FAILING)
-def test_a_call_that_fails_leaves_a_new_classifier_new(failing: str) -> None:
+def test_a_failed_call_leaves_a_new_classifier_unfitted(failing: str) -> None:
     classifier = Classifier(EuclideanMetric(D))
     with pytest.raises(InvalidInputError):
         FAILING[failing](classifier)
     assert vars(classifier) == vars(Classifier(EuclideanMetric(D)))
 
 
-def test_unknown_among_whole_numbers_is_scored_as_not_right() -> None:
+def test_unknown_beside_integer_labels_counts_as_wrong() -> None:
     classifier = Classifier(EuclideanMetric(1), k=1, unknown_below=-1.0).fit([[0.0], [10.0]], [1, 2])
     assert classifier.predict([[0.5], [5.0]]).tolist() == [1, "unknown"]
     assert classifier.score([[0.5], [5.0], [9.5], [9.5]], [1, 1, 2, 1]) == 0.5

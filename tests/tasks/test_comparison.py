@@ -1,4 +1,4 @@
-"""The comparator against the paper's rule in plain loops; its thresholds against trying every one."""
+"""The comparator against the paper's rule in plain loops; its thresholds against an exhaustive search."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ def metric_of(name: str) -> Metric:
 
 
 def comparator_of(name: str, rule: Rule = "vote", **parameters: Any) -> Comparator:
-    """One whose threshold says yes to half of the pairs, up to one."""
+    """A comparator whose threshold accepts about half of the pairs."""
     comparator = Comparator(metric_of(name), rule=rule, **parameters)
     unit = 1.0 if name in BOUNDED else 0.0
     return comparator.set_params(threshold=unit - float(np.quantile(comparator.decision_function(PAIRS), 0.4321)))
 
 
-# -- the rule, in plain loops ----------------------------------------------------------------------------
+# -- the rule, in plain loops --------------------------------------------------------------------------
 
 
 def measures(metric: Metric, a: Floats, b: Floats) -> list[float]:
-    """D_l / 2 in each space; the distance if it has no bound, minus the score if there is none."""
+    """D_l / 2 in each space; D_l if distances are unbounded, the negative score if there are none."""
     if isinstance(metric, BilinearMetric):
         return [-metric.score(a, b)]
     half = 2 if isinstance(metric, EnsembleMetric | CosineMetric) else 1
@@ -119,7 +119,7 @@ def test_the_answer_is_yes_if_the_vote_share_is_at_least_half(name: str) -> None
 
 
 @every_metric
-def test_the_rule_of_the_mean_compares_the_weighted_mean_with_the_threshold(name: str) -> None:
+def test_the_mean_rule_compares_the_weighted_mean_with_the_threshold(name: str) -> None:
     comparator = comparator_of(name, "mean")
     weights = [space.weight for space in comparator.metric.spaces]
     means = [
@@ -129,7 +129,7 @@ def test_the_rule_of_the_mean_compares_the_weighted_mean_with_the_threshold(name
 
 
 def by_angles(weights: list[float]) -> EnsembleMetric:
-    """Spaces that see the angle of two features each: E_l of the features 2 l and 2 l + 1, at least 0."""
+    """Spaces that measure the angle of two features each: E_l of the features 2 l and 2 l + 1, at least 0."""
     d = 2 * len(weights)
     picks = [np.eye(d)[2 * level : 2 * level + 2] for level in range(len(weights))]
     return EnsembleMetric.frozen(
@@ -152,10 +152,10 @@ shares = st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any)
 
 @settings(max_examples=200)
 @given(shares=shares, data=st.data(), threshold=st.floats(0.01, 0.7))
-def test_the_vote_is_exact_also_where_weights_sum_to_half(
+def test_the_vote_is_exact_where_weights_sum_to_half(
     shares: list[int], data: st.DataObject, threshold: float
 ) -> None:
-    """Weights such as 1/6 + 1/6 + 1/6 are below 1/2 by their rounding, or above."""
+    """Rounding makes sums such as 1/6 + 1/6 + 1/6 smaller or larger than 1/2."""
     angle = st.sampled_from([0.0, 0.3, 0.7, 1.0, 1.5])
     angles = data.draw(st.lists(angle, min_size=len(shares), max_size=len(shares)))
     apart = [math.sin(angle / 2) for angle in angles]  # D / 2
@@ -166,7 +166,7 @@ def test_the_vote_is_exact_also_where_weights_sum_to_half(
     assert (found.answer, found.vote_share) == ("yes" if 2 * P >= 1 else "no", pytest.approx(float(P)))
 
 
-def test_weights_that_make_up_half_but_for_rounding_are_half() -> None:
+def test_weights_that_sum_to_half_up_to_rounding_count_as_half() -> None:
     weights = [1 / 12, 4 / 12, 1 / 12, 6 / 12]
     assert weights[0] + weights[1] + weights[2] < 0.5
     found = Comparator(by_angles(weights), threshold=0.5).compare(*turned([0.1, 0.2, 0.3, 1.5]))
@@ -175,7 +175,7 @@ def test_weights_that_make_up_half_but_for_rounding_are_half() -> None:
 
 @settings(max_examples=100)
 @given(data=st.data(), n=st.integers(1, 5), threshold=st.floats(0.01, 0.7))
-def test_the_vote_is_the_papers_for_any_weights(data: st.DataObject, n: int, threshold: float) -> None:
+def test_the_vote_equals_the_papers_for_any_weights(data: st.DataObject, n: int, threshold: float) -> None:
     raw = data.draw(st.lists(st.floats(0.01, 1), min_size=n, max_size=n))
     weights = [w / math.fsum(raw) for w in raw]
     angles = data.draw(st.lists(st.floats(0, 1.5), min_size=n, max_size=n))
@@ -186,33 +186,33 @@ def test_the_vote_is_the_papers_for_any_weights(data: st.DataObject, n: int, thr
     assert found.answer == ("yes" if P >= 0.5 else "no")
 
 
-# -- at the threshold ------------------------------------------------------------------------------------
+# -- at the threshold ----------------------------------------------------------------------------------
 
 
-def test_as_far_as_the_threshold_is_not_alike() -> None:
+def test_a_pair_at_the_threshold_is_dissimilar() -> None:
     found = Comparator(CosineMetric(2), threshold=1.0).compare([1.0, 0.0], [-1.0, 0.0])  # D / 2 = 1
     assert (found.answer, found.vote_share) == ("no", 0.0)
 
 
-def test_a_little_nearer_than_the_threshold_is_alike() -> None:
+def test_a_pair_just_below_the_threshold_is_similar() -> None:
     found = Comparator(CosineMetric(2), threshold=math.nextafter(1, 2)).compare([1.0, 0.0], [-1.0, 0.0])
     assert (found.answer, found.vote_share) == ("yes", 1.0)
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_the_threshold_to_begin_with_is_the_papers(name: str) -> None:
+def test_the_default_threshold_is_the_papers(name: str) -> None:
     expected = Comparator(metric_of(name), threshold=0.55).predict(PAIRS)
     assert Comparator(metric_of(name)).predict(PAIRS).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 @pytest.mark.parametrize("method", ["predict", "vote_share"])
-def test_a_metric_without_bound_has_no_threshold_to_begin_with(name: str, method: str) -> None:
+def test_an_unbounded_metric_has_no_default_threshold(name: str, method: str) -> None:
     with pytest.raises(NotFittedError, match=r"pass threshold=\.\.\., or call calibrate"):
         getattr(Comparator(metric_of(name)), method)(PAIRS)
 
 
-def test_to_have_no_threshold_is_scikit_learns_error_too() -> None:
+def test_the_error_without_a_threshold_is_also_scikit_learns() -> None:
     with pytest.raises(sklearn.exceptions.NotFittedError):
         Comparator(EuclideanMetric(1)).compare([0.0], [1.0])
 
@@ -226,7 +226,7 @@ def test_within_the_band_the_answer_is_unknown(apart: float, answer: str) -> Non
     assert comparator.compare([0.0], [apart]).answer == answer
 
 
-def test_a_band_takes_answers_and_turns_none_around() -> None:
+def test_a_band_only_turns_answers_into_unknown() -> None:
     plain, banded = comparator_of("ensemble"), comparator_of("ensemble", band=0.05)
     kept = banded.predict(PAIRS) != "unknown"
     assert 0 < kept.sum() < N
@@ -239,13 +239,13 @@ def test_a_band_does_not_change_the_vote_share() -> None:
     np.testing.assert_array_equal(comparator.set_params(band=0.125).vote_share(PAIRS), before)
 
 
-# -- scores ----------------------------------------------------------------------------------------------
+# -- scores --------------------------------------------------------------------------------------------
 
 
 @every_metric
 @both_rules
 @pytest.mark.parametrize("quantile", [0.03, 0.31, 0.87])
-def test_a_threshold_on_the_scores_answers_as_predict_does(name: str, rule: Rule, quantile: float) -> None:
+def test_predict_equals_a_threshold_on_the_scores(name: str, rule: Rule, quantile: float) -> None:
     comparator = Comparator(metric_of(name), rule=rule)
     scores = np.sort(comparator.decision_function(PAIRS))
     cut = int(quantile * N)
@@ -256,14 +256,14 @@ def test_a_threshold_on_the_scores_answers_as_predict_does(name: str, rule: Rule
 
 
 @pytest.mark.parametrize("name", ["cosine", "Mahalanobis", "bilinear", "bilinear normalized", "Euclidean"])
-def test_the_score_in_one_space_is_the_metrics_up_to_scale(name: str) -> None:
+def test_the_score_in_one_space_is_the_scaled_score_of_the_metric(name: str) -> None:
     metric = metric_of(name)
     plain = metric.score(PAIRS[:, 0], PAIRS[:, 1])
     expected = 1 + plain / 2 if name in BOUNDED else plain
     np.testing.assert_allclose(Comparator(metric).decision_function(PAIRS), expected, atol=1e-6)
 
 
-def test_a_similarity_that_is_not_symmetric_is_not_made_so() -> None:
+def test_an_asymmetric_similarity_stays_asymmetric() -> None:
     comparator = Comparator(BilinearMetric(np.array([[0.0, 1.0], [0.0, 0.0]]), normalize=False), threshold=-0.5)
     x, y = [1.0, 0.0], [0.0, 1.0]
     assert [comparator.compare(x, y).answer, comparator.compare(y, x).answer] == ["yes", "no"]
@@ -271,31 +271,31 @@ def test_a_similarity_that_is_not_symmetric_is_not_made_so() -> None:
 
 @every_metric
 @both_rules
-def test_comparing_two_items_is_comparing_many(name: str, rule: Rule) -> None:
+def test_compare_equals_predict_for_one_pair(name: str, rule: Rule) -> None:
     comparator = comparator_of(name, rule)
     one = comparator.compare(*PAIRS[7])
     many = (comparator.predict(PAIRS)[7], comparator.vote_share(PAIRS)[7], comparator.decision_function(PAIRS)[7])
     assert (one.answer, one.vote_share, one.score) == (many[0], pytest.approx(many[1]), pytest.approx(many[2]))
 
 
-# -- calibration, by trying every threshold --------------------------------------------------------------
+# -- calibration against an exhaustive search ----------------------------------------------------------
 
-Judged = list[tuple[int, bool]]  # how far apart, and whether alike
+Judged = list[tuple[int, bool]]  # distance, and whether similar
 
 
 @st.composite
 def judged_pairs(draw: st.DrawFn) -> Judged:
-    """Pairs of both kinds, many equally far apart, in any order."""
-    alike = draw(st.lists(st.integers(0, 6), min_size=1, max_size=10))
-    unlike = draw(st.lists(st.integers(0, 6), min_size=1, max_size=10))
-    return draw(st.permutations([(d, True) for d in alike] + [(d, False) for d in unlike]))
+    """Similar and dissimilar pairs in any order, many at the same distance."""
+    similar = draw(st.lists(st.integers(0, 6), min_size=1, max_size=10))
+    dissimilar = draw(st.lists(st.integers(0, 6), min_size=1, max_size=10))
+    return draw(st.permutations([(d, True) for d in similar] + [(d, False) for d in dissimilar]))
 
 
 def on_a_line(judged: Judged) -> tuple[Floats, list[bool]]:
     return np.array([[[0.0], [float(d)]] for d, _ in judged]), [same for _, same in judged]
 
 
-CUTS = [cut - 0.5 for cut in range(8)]  # every threshold that makes a difference
+CUTS = [cut - 0.5 for cut in range(8)]  # one threshold for each possible split
 
 
 def said_by_cut(judged: Judged, cut: float) -> list[bool]:
@@ -313,13 +313,13 @@ def f1(judged: Judged, said: list[bool]) -> Fraction:
 
 
 def share(judged: Judged, said: list[bool], kind: bool) -> Fraction:
-    """Of the pairs of a kind, to how many something was said."""
+    """The share of accepted pairs among the similar (or dissimilar) ones."""
     among = [yes for yes, (_, same) in zip(said, judged, strict=True) if same == kind]
     return Fraction(sum(among), len(among))
 
 
 def minus_gap(judged: Judged, said: list[bool]) -> Fraction:
-    """Minus the difference of the false accept and the false reject rates."""
+    """The negative absolute difference of the false accept and the false reject rate."""
     return -abs(share(judged, said, False) - (1 - share(judged, said, True)))
 
 
@@ -328,7 +328,7 @@ rates = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0]) | st.floats(0, 1
 
 
 def answers_of(judged: Judged, **target: Any) -> list[str]:
-    """What is said to the pairs of the calibration itself."""
+    """The answers for the calibration pairs."""
     pairs, same = on_a_line(judged)
     answers: list[str] = Comparator(EuclideanMetric(1)).calibrate(pairs, same, **target).predict(pairs).tolist()
     return answers
@@ -349,29 +349,27 @@ def test_one_calibrated_threshold_leaves_nothing_unknown(target: str, judged: Ju
 
 
 @given(judged=judged_pairs(), far=rates)
-def test_a_calibrated_false_accept_rate_is_kept(judged: Judged, far: float) -> None:
+def test_a_calibrated_false_accept_rate_holds(judged: Judged, far: float) -> None:
     said = [answer == "yes" for answer in answers_of(judged, target_far=far)]
     assert float(share(judged, said, False)) <= far
 
 
 @given(judged=judged_pairs(), far=rates)
-def test_no_threshold_that_keeps_a_false_accept_rate_accepts_more(judged: Judged, far: float) -> None:
+def test_no_threshold_within_a_false_accept_rate_accepts_more(judged: Judged, far: float) -> None:
     said = [answer == "yes" for answer in answers_of(judged, target_far=far)]
     allowed = [by for by in (said_by_cut(judged, cut) for cut in CUTS) if float(share(judged, by, False)) <= far]
     assert share(judged, said, True) == max(share(judged, by, True) for by in allowed)
 
 
 @given(judged=judged_pairs(), far=rates, frr=rates)
-def test_both_calibrated_rates_are_kept(judged: Judged, far: float, frr: float) -> None:
+def test_both_calibrated_rates_hold(judged: Judged, far: float, frr: float) -> None:
     answers = answers_of(judged, target_far=far, target_frr=frr)
     assert float(share(judged, [answer == "yes" for answer in answers], False)) <= far
     assert float(share(judged, [answer == "no" for answer in answers], True)) <= frr
 
 
 @given(judged=judged_pairs(), far=rates, frr=rates)
-def test_only_where_neither_rate_could_be_kept_the_answer_is_unknown(
-    judged: Judged, far: float, frr: float
-) -> None:
+def test_the_answer_is_unknown_only_where_neither_rate_would_hold(judged: Judged, far: float, frr: float) -> None:
     answers = answers_of(judged, target_far=far, target_frr=frr)
     for d in {d for (d, _), answer in zip(judged, answers, strict=True) if answer == "unknown"}:
         assert float(share(judged, [other <= d for other, _ in judged], False)) > far
@@ -379,14 +377,14 @@ def test_only_where_neither_rate_could_be_kept_the_answer_is_unknown(
 
 
 @given(judged=judged_pairs(), far=rates, frr=rates)
-def test_what_is_accepted_ends_before_what_is_rejected_begins(judged: Judged, far: float, frr: float) -> None:
+def test_accepted_pairs_are_nearer_than_rejected_ones(judged: Judged, far: float, frr: float) -> None:
     pairs, same = on_a_line(judged)
     comparator = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=far, target_frr=frr)
     assert comparator.yes_below_ <= comparator.no_from_
 
 
 @given(judged=judged_pairs(), far=rates, frr=rates)
-def test_the_nearer_pair_is_never_the_less_alike(judged: Judged, far: float, frr: float) -> None:
+def test_a_nearer_pair_never_has_a_less_similar_answer(judged: Judged, far: float, frr: float) -> None:
     answers = answers_of(judged, target_far=far, target_frr=frr)
     order = [answer for _, answer in sorted(zip([d for d, _ in judged], answers, strict=True))]
     ranks = [("yes", "unknown", "no").index(answer) for answer in order]
@@ -395,7 +393,7 @@ def test_the_nearer_pair_is_never_the_less_alike(judged: Judged, far: float, frr
 
 @every_metric
 @both_rules
-def test_calibration_finds_the_best_accuracy_under_every_metric(name: str, rule: Rule) -> None:
+def test_calibration_finds_the_best_accuracy_with_every_metric(name: str, rule: Rule) -> None:
     comparator = Comparator(metric_of(name), rule=rule)
     scores = comparator.decision_function(PAIRS)
     best = max(np.mean((scores >= cut) == SAME) for cut in [*scores.tolist(), math.inf])
@@ -405,12 +403,12 @@ def test_calibration_finds_the_best_accuracy_under_every_metric(name: str, rule:
 
 @every_metric
 @both_rules
-def test_a_false_accept_rate_is_kept_under_every_metric(name: str, rule: Rule) -> None:
+def test_a_false_accept_rate_holds_with_every_metric(name: str, rule: Rule) -> None:
     comparator = Comparator(metric_of(name), rule=rule).calibrate(PAIRS, SAME, target_far=0.1)
     assert np.mean(comparator.predict(PAIRS)[~SAME] == "yes") <= 0.1
 
 
-def test_a_calibrated_threshold_takes_the_place_of_the_one_given() -> None:
+def test_a_calibrated_threshold_overrides_the_given_one() -> None:
     pairs, same = on_a_line([(1, True), (2, True), (5, False)])
     comparator = Comparator(EuclideanMetric(1), threshold=0.5)
     assert comparator.calibrate(pairs, same, target="accuracy").predict(pairs).tolist() == ["yes", "yes", "no"]
@@ -422,25 +420,25 @@ def test_a_threshold_lies_between_the_pairs_that_it_separates() -> None:
     assert (comparator.yes_below_, comparator.no_from_) == (pytest.approx(3.0), pytest.approx(3.0))
 
 
-def test_where_nothing_can_be_promised_nothing_is_accepted() -> None:
+def test_no_pair_is_accepted_where_no_threshold_reaches_the_rate() -> None:
     pairs, same = on_a_line([(0, False), (1, True), (2, False)])
     comparator = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=0.0)
     assert (comparator.yes_below_, comparator.predict(pairs).tolist()) == (-math.inf, ["no", "no", "no"])
 
 
-# -- curves ----------------------------------------------------------------------------------------------
+# -- curves --------------------------------------------------------------------------------------------
 
 
 @every_metric
 @both_rules
-def test_the_area_under_the_curve_is_scikit_learns(name: str, rule: Rule) -> None:
+def test_auc_equals_scikit_learns(name: str, rule: Rule) -> None:
     comparator = Comparator(metric_of(name), rule=rule)
     expected = roc_auc_score(SAME, comparator.decision_function(PAIRS))
     assert comparator.auc(PAIRS, SAME) == pytest.approx(expected, abs=1e-12)
 
 
 @every_metric
-def test_the_curve_is_scikit_learns(name: str) -> None:
+def test_the_roc_curve_equals_scikit_learns(name: str) -> None:
     comparator = Comparator(metric_of(name))
     far, tar, _ = roc_curve(SAME, comparator.decision_function(PAIRS), drop_intermediate=False)
     curve = comparator.roc(PAIRS, SAME)
@@ -448,7 +446,7 @@ def test_the_curve_is_scikit_learns(name: str) -> None:
 
 
 @every_metric
-def test_the_equal_error_rate_is_where_scikit_learns_curve_crosses_the_diagonal(name: str) -> None:
+def test_eer_is_where_scikit_learns_curve_crosses_the_diagonal(name: str) -> None:
     comparator = Comparator(metric_of(name))
     far, tar, _ = roc_curve(SAME, comparator.decision_function(PAIRS))
     expected = brentq(lambda x: 1 - x - np.interp(x, far, tar), 0, 1, xtol=1e-12)
@@ -457,14 +455,14 @@ def test_the_equal_error_rate_is_where_scikit_learns_curve_crosses_the_diagonal(
 
 @every_metric
 @pytest.mark.parametrize("far", [0.0, 0.01, 0.1, 1.0])
-def test_the_true_accept_rate_is_the_highest_on_scikit_learns_curve(name: str, far: float) -> None:
+def test_tar_at_far_is_the_highest_on_scikit_learns_curve(name: str, far: float) -> None:
     comparator = Comparator(metric_of(name))
     all_far, all_tar, _ = roc_curve(SAME, comparator.decision_function(PAIRS), drop_intermediate=False)
     expected = max(t for f, t in zip(all_far, all_tar, strict=True) if f <= far)
     assert comparator.tar_at_far(PAIRS, SAME, far=far) == pytest.approx(expected, abs=1e-12)
 
 
-# -- forms of pairs --------------------------------------------------------------------------------------
+# -- forms of pairs ------------------------------------------------------------------------------------
 
 TABLE = np.round(RNG.normal(size=(50, D)), 1) * (RNG.random((50, D)) < 0.6)
 ROWS = RNG.integers(0, 50, (N, 2))
@@ -499,14 +497,14 @@ def test_sparse_pairs_give_the_same_scores(name: str, form: str) -> None:
 
 @pytest.mark.parametrize("name", ["ensemble", "cosine", "Mahalanobis", "Euclidean"])
 @pytest.mark.parametrize("form", SPARSE)
-def test_metrics_of_dense_items_refuse_sparse_ones(name: str, form: str) -> None:
+def test_metrics_of_dense_items_reject_sparse_ones(name: str, form: str) -> None:
     comparator, pairs = SPARSE[form](Comparator(metric_of(name)))
     with pytest.raises(InvalidTypeError, match="toarray"):
         comparator.decision_function(pairs)
 
 
 @pytest.mark.parametrize("form", ["Pairs of values", "Pairs of rows"])
-def test_pairs_calibrate_by_what_they_say_themselves(form: str) -> None:
+def test_pairs_with_labels_calibrate_by_these(form: str) -> None:
     comparator, pairs = FORMS[form](Comparator(metric_of("ensemble")))
     expected = Comparator(metric_of("ensemble")).calibrate(TABLE[ROWS], SAME, target="f1")
     assert comparator.calibrate(pairs, target="f1").yes_below_ == pytest.approx(expected.yes_below_, abs=1e-6)
@@ -517,12 +515,12 @@ def test_pairs_calibrate_by_what_they_say_themselves(form: str) -> None:
     [np.where(SAME, 1, -1), np.where(SAME, 1.0, -1.0), SAME.tolist(), np.where(SAME, 1, -1).tolist()],
     ids=["±1", "floats", "list", "list of ±1"],
 )
-def test_every_way_to_say_the_same_calibrates_the_same(same: Any) -> None:
+def test_every_form_of_labels_gives_the_same_calibration(same: Any) -> None:
     found = Comparator(metric_of("cosine")).calibrate(PAIRS, same, target="eer")
     assert found.yes_below_ == Comparator(metric_of("cosine")).calibrate(PAIRS, SAME, target="eer").yes_below_
 
 
-# -- calibrated probabilities ----------------------------------------------------------------------------
+# -- calibrated probabilities --------------------------------------------------------------------------
 
 
 def test_there_is_no_probability_before_calibration() -> None:
@@ -577,7 +575,7 @@ def test_the_probability_is_the_share_of_similar_pairs_where_all_are_equally_far
     assert found[0] == pytest.approx((2 / 3 + 2 * 0.25) / 3)  # of smoothed labels
 
 
-# -- too few pairs for a rate ----------------------------------------------------------------------------
+# -- too few pairs for a rate --------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("default")
@@ -600,7 +598,7 @@ def test_there_is_no_warning_with_enough_pairs() -> None:
     Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=0.01, target_frr=0.5)
 
 
-# -- copies and files ------------------------------------------------------------------------------------
+# -- copies and files ----------------------------------------------------------------------------------
 
 
 def test_a_clone_has_the_parameters_and_is_not_calibrated() -> None:
@@ -612,13 +610,13 @@ def test_a_clone_has_the_parameters_and_is_not_calibrated() -> None:
 
 
 @every_metric
-def test_a_clone_answers_the_same(name: str) -> None:
+def test_a_clone_predicts_the_same(name: str) -> None:
     comparator = comparator_of(name)
     assert clone(comparator).predict(PAIRS).tolist() == comparator.predict(PAIRS).tolist()
 
 
 @every_metric
-def test_a_pickle_answers_the_same(name: str) -> None:
+def test_a_pickle_predicts_the_same(name: str) -> None:
     comparator = Comparator(metric_of(name)).calibrate(PAIRS, SAME, target_far=0.1, target_frr=0.1)
     copy = pickle.loads(pickle.dumps(comparator))
     assert copy.predict(PAIRS).tolist() == comparator.predict(PAIRS).tolist()
@@ -633,18 +631,18 @@ def saved(comparator: Comparator, folder: Path) -> Comparator:
 
 @every_metric
 @both_rules
-def test_a_file_answers_the_same(tmp_path: Path, name: str, rule: Rule) -> None:
+def test_a_loaded_file_predicts_the_same(tmp_path: Path, name: str, rule: Rule) -> None:
     comparator = comparator_of(name, rule, band=0.03)
     assert saved(comparator, tmp_path).predict(PAIRS).tolist() == comparator.predict(PAIRS).tolist()
 
 
 @pytest.mark.parametrize("threshold", [None, 0.25, 3, np.float32(0.25), np.int64(3)], ids=repr)
-def test_a_file_keeps_the_parameters(tmp_path: Path, threshold: Any) -> None:
+def test_a_file_stores_the_parameters(tmp_path: Path, threshold: Any) -> None:
     loaded = saved(Comparator(metric_of("cosine"), threshold=threshold, rule="mean", band=0.125), tmp_path)
     assert (loaded.threshold, loaded.rule, loaded.band) == (threshold, "mean", 0.125)
 
 
-def test_a_file_of_one_that_is_not_calibrated_is_not_calibrated(tmp_path: Path) -> None:
+def test_a_file_without_calibration_loads_uncalibrated(tmp_path: Path) -> None:
     assert not hasattr(saved(comparator_of("Euclidean"), tmp_path), "yes_below_")
 
 
@@ -653,7 +651,7 @@ def test_a_file_of_one_that_is_not_calibrated_is_not_calibrated(tmp_path: Path) 
     [{"target": "f1"}, {"target_far": 0.2}, {"target_far": 0.05, "target_frr": 0.05}],
     ids=["f1", "far", "far and frr"],
 )
-def test_a_file_keeps_calibrated_thresholds_to_the_bit(tmp_path: Path, target: dict[str, Any]) -> None:
+def test_a_file_stores_the_calibration_exactly(tmp_path: Path, target: dict[str, Any]) -> None:
     comparator = Comparator(metric_of("ensemble")).calibrate(PAIRS, SAME, **target)
     loaded = saved(comparator, tmp_path)
     names = ("yes_below_", "no_from_", "slope_", "intercept_")
@@ -671,7 +669,7 @@ def test_a_file_with_invalid_probability_parameters_is_rejected(
 
 
 @pytest.mark.parametrize("target_frr", [None, 0.0])
-def test_a_file_keeps_infinite_thresholds(tmp_path: Path, target_frr: float | None) -> None:
+def test_a_file_stores_infinite_thresholds(tmp_path: Path, target_frr: float | None) -> None:
     pairs, same = on_a_line([(0, False), (1, True), (2, False)])
     comparator = Comparator(EuclideanMetric(1)).calibrate(pairs, same, target_far=0.0, target_frr=target_frr)
     assert comparator.yes_below_ == -math.inf
@@ -679,14 +677,14 @@ def test_a_file_keeps_infinite_thresholds(tmp_path: Path, target_frr: float | No
     assert (loaded.yes_below_, loaded.no_from_) == (comparator.yes_below_, comparator.no_from_)
 
 
-def test_a_file_does_not_hold_the_preprocessor(tmp_path: Path) -> None:
+def test_a_file_does_not_store_the_preprocessor(tmp_path: Path) -> None:
     assert saved(comparator_of("cosine").set_params(preprocessor=TABLE), tmp_path).preprocessor is None
 
 
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-3], lambda b: b[:-1] + bytes([b[-1] ^ 1])], ids=["cut", "changed"]
 )
-def test_a_damaged_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_file_is_rejected(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "comparator"
     comparator_of("ensemble").save(path)
     path.write_bytes(damage(path.read_bytes()))
@@ -695,7 +693,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, damage: Callable[[bytes], byt
 
 
 @pytest.mark.parametrize("thresholds", [(2.0, 1.0), (math.nan, math.nan), (0.0, math.nan)])
-def test_a_file_with_thresholds_that_cannot_be_is_refused(tmp_path: Path, thresholds: tuple[float, float]) -> None:
+def test_a_file_with_invalid_thresholds_is_rejected(tmp_path: Path, thresholds: tuple[float, float]) -> None:
     comparator = comparator_of("cosine")
     comparator.yes_below_, comparator.no_from_ = thresholds
     comparator.slope_, comparator.intercept_ = -1.0, 0.0
@@ -707,13 +705,13 @@ def test_a_file_with_thresholds_that_cannot_be_is_refused(tmp_path: Path, thresh
 @pytest.mark.parametrize(
     ("name", "value"), [("rule", "majority"), ("band", -1.0), ("threshold", "high"), ("metric", OAHU())]
 )
-def test_parameters_that_cannot_be_are_not_saved(tmp_path: Path, name: str, value: Any) -> None:
+def test_invalid_parameters_are_not_saved(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=f"'{name}' parameter"):
         comparator_of("cosine").set_params(**{name: value}).save(tmp_path / "comparator")
     assert not list(tmp_path.iterdir())
 
 
-# -- bad input -------------------------------------------------------------------------------------------
+# -- invalid input -------------------------------------------------------------------------------------
 
 WITH_NAN = np.where(np.arange(PAIRS.size).reshape(PAIRS.shape) == 200 * 2 * D + D + 1, np.nan, PAIRS)
 BAD_PAIRS: dict[str, tuple[Any, str]] = {
@@ -736,7 +734,7 @@ every_bad_pair = pytest.mark.parametrize("bad", BAD_PAIRS)
 
 @every_bad_pair
 @pytest.mark.parametrize("method", METHODS)
-def test_bad_pairs_are_not_answered(bad: str, method: str) -> None:
+def test_invalid_pairs_are_rejected(bad: str, method: str) -> None:
     data, message = BAD_PAIRS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Comparator(metric_of("cosine")), method)(data)
@@ -744,7 +742,7 @@ def test_bad_pairs_are_not_answered(bad: str, method: str) -> None:
 
 @every_bad_pair
 @pytest.mark.parametrize("method", CURVES)
-def test_bad_pairs_have_no_curve(bad: str, method: str) -> None:
+def test_invalid_pairs_have_no_roc(bad: str, method: str) -> None:
     data, message = BAD_PAIRS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Comparator(metric_of("cosine")), method)(data, SAME)
@@ -782,7 +780,7 @@ def test_two_items_must_have_the_metrics_features() -> None:
     ],
     ids=["Mahalanobis", "bilinear", "ensemble"],
 )
-def test_a_pair_that_overflows_is_named(metric: Metric, item: int) -> None:
+def test_the_error_for_an_overflowing_pair_names_it(metric: Metric, item: int) -> None:
     pairs = np.ones((N, 2, 1))
     pairs[201, item] = 1e30
     with pytest.raises(OverflowedItemError, match=r"^An item of pair 201 is too large") as caught:
@@ -803,7 +801,7 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("bad", BAD_PARAMETERS)
 @pytest.mark.parametrize("method", METHODS)
-def test_bad_parameters_are_refused(bad: str, method: str) -> None:
+def test_invalid_parameters_are_rejected(bad: str, method: str) -> None:
     parameters, message = BAD_PARAMETERS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Comparator(**({"metric": metric_of("cosine")} | parameters)), method)(PAIRS)
@@ -829,7 +827,7 @@ BAD_CALIBRATION: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD_CALIBRATION)
-def test_bad_calibration_says_what_is_wrong(bad: str) -> None:
+def test_invalid_calibration_is_rejected(bad: str) -> None:
     arguments, target, message = BAD_CALIBRATION[bad]
     with pytest.raises(InvalidInputError, match=message):
         Comparator(metric_of("cosine")).calibrate(*arguments, **target)
@@ -837,7 +835,7 @@ def test_bad_calibration_says_what_is_wrong(bad: str) -> None:
 
 @pytest.mark.parametrize("bad", BAD_CALIBRATION)
 @pytest.mark.parametrize("calibrated", [False, True], ids=["new", "calibrated"])
-def test_a_calibration_that_fails_changes_nothing(bad: str, calibrated: bool) -> None:
+def test_a_failed_calibration_changes_nothing(bad: str, calibrated: bool) -> None:
     comparator = Comparator(metric_of("cosine"))
     if calibrated:
         comparator.calibrate(PAIRS, SAME, target_far=0.1, target_frr=0.1)

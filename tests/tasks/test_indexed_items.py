@@ -1,4 +1,4 @@
-"""Items in the spaces of a metric, and the score of neighbours: against plain loops."""
+"""Indexed items and the score of neighbours, against plain loops."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS.k
 both_votes = pytest.mark.parametrize("vote", ["experts", "joint"])
 
 
-def gallery_of(metric: Metric, vote: VoteMode = "experts") -> IndexedItems:
+def indexed_of(metric: Metric, vote: VoteMode = "experts") -> IndexedItems:
     return IndexedItems.empty(metric, vote).add(ITEMS)
 
 
@@ -58,13 +58,13 @@ def same(one: SpaceNeighbours, other: SpaceNeighbours) -> None:
     np.testing.assert_allclose(one.distances, other.distances, atol=1e-6)
 
 
-# -- items in spaces -------------------------------------------------------------------------------------
+# -- indexed items -------------------------------------------------------------------------------------
 
 
 @every_metric
 @both_votes
-def test_a_search_finds_what_is_nearest_in_each_space(metric: Metric, vote: VoteMode) -> None:
-    found = gallery_of(metric, vote).search(QUERIES, 4)
+def test_a_search_finds_the_nearest_items_in_each_space(metric: Metric, vote: VoteMode) -> None:
+    found = indexed_of(metric, vote).search(QUERIES, 4)
     joint = vote == "joint"
     spaces = zip(metric.encode_queries(QUERIES, joint), metric.encode(ITEMS, joint), strict=True)
     for level, (asked, encoded) in enumerate(spaces):
@@ -80,69 +80,69 @@ def test_a_search_finds_what_is_nearest_in_each_space(metric: Metric, vote: Vote
 
 
 @every_metric
-def test_the_spaces_of_the_metric_are_those_of_the_gallery(metric: Metric) -> None:
-    gallery = IndexedItems.empty(metric, "experts")
-    found = list(zip(gallery.space_names, gallery.weights.tolist(), strict=True))
+def test_there_is_an_index_for_each_space_of_the_metric(metric: Metric) -> None:
+    indexed = IndexedItems.empty(metric, "experts")
+    found = list(zip(indexed.space_names, indexed.weights.tolist(), strict=True))
     assert found == [(space.name, space.weight) for space in metric.spaces]
 
 
 @every_metric
-def test_a_joint_gallery_has_one_space_that_counts_in_full(metric: Metric) -> None:
-    gallery = IndexedItems.empty(metric, "joint")
-    assert (gallery.space_names, gallery.weights.tolist(), len(gallery.indexes)) == (("joint",), [1.0], 1)
+def test_joint_items_have_one_space_of_weight_1(metric: Metric) -> None:
+    indexed = IndexedItems.empty(metric, "joint")
+    assert (indexed.space_names, indexed.weights.tolist(), len(indexed.indexes)) == (("joint",), [1.0], 1)
 
 
 @every_metric
 @both_votes
 def test_items_may_be_added_in_pieces(metric: Metric, vote: VoteMode) -> None:
     pieces = IndexedItems.empty(metric, vote).add(ITEMS[:1]).add(ITEMS[1:20]).add(ITEMS[20:])
-    same(pieces.search(QUERIES, 5), gallery_of(metric, vote).search(QUERIES, 5))
+    same(pieces.search(QUERIES, 5), indexed_of(metric, vote).search(QUERIES, 5))
 
 
-def test_adding_to_a_gallery_leaves_it_as_it_was() -> None:
-    gallery = gallery_of(EuclideanMetric(3))
-    before = gallery.search(QUERIES, 3)
-    gallery.add(QUERIES)
-    same(gallery.search(QUERIES, 3), before)
+def test_adding_items_does_not_change_the_original() -> None:
+    indexed = indexed_of(EuclideanMetric(3))
+    before = indexed.search(QUERIES, 3)
+    indexed.add(QUERIES)
+    same(indexed.search(QUERIES, 3), before)
 
 
-def test_what_was_removed_is_not_found() -> None:
-    gallery = gallery_of(METRICS["ensemble"]).remove(np.array([0, 7]))
-    assert not {0, 7} & set(gallery.search(QUERIES, 30).positions.ravel().tolist())
+def test_removed_items_are_not_found() -> None:
+    indexed = indexed_of(METRICS["ensemble"]).remove(np.array([0, 7]))
+    assert not {0, 7} & set(indexed.search(QUERIES, 30).positions.ravel().tolist())
 
 
-def test_what_was_not_removed_keeps_its_position() -> None:
-    gallery = gallery_of(EuclideanMetric(3)).remove(np.array([0, 7]))
-    assert gallery.search(ITEMS[[5, 29]], 1).positions.ravel().tolist() == [5, 29]
+def test_remaining_items_keep_their_positions() -> None:
+    indexed = indexed_of(EuclideanMetric(3)).remove(np.array([0, 7]))
+    assert indexed.search(ITEMS[[5, 29]], 1).positions.ravel().tolist() == [5, 29]
 
 
 def test_adding_nothing_changes_nothing() -> None:
-    gallery = gallery_of(EuclideanMetric(3))
-    same(gallery.add(ITEMS[:0]).search(QUERIES, 5), gallery.search(QUERIES, 5))
+    indexed = indexed_of(EuclideanMetric(3))
+    same(indexed.add(ITEMS[:0]).search(QUERIES, 5), indexed.search(QUERIES, 5))
 
 
-def test_what_fails_in_a_later_block_leaves_no_trace_of_the_earlier_ones() -> None:
-    gallery = IndexedItems.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(np.array([[5.0]]))
+def test_an_error_in_a_later_block_adds_nothing() -> None:
+    indexed = IndexedItems.empty(MahalanobisMetric(np.full((1, 1), 1e10, np.float32))).add(np.array([[5.0]]))
     with pytest.raises(OverflowedItemError):
-        gallery.add(np.append(np.ones(4500), 1e30)[:, None])
-    found = gallery.add(np.array([[8.0]])).search([[0.0]], 3)
+        indexed.add(np.append(np.ones(4500), 1e30)[:, None])
+    found = indexed.add(np.array([[8.0]])).search([[0.0]], 3)
     assert found.positions.tolist() == [[[0, 1, -1]]]
 
 
-def test_where_there_are_fewer_items_the_rest_is_missing() -> None:
+def test_neighbours_beyond_the_number_of_items_are_missing() -> None:
     found = IndexedItems.empty(EuclideanMetric(1)).add(np.array([[1.0], [5.0]])).search([[4.0]], 3)
     assert found.positions.tolist() == [[[1, 0, -1]]]
     assert found.distances.tolist() == [[[1.0, 3.0, math.inf]]]
 
 
-def test_many_items_are_encoded_like_few() -> None:
-    """More than a block of them."""
+def test_encoding_many_items_equals_encoding_few() -> None:
+    """There is more than one block of items."""
     items = np.arange(5000.0)[:, None]
-    gallery = IndexedItems.empty(EuclideanMetric(1)).add(items)
-    assert gallery.search([[4096.2], [4999.0]], 1).positions.ravel().tolist() == [4096, 4999]
+    indexed = IndexedItems.empty(EuclideanMetric(1)).add(items)
+    assert indexed.search([[4096.2], [4999.0]], 1).positions.ravel().tolist() == [4096, 4999]
 
 
-def test_an_item_that_overflows_is_named_by_its_row_among_all() -> None:
+def test_the_error_for_an_overflowing_item_names_its_row() -> None:
     items = np.ones((5000, 1))
     items[4500] = 1e30
     with pytest.raises(OverflowedItemError, match=r"^Item 4500 is too large") as caught:
@@ -150,17 +150,17 @@ def test_an_item_that_overflows_is_named_by_its_row_among_all() -> None:
     assert caught.value.row == 4500
 
 
-def test_errors_about_blocks_count_from_their_beginning() -> None:
+def test_row_numbers_in_errors_are_offset_by_the_start_of_the_block() -> None:
     with pytest.raises(OverflowedItemError, match=r"^Item 12 is bad\.$") as caught, offset_error_rows(10):
         raise OverflowedItemError("Item 2 is bad.", 2)
     assert caught.value.row == 12
 
 
-# -- scores of neighbours --------------------------------------------------------------------------------
+# -- scores of neighbours ------------------------------------------------------------------------------
 
 
 def score_by_hand(distances: list[float], alpha: float) -> list[float]:
-    """exp(-(D - d_min) / (d_max - d_min)) alpha over those that are there; alpha where they are all equally far."""
+    """exp(-(D - d_min) / (d_max - d_min)) alpha over the present neighbours; alpha if all are equally far."""
     there = [d for d in distances if d < math.inf]
     if not there or max(there) == min(there):
         return [alpha if d < math.inf else 0.0 for d in distances]
@@ -169,8 +169,8 @@ def score_by_hand(distances: list[float], alpha: float) -> list[float]:
 
 
 @given(data=st.data(), shape=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 5)))
-def test_neighbours_score_by_the_papers_formula(data: st.DataObject, shape: tuple[int, int, int]) -> None:
-    """Also where many are equally far, none is there or some are not, and for minus a score."""
+def test_neighbour_scores_equal_the_papers_formula(data: st.DataObject, shape: tuple[int, int, int]) -> None:
+    """Also with ties, missing neighbours and negative scores."""
     n = math.prod(shape)
     distance = st.integers(-2, 2).map(float) | st.floats(-1e3, 1e3) | st.just(math.inf)
     distances = np.sort(np.reshape(data.draw(st.lists(distance, min_size=n, max_size=n)), shape), axis=2)
@@ -182,41 +182,41 @@ def test_neighbours_score_by_the_papers_formula(data: st.DataObject, shape: tupl
     np.testing.assert_allclose(neighbour_scores(distances, weights), expected, rtol=1e-12, atol=1e-300)
 
 
-def test_the_nearest_scores_alpha_and_the_kth_an_eth_of_it() -> None:
+def test_the_nearest_scores_alpha_and_the_kth_alpha_over_e() -> None:
     (((first, _, last),),) = neighbour_scores(np.array([[[0.1, 0.7, 3.0]]]), np.array([0.25])).tolist()
     assert (first, last) == (0.25, pytest.approx(0.25 / math.e))
 
 
-# -- similarity_of --------------------------------------------------------------------------------------------
+# -- similarity ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("apart", "expected"), [(0.0, 1.0), (1.0, 0.5), (2.0, 0.0)])
 @pytest.mark.parametrize("name", ["ensemble", "cosine"])
-def test_likeness_under_a_bounded_metric_is_from_0_to_1(name: str, apart: float, expected: float) -> None:
+def test_the_similarity_of_a_bounded_metric_is_from_0_to_1(name: str, apart: float, expected: float) -> None:
     assert similarity_of(METRICS[name], apart) == expected
 
 
 @pytest.mark.parametrize("name", ["Mahalanobis", "Euclidean", "bilinear", "bilinear normalized"])
-def test_likeness_under_another_metric_is_minus_how_far_apart(name: str) -> None:
+def test_the_similarity_of_an_unbounded_metric_is_the_negative_distance(name: str) -> None:
     assert similarity_of(METRICS[name], 3.5) == -3.5
 
 
-# -- what is a metric ------------------------------------------------------------------------------------
+# -- the metric parameter ------------------------------------------------------------------------------
 
 
 @every_metric
-def test_a_metric_is_a_metric(metric: Metric) -> None:
+def test_a_metric_is_accepted(metric: Metric) -> None:
     assert as_metric(metric, object()) is metric
 
 
 @pytest.mark.parametrize("learner", [OAHU(), OAHU().initialize(3)], ids=["new", "with features"])
-def test_a_learner_is_no_metric_but_has_one(learner: OAHU) -> None:
+def test_a_learner_is_rejected_with_a_hint(learner: OAHU) -> None:
     with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Pass its metric\(\)\.$"):
         as_metric(learner, object())
 
 
 @pytest.mark.parametrize("other", [None, "euclidean", np.eye(3), EuclideanMetric], ids=repr)
-def test_anything_else_is_no_metric(other: Any) -> None:
+def test_anything_else_is_rejected(other: Any) -> None:
     with pytest.raises(
         InvalidTypeError,
         match=r"such as learner\.metric\(\)\. Got \w+ instead\.$",
@@ -224,7 +224,7 @@ def test_anything_else_is_no_metric(other: Any) -> None:
         as_metric(other, object())
 
 
-# -- many items ------------------------------------------------------------------------------------------
+# -- many items ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -232,15 +232,15 @@ def test_anything_else_is_no_metric(other: Any) -> None:
 )
 @pytest.mark.parametrize("name", ["ensemble", "cosine", "Euclidean", "bilinear"])
 @both_votes
-def test_items_are_where_they_belong_however_they_come(name: str, vote: VoteMode, parts: list[int]) -> None:
-    """Blocks are written by several threads, and unit vectors straight into their places."""
+def test_items_have_the_right_positions_however_they_are_added(name: str, vote: VoteMode, parts: list[int]) -> None:
+    """Several threads write blocks, and unit vectors are encoded directly into the index."""
     metric, rng = METRICS[name], np.random.default_rng(1)
     items = rng.normal(size=(sum(parts), 3)).astype(np.float32)
-    gallery = IndexedItems.empty(metric, vote)
+    indexed = IndexedItems.empty(metric, vote)
     for some in np.split(items, np.cumsum(parts)[:-1]):
-        gallery = gallery.add(some)
+        indexed = indexed.add(some)
     asked = items[rng.integers(len(items), size=20)] + rng.normal(size=(20, 3)) / 100
-    found = gallery.search(asked, 3)
+    found = indexed.search(asked, 3)
     joint = vote == "joint"
     spaces = zip(metric.encode_queries(asked, joint), metric.encode(items, joint), strict=True)
     for space, (queries, vectors) in enumerate(spaces):
@@ -254,7 +254,7 @@ def test_items_are_where_they_belong_however_they_come(name: str, vote: VoteMode
         np.testing.assert_allclose(there, nearest, atol=2e-4)
 
 
-def test_of_several_items_that_are_refused_the_first_is_named() -> None:
+def test_the_error_names_the_first_of_several_overflowing_items() -> None:
     metric = MahalanobisMetric(np.full((1, 3), 1e10, np.float32))
     items = np.ones((13_000, 3), np.float32)
     items[[5_000, 9_000, 12_500]] = 1e35
@@ -264,22 +264,22 @@ def test_of_several_items_that_are_refused_the_first_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["ensemble", "Mahalanobis"])
-def test_duplicates_are_equally_far_however_they_came(name: str) -> None:
-    """Products of one row and of many have other last bits."""
+def test_duplicates_are_equally_far_however_they_are_added(name: str) -> None:
+    """Products of one row and of many rows may differ in the last bits."""
     same_item, others = RNG.normal(size=(1, 3)), RNG.normal(size=(50, 3))
-    gallery = (
+    indexed = (
         IndexedItems.empty(METRICS[name], "experts")
         .add(np.concatenate([others, same_item]))
         .add(same_item)
         .add(same_item)
     )
     for asked in (same_item, np.repeat(same_item, 30, axis=0)):
-        found = gallery.search(asked, 3)
+        found = indexed.search(asked, 3)
         assert (found.positions == [50, 51, 52]).all()
         assert np.ptp(found.distances) == 0
 
 
-def test_neighbours_that_rounding_tells_apart_keep_their_order() -> None:
+def test_neighbours_within_rounding_are_ordered_by_position() -> None:
     found = SpaceNeighbours(np.array([[[9, 4, 7, -1]]]), np.array([[[0.1, 0.2, 0.2 + 1e-7, np.inf]]]))
     sorted_out = merge_rounding_ties(found, np.full((1, 1, 1), 1e-6))
     assert sorted_out.positions.tolist() == [[[9, 4, 7, -1]]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import BilinearMetric, EuclideanMetric, Match, Retriever, SearchResult, SearchResults, SpaceVote
+from oahu import BilinearMetric, EuclideanMetric, Match, RetrievalResult, RetrievalResults, Retriever, SpaceVote
 from oahu.tasks.matches import Key
 
 RNG = np.random.default_rng(5)
@@ -37,7 +37,7 @@ def match(key: str) -> Match:
 
 def test_a_result_is_a_sequence_of_its_matches() -> None:
     matches = (match("a"), match("b"), match("c"))
-    result = SearchResult(matches, 3)
+    result = RetrievalResult(matches, 3)
     assert (len(result), list(result), result[0], result[-1], result[1:]) == (
         3,
         list(matches),
@@ -47,24 +47,24 @@ def test_a_result_is_a_sequence_of_its_matches() -> None:
     )
 
 
-def test_a_result_names_its_keys_in_order() -> None:
-    assert SearchResult((match("b"), match("a")), 0).keys == ["b", "a"]
+def test_keys_are_in_the_order_of_the_matches() -> None:
+    assert RetrievalResult((match("b"), match("a")), 0).keys == ["b", "a"]
 
 
-def test_results_that_say_the_same_are_equal() -> None:
-    assert SearchResult((match("a"),), 2) == SearchResult((match("a"),), 2)
+def test_results_with_the_same_content_are_equal() -> None:
+    assert RetrievalResult((match("a"),), 2) == RetrievalResult((match("a"),), 2)
 
 
 @pytest.mark.parametrize(
-    "other", [SearchResult((match("a"),), 3), SearchResult((match("b"),), 2), SearchResult((), 2)]
+    "other", [RetrievalResult((match("a"),), 3), RetrievalResult((match("b"),), 2), RetrievalResult((), 2)]
 )
-def test_results_that_differ_are_not_equal(other: SearchResult) -> None:
-    assert SearchResult((match("a"),), 2) != other
+def test_results_that_differ_are_not_equal(other: RetrievalResult) -> None:
+    assert RetrievalResult((match("a"),), 2) != other
 
 
 def test_a_result_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        SearchResult((), 0).version = 1  # type: ignore[misc]
+        RetrievalResult((), 0).version = 1  # type: ignore[misc]
 
 
 def test_a_result_survives_pickling() -> None:
@@ -88,7 +88,7 @@ def test_results_are_a_sequence() -> None:
 
 
 @pytest.mark.parametrize("at", [5, -6])
-def test_there_is_no_result_beyond_the_queries(at: int) -> None:
+def test_an_index_beyond_the_queries_raises(at: int) -> None:
     results = euclidean().search_batch(QUERIES, k=3)
     with pytest.raises(IndexError):
         results[at]
@@ -119,7 +119,7 @@ def test_every_result_has_the_version_of_the_metric() -> None:
     assert {results.version, *(result.version for result in results)} == {7}
 
 
-def test_similarities_are_minus_the_distances() -> None:
+def test_similarities_are_the_negative_distances() -> None:
     results = euclidean().search_batch(QUERIES, k=3)
     expected = [
         [-by_subtraction(query, key) for key in keys] for query, keys in zip(QUERIES, results.keys, strict=True)
@@ -139,7 +139,7 @@ def test_similarities_of_a_metric_without_distances() -> None:
     assert results.similarities.tolist() == expected
 
 
-def test_a_metric_without_distances_tells_none() -> None:
+def test_matches_of_a_metric_without_distances_have_none() -> None:
     results = Retriever(UNLIKE).add(KEYS, ITEMS).search_batch(QUERIES, k=3)
     told = {found.distance for result in results for found in result}
     assert told | {one.distance for result in results for found in result for one in found.votes} == {None}
@@ -158,21 +158,21 @@ def test_an_item_that_is_the_query_is_at_distance_0_without_a_sign() -> None:
     assert str(found.distance) == "0.0"
 
 
-def test_what_becomes_of_the_queries_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_queries_array() -> None:
     queries = QUERIES.copy()
     results = euclidean().search_batch(queries, k=3)
     queries[:] = 1000
     assert list(results) == list(euclidean().search_batch(QUERIES, k=3))
 
 
-def test_what_becomes_of_the_items_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_items_array() -> None:
     items = ITEMS.copy()
     retriever = Retriever(EuclideanMetric(3, "float64", version=7)).add(KEYS, items)
     items[:] = 1000
     assert list(retriever.search_batch(QUERIES, k=3)) == list(euclidean().search_batch(QUERIES, k=3))
 
 
-def test_what_becomes_of_the_retriever_afterwards_does_not_matter() -> None:
+def test_results_do_not_change_with_the_retriever() -> None:
     retriever = euclidean()
     results = retriever.search_batch(QUERIES, k=3)
     retriever.update(KEYS[:3], ITEMS[3:6]).remove(KEYS[3:]).set_metric(UNLIKE)
@@ -181,9 +181,9 @@ def test_what_becomes_of_the_retriever_afterwards_does_not_matter() -> None:
 
 
 def test_many_results_survive_pickling() -> None:
-    results: SearchResults = euclidean().search_batch(QUERIES, k=3)
+    results: RetrievalResults = euclidean().search_batch(QUERIES, k=3)
     assert list(pickle.loads(pickle.dumps(results))) == list(results)
 
 
-def test_results_say_what_they_are() -> None:
+def test_repr_of_results() -> None:
     assert repr(euclidean().search_batch(QUERIES)) == "<results of 5 queries by version 7 of the metric>"

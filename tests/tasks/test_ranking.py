@@ -19,7 +19,7 @@ N_ITEMS = 7
 
 
 class Spaces(NamedTuple):
-    """What was found, as lists: spaces of queries of neighbours."""
+    """Neighbours as nested lists: spaces, queries, neighbours."""
 
     positions: list[list[list[int]]]
     values: list[list[list[float]]]
@@ -30,7 +30,7 @@ class Spaces(NamedTuple):
 
 @st.composite
 def spaces(draw: st.DrawFn, missing: float) -> Spaces:
-    """Distinct items in every space, as many as there are, then -1 with the value for what is missing."""
+    """Distinct items in every space, then -1 with the value of a missing item."""
     n_spaces, n_queries, m = (draw(st.integers(1, most)) for most in (3, 3, N_ITEMS))
     positions: list[list[list[int]]] = []
     values: list[list[list[float]]] = []
@@ -63,7 +63,7 @@ def test_the_best_distinct_items_of_every_query(found: Spaces, k: int, add_up: b
 
 
 @given(spaces(missing=0.0), st.integers(1, N_ITEMS + 2))
-def test_what_is_missing_comes_last_and_scores_nothing(found: Spaces, k: int) -> None:
+def test_missing_items_are_last_with_score_0(found: Spaces, k: int) -> None:
     positions, scores = combine_votes(*found.arrays(), k, add_up=False)
     n_found = (positions >= 0).sum(axis=1)
     missing = np.arange(k) >= n_found[:, None]
@@ -72,7 +72,7 @@ def test_what_is_missing_comes_last_and_scores_nothing(found: Spaces, k: int) ->
 
 
 @pytest.mark.parametrize("add_up", [False, True])
-def test_an_item_that_scores_nothing_is_still_found(add_up: bool) -> None:
+def test_an_item_with_score_0_is_found(add_up: bool) -> None:
     positions, _ = combine_votes(np.array([[[4, 2]]]), np.array([[[1.0, 0.0]]]), 3, add_up)
     assert positions.tolist() == [[4, 2, -1]]
 
@@ -91,7 +91,7 @@ def kept_by_hand(row: list[int], values: list[float], k: int, out: list[int], n_
 
 
 @given(spaces(missing=np.inf), st.integers(1, N_ITEMS + 2), excluded_rows, st.integers(0, N_ITEMS))
-def test_the_first_k_without_what_is_excluded(found: Spaces, k: int, out: list[list[int]], n_items: int) -> None:
+def test_the_first_k_without_excluded_items(found: Spaces, k: int, out: list[list[int]], n_items: int) -> None:
     positions, distances = found.arrays()
     out = out[: positions.shape[1]]
     first = without_excluded(SpaceNeighbours(positions, distances), k, padded(out), n_items)
@@ -110,4 +110,4 @@ def test_many_exclusions_need_little_memory() -> None:
     without_excluded(SpaceNeighbours(positions, positions.astype(float)), k, np.arange(n)[None], n + k)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 20 * positions.nbytes  # a table of every neighbour and every exclusion has 600 times that
+    assert peak < 20 * positions.nbytes  # a table of all pairs of neighbour and exclusion would need 600 times that

@@ -1,4 +1,4 @@
-"""Retrieval against the paper's formulas in plain Python, and any sequence of changes against a fresh start."""
+"""Retrieval against the paper's formulas in plain Python, and any sequence of changes against a new retriever."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from oahu import (
     Match,
     ModelFileError,
     OverflowedItemError,
+    RetrievalResult,
     Retriever,
-    SearchResult,
 )
 from oahu.io import model_files
 from oahu.io.model_files import Content
@@ -47,11 +47,11 @@ from oahu.tasks.retrieval import Combine
 Array = NDArray[Any]
 
 
-# -- metrics of every kind ---------------------------------------------------------------------------------
+# -- metrics of every kind -----------------------------------------------------------------------------
 
 
 def ensemble(seed: int, dtype: str = "float64", d: int = 3) -> EnsembleMetric:
-    """Experts of every depth, each of its own width and weight."""
+    """Experts of all depths, with different widths and weights."""
     rng, sizes = np.random.default_rng(seed), (d, 6, 5)
 
     def draw(*shape: int) -> Array:
@@ -67,7 +67,7 @@ def ensemble(seed: int, dtype: str = "float64", d: int = 3) -> EnsembleMetric:
     )
 
 
-# Of integers these make integers, so that distances that tie do so to the last bit.
+# These map integers to integers, so that ties are exact.
 WITHOUT_ROUNDING: dict[str, Metric] = {
     "euclidean": EuclideanMetric(3, "float64", version=1),
     "mahalanobis": MahalanobisMetric(np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 1.0]]), version=2),
@@ -96,7 +96,7 @@ grid = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
 grids = st.lists(grid, min_size=1, max_size=12)
 
 
-# -- the paper's retrieval, item by item -------------------------------------------------------------------
+# -- the paper's retrieval, item by item ---------------------------------------------------------------
 
 
 class Found(NamedTuple):
@@ -117,8 +117,8 @@ class Answer(NamedTuple):
     found: list[Found]
 
 
-def as_kept(vectors: Array) -> list[list[float]]:
-    """As an index keeps them: in float32."""
+def as_stored(vectors: Array) -> list[list[float]]:
+    """Vectors in float32, as an index stores them."""
     return [[float(value) for value in row] for row in vectors.astype(np.float32)]
 
 
@@ -130,7 +130,7 @@ def in_spaces(metric: Metric, X: Any, joint: bool) -> list[tuple[str, float, Arr
 
 
 def asking(metric: Metric, vector: Array) -> Array:
-    """What is compared with items: the query itself, or a^T W."""
+    """The vector that is compared with items: the query itself, or a^T W."""
     if not isinstance(metric, BilinearMetric):
         return vector
     W = np.diag(metric.matrix) if metric.matrix.ndim == 1 else metric.matrix
@@ -149,9 +149,9 @@ def nearest(metric: Metric, keys: list[Key], items: Any, query: Any, k: int, joi
     found = []
     asked = in_spaces(metric, [query], joint)
     for (name, weight, vectors), (_, _, q) in zip(in_spaces(metric, items, joint), asked, strict=True):
-        (one,) = as_kept(asking(metric, q[0])[None])
-        distances = [apart(metric, one, item) for item in as_kept(vectors)]
-        order = sorted(range(len(keys)), key=distances.__getitem__)[:k]  # stable: who was added first
+        (one,) = as_stored(asking(metric, q[0])[None])
+        distances = [apart(metric, one, item) for item in as_stored(vectors)]
+        order = sorted(range(len(keys)), key=distances.__getitem__)[:k]  # stable: ties in the order of addition
         d_min, d_max = distances[order[0]], distances[order[-1]]
         scores = [
             math.exp(-(distances[at] - d_min) / (d_max - d_min) if d_max > d_min else 0.0) * weight for at in order
@@ -182,7 +182,7 @@ def by_loops(
     return sorted(answers, key=lambda answer: -answer.score)[:k]
 
 
-def assert_answers(result: SearchResult, expected: list[Answer], metric: Metric) -> None:
+def assert_answers(result: RetrievalResult, expected: list[Answer], metric: Metric) -> None:
     assert result.keys == [answer.key for answer in expected]
     assert result.vote_scores == pytest.approx([answer.score for answer in expected], rel=1e-6)
     for match, answer in zip(result, expected, strict=True):
@@ -200,7 +200,7 @@ def filled(metric: Metric, items: Any, **settings: Any) -> Retriever:
 
 
 @given(metrics_without_rounding, grids, grid, st.integers(1, 15), votes)
-def test_the_papers_retrieval_where_many_items_tie(
+def test_search_equals_the_papers_retrieval_with_ties(
     metric: Metric, items: list[list[int]], query: list[int], k: int, vote: Any
 ) -> None:
     result = filled(metric, items, vote=vote).search(query, k)
@@ -211,7 +211,7 @@ def test_the_papers_retrieval_where_many_items_tie(
 
 @settings(max_examples=200)
 @given(metrics_with_rounding, st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 15), combines, votes)
-def test_the_papers_retrieval_among_items_that_repeat(
+def test_search_equals_the_papers_retrieval_with_repeated_items(
     metric: Metric, seed: int, n: int, k: int, combine: Combine, vote: Any
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -222,7 +222,7 @@ def test_the_papers_retrieval_among_items_that_repeat(
 
 
 def test_the_experts_of_the_ensemble_disagree() -> None:
-    """Otherwise the tests above would not tell "max" from "sum"."""
+    """Otherwise the tests above could not distinguish "max" and "sum"."""
     rng = np.random.default_rng(0)
     items, query = rng.normal(size=(20, 3)), rng.normal(size=3)
     by_max, by_sum = (
@@ -232,12 +232,12 @@ def test_the_experts_of_the_ensemble_disagree() -> None:
     assert by_max != by_sum
 
 
-def test_items_that_are_the_same_come_in_the_order_in_which_they_were_added() -> None:
+def test_identical_items_are_ordered_by_when_they_were_added() -> None:
     retriever = Retriever(CosineMetric(3)).add(["z", "a", "m"], [[1.0, 2.0, 3.0]] * 3)
     assert retriever.search([3.0, 2.0, 1.0], k=2).keys == ["z", "a"]
 
 
-def test_equally_far_items_all_score_the_weight_of_the_space() -> None:
+def test_equally_far_items_score_the_weight_of_the_space() -> None:
     result = filled(EuclideanMetric(3), [[1, 0, 0], [0, 1, 0], [0, 0, 1]]).search([0, 0, 0])
     assert result.vote_scores == (1.0, 1.0, 1.0)
 
@@ -273,8 +273,8 @@ def test_distances_are_those_of_brute_force_in_float64_over_the_float32_vectors(
     squares = np.zeros(len(items))
     asked = in_spaces(metric, [query], vote == "joint")
     for (_, weight, vectors), (_, _, q) in zip(in_spaces(metric, items, vote == "joint"), asked, strict=True):
-        (one,) = as_kept(asking(metric, q[0])[None])
-        squares += [weight * apart(metric, one, item) ** 2 for item in as_kept(vectors)]
+        (one,) = as_stored(asking(metric, q[0])[None])
+        squares += [weight * apart(metric, one, item) ** 2 for item in as_stored(vectors)]
     expected = np.sqrt(squares)[result.keys]
     found = [match.similarity if match.distance is None else match.distance for match in result]
     assert np.abs(found) == pytest.approx(expected, rel=1e-9, abs=1e-12)
@@ -325,7 +325,7 @@ def test_joint_ranks_as_the_metric_does(name: str) -> None:
     assert filled(metric, items, vote="joint").search(query, k=7).keys == best.tolist()
 
 
-def test_joint_is_one_space_that_is_sure_of_itself() -> None:
+def test_the_nearest_joint_match_scores_1() -> None:
     items = np.random.default_rng(0).normal(size=(5, 3))
     match = filled(ensemble(10), items, vote="joint").search(items[2])[0]
     assert [(one.space, one.rank, one.score) for one in match.votes] == [("joint", 1, 1.0)]
@@ -336,16 +336,16 @@ def test_a_query_may_be_a_list_of_integers() -> None:
     assert retriever.search([0, 2, 0], k=1) == retriever.search(np.array([0.0, 2.0, 0.0], np.float32), k=1)
 
 
-def test_k_may_be_numpys() -> None:
+def test_k_may_be_a_numpy_integer() -> None:
     retriever: Any = filled(EuclideanMetric(3), np.eye(3))
     assert retriever.search([0, 2, 0], k=np.int64(2)) == retriever.search([0, 2, 0], k=2)
 
 
-# -- many queries, and what is not to be found -------------------------------------------------------------
+# -- batches and exclusions ----------------------------------------------------------------------------
 
 
 @given(metrics_without_rounding, grids, grids, st.integers(1, 15))
-def test_many_queries_are_answered_as_one_by_one(
+def test_a_batch_equals_single_searches(
     metric: Metric, items: list[list[int]], queries: list[list[int]], k: int
 ) -> None:
     retriever = filled(metric, items)
@@ -353,7 +353,7 @@ def test_many_queries_are_answered_as_one_by_one(
 
 
 @pytest.mark.parametrize("name", WITH_ROUNDING)
-def test_many_queries_are_answered_as_one_by_one_where_there_is_rounding(name: str) -> None:
+def test_a_batch_equals_single_searches_up_to_rounding(name: str) -> None:
     rng = np.random.default_rng(0)
     retriever, queries = filled(METRICS[name], rng.normal(size=(30, 3))), rng.normal(size=(20, 3))
     one_by_one = [retriever.search(query, k=4) for query in queries]
@@ -362,9 +362,7 @@ def test_many_queries_are_answered_as_one_by_one_where_there_is_rounding(name: s
 
 
 @pytest.mark.parametrize(("constant", "value"), [("_BLOCK", 3), ("_MAX_NEIGHBOURS", 16)])
-def test_many_queries_are_answered_some_at_a_time(
-    constant: str, value: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_block_sizes_do_not_change_results(constant: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     retriever = filled(EuclideanMetric(3), rng.integers(-9, 9, (30, 3)))
     queries, exclude = rng.integers(-9, 9, (10, 3)), [[n, n + 1] for n in range(10)]
@@ -373,13 +371,13 @@ def test_many_queries_are_answered_some_at_a_time(
     assert list(retriever.search_batch(queries, k=4, exclude=exclude)) == at_once
 
 
-def test_an_error_names_the_query_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_invalid_query_names_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "_BLOCK", 3)
     with pytest.raises(InvalidInputError, match="row 7, feature 1"):
         small().search_batch([QUERY] * 7 + NAN)
 
 
-def test_an_error_names_the_query_that_overflows_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_overflowing_query_names_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "_BLOCK", 3)
     retriever = filled(MahalanobisMetric(1e30 * np.eye(3, dtype=np.float32)), 1e-30 * np.eye(3))
     with pytest.raises(OverflowedItemError, match="Item 7 is too large"):
@@ -392,7 +390,7 @@ def without(retriever_of: Metric, items: Any, out: Any) -> Retriever:
 
 
 @given(metrics_without_rounding, grids, grid, st.integers(1, 15), st.sets(st.integers(0, 14)))
-def test_what_is_excluded_might_as_well_not_be_there(
+def test_excluding_items_equals_a_retriever_without_them(
     metric: Metric, items: list[list[int]], query: list[int], k: int, out: set[int]
 ) -> None:
     found = filled(metric, items).search(query, k, exclude=out)
@@ -417,12 +415,12 @@ def test_every_query_has_its_own_exclusions(
     ["b", ["b"], ("b", "b"), {"b": 1}, iter(["b"]), np.array(["b"]), ["unknown", "b", 17]],
     ids=["key", "list", "twice", "mapping", "iterator", "array", "unknown"],
 )
-def test_exclusions_come_in_many_forms(exclude: Any) -> None:
+def test_exclude_accepts_many_forms(exclude: Any) -> None:
     retriever = Retriever(EuclideanMetric(3)).add(["a", "b", "c"], np.eye(3))
     assert retriever.search([0, 1, 0], exclude=exclude).keys == ["a", "c"]
 
 
-def test_an_excluded_number_may_be_numpys() -> None:
+def test_an_excluded_key_may_be_a_numpy_integer() -> None:
     retriever: Any = filled(EuclideanMetric(3), np.eye(3))
     assert retriever.search([0, 1, 0], exclude=np.int64(1)).keys == [0, 2]
 
@@ -432,32 +430,32 @@ def test_all_may_be_excluded() -> None:
 
 
 @given(metrics_without_rounding, grids, st.integers(1, 15), st.data())
-def test_similar_to_an_item_is_a_search_for_it_without_itself(
+def test_similar_to_equals_a_search_without_the_item(
     metric: Metric, items: list[list[int]], k: int, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(items) - 1))
     assert filled(metric, items).similar_to(at, k) == without(metric, items, {at}).search(items[at], k)
 
 
-def test_similar_to_takes_numpys_keys() -> None:
+def test_similar_to_accepts_numpy_keys() -> None:
     retriever: Any = filled(EuclideanMetric(3), np.eye(3))
     assert retriever.similar_to(np.int64(2)) == retriever.similar_to(2)
 
 
-# -- nothing there -----------------------------------------------------------------------------------------
+# -- empty retrievers ----------------------------------------------------------------------------------
 
 
 @every_metric
 @pytest.mark.parametrize("vote", indexed_items.VOTE_MODES)
 def test_nothing_is_found_in_an_empty_retriever(name: str, vote: Any) -> None:
-    assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == SearchResult((), METRICS[name].version)
+    assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == RetrievalResult((), METRICS[name].version)
 
 
-def test_nothing_is_found_for_many_in_an_empty_retriever() -> None:
+def test_a_batch_finds_nothing_in_an_empty_retriever() -> None:
     assert Retriever(ensemble(10)).search_batch(np.eye(3), k=2).keys == [[], [], []]
 
 
-def test_an_empty_retriever_has_nothing() -> None:
+def test_an_empty_retriever_has_no_items() -> None:
     retriever = Retriever(ensemble(10))
     assert (len(retriever), retriever.keys, "a" in retriever) == (0, [], False)
 
@@ -466,7 +464,7 @@ def test_nothing_is_found_when_all_was_removed() -> None:
     assert len(filled(ensemble(10), np.eye(3)).remove(range(3)).search([1.0, 2.0, 3.0])) == 0
 
 
-# -- keys --------------------------------------------------------------------------------------------------
+# -- keys ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -478,7 +476,7 @@ def test_nothing_is_found_when_all_was_removed() -> None:
         ((name for name in "cab"), ["c", "a", "b"]),
     ],
 )
-def test_keys_become_pythons(keys: Any, expected: list[Key]) -> None:
+def test_keys_become_python_objects(keys: Any, expected: list[Key]) -> None:
     got = Retriever(EuclideanMetric(3)).add(keys, np.eye(3)).keys
     assert [(type(key), key) for key in got] == [(type(key), key) for key in expected]
 
@@ -489,31 +487,31 @@ def test_numbers_and_strings_are_different_keys() -> None:
 
 
 @pytest.mark.parametrize("key", [1, np.int64(1), "a", np.str_("a")])
-def test_a_key_that_is_there(key: Any) -> None:
+def test_contains_is_true_for_existing_keys(key: Any) -> None:
     assert key in Retriever(EuclideanMetric(3)).add([1, "a"], np.eye(3)[:2])
 
 
 @pytest.mark.parametrize("key", [2, "1", "b", 1.0, True, None, [1], b"a"])
-def test_what_is_not_there(key: Any) -> None:
+def test_contains_is_false_for_other_objects(key: Any) -> None:
     assert key not in Retriever(EuclideanMetric(3)).add([1, "a"], np.eye(3)[:2])
 
 
-def test_a_retriever_says_what_it_is() -> None:
+def test_repr_of_a_retriever() -> None:
     assert repr(filled(ensemble(10), np.eye(3))) == "<retriever of 3 items by version 10 of the metric>"
 
 
-# -- any changes -------------------------------------------------------------------------------------------
+# -- any changes ---------------------------------------------------------------------------------------
 
 KEYS: list[Key] = [*range(8), *map(str, range(8))]
 QUERY = [1, 0, -1]
 
 
 class Changes(RuleBasedStateMachine):
-    """Whatever happened to a retriever, it is like a new one with the items that are there, in their order."""
+    """After any changes, a retriever equals a new one with the same items in the same order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.few, retrieval._COMPACT_FROM = retrieval._COMPACT_FROM, 4  # so that little is enough to be made anew
+        self.few, retrieval._COMPACT_FROM = retrieval._COMPACT_FROM, 4  # so that few items are compacted
 
     def teardown(self) -> None:
         retrieval._COMPACT_FROM = self.few
@@ -592,7 +590,7 @@ def many(n: int) -> Array:
     return np.random.default_rng(0).integers(-99, 100, (n, 3))
 
 
-def test_what_was_removed_is_not_kept_for_ever() -> None:
+def test_memory_of_removed_items_is_freed() -> None:
     retriever = filled(EuclideanMetric(3), many(3000))
     retriever.remove(range(2000))
     assert len(retriever._state.items) < 3000
@@ -606,7 +604,7 @@ def test_removing_most_items_changes_nothing_for_the_others() -> None:
     assert list(retriever.search_batch(items[:50], k=5)) == list(new.search_batch(items[:50], k=5))
 
 
-def test_updates_do_not_pile_up() -> None:
+def test_memory_of_updated_items_is_freed() -> None:
     retriever = filled(EuclideanMetric(3), many(100))
     for shift in range(30):
         retriever.update(range(100), many(100) + shift)
@@ -614,7 +612,7 @@ def test_updates_do_not_pile_up() -> None:
     assert retriever.search(many(100)[7] + 29, k=1)[0].key == 7
 
 
-def test_adding_one_by_one_is_adding_together() -> None:
+def test_adding_one_by_one_equals_adding_together() -> None:
     items, metric = many(100), EuclideanMetric(3)
     one_by_one = Retriever(metric)
     for at, x in enumerate(items):
@@ -622,7 +620,7 @@ def test_adding_one_by_one_is_adding_together() -> None:
     assert list(one_by_one.search_batch(items, k=5)) == list(filled(metric, items).search_batch(items, k=5))
 
 
-def test_items_are_encoded_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_of_encoding_does_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:
     items, metric = many(100), EuclideanMetric(3)
     at_once = list(filled(metric, items).search_batch(items, k=5))
     monkeypatch.setattr(indexed_items, "_BLOCK", 7)
@@ -637,37 +635,37 @@ def test_changes_return_the_retriever() -> None:
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Retriever:
-    """One with items "a" and "c", to which "x" and "y" were not added in the end."""
+    """A retriever of "a" and "c", in which adding "x" and "y" was interrupted."""
 
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
     retriever = Retriever(EuclideanMetric(3)).add(["a", "b", "c"], np.eye(3)).remove(["b"])
     with monkeypatch.context() as patch:
-        patch.setattr(retrieval, "_RetrieverState", interrupt)  # the last thing that happens
+        patch.setattr(retrieval, "_RetrieverState", interrupt)  # the last step
         with pytest.raises(KeyboardInterrupt):
             retriever.add(["x", "y"], np.eye(3)[:2])
     return retriever
 
 
-def test_a_change_that_is_interrupted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_change_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     retriever = interrupted(monkeypatch)
     assert (retriever.keys, len(retriever), "x" in retriever) == (["a", "c"], 2, False)
     assert retriever.search(QUERY) == Retriever(EuclideanMetric(3)).add(["a", "c"], np.eye(3)[[0, 2]]).search(QUERY)
 
 
-def test_after_a_change_that_was_interrupted_everything_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retriever_works_after_an_interrupted_change(monkeypatch: pytest.MonkeyPatch) -> None:
     retriever = interrupted(monkeypatch).add(["d", "e"], 2 * np.eye(3)[1:])
     new = Retriever(EuclideanMetric(3)).add(["a", "c", "d", "e"], [*np.eye(3)[[0, 2]], *2 * np.eye(3)[1:]])
     assert (retriever.keys, len(retriever), "x" in retriever) == (new.keys, 4, False)
     assert retriever.search(QUERY) == new.search(QUERY)
 
 
-# -- another metric ----------------------------------------------------------------------------------------
+# -- another metric ------------------------------------------------------------------------------------
 
 
 @every_metric
-def test_another_metric_finds_what_a_new_retriever_of_it_finds(name: str) -> None:
+def test_set_metric_equals_a_new_retriever(name: str) -> None:
     rng = np.random.default_rng(0)
     items, queries = rng.normal(size=(40, 3)), rng.normal(size=(10, 3))
     retriever = Retriever(EuclideanMetric(3, "float64")).add(range(15), items[:15]).add(range(15, 40), items[15:])
@@ -677,7 +675,7 @@ def test_another_metric_finds_what_a_new_retriever_of_it_finds(name: str) -> Non
     )
 
 
-def test_a_result_has_the_version_of_the_metric_that_gave_it() -> None:
+def test_a_result_has_the_version_of_its_metric() -> None:
     retriever = filled(ensemble(10), np.eye(3))
     before = retriever.search(QUERY)
     after = retriever.set_metric(ensemble(12)).search(QUERY)
@@ -694,7 +692,7 @@ def test_an_empty_retriever_takes_another_metric() -> None:
     assert retriever.search([0, 0, 0])[0].distance == 2.0
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------
+# -- invalid input -------------------------------------------------------------------------------------
 
 
 def small() -> Retriever:
@@ -758,21 +756,21 @@ WRONG_TYPES: dict[str, tuple[Call, str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_said(what: str) -> None:
+def test_errors_say_what_is_wrong(what: str) -> None:
     call, says = WRONG[what]
     with pytest.raises(InvalidInputError, match=says):
         call(small())
 
 
 @pytest.mark.parametrize("what", WRONG_TYPES)
-def test_what_is_of_a_wrong_type_is_said(what: str) -> None:
+def test_type_errors_say_what_is_wrong(what: str) -> None:
     call, says = WRONG_TYPES[what]
     with pytest.raises(InvalidTypeError, match=says):
         call(small())
 
 
 @pytest.mark.parametrize("what", WRONG | WRONG_TYPES)
-def test_a_call_that_fails_changes_nothing(what: str) -> None:
+def test_a_failed_call_changes_nothing(what: str) -> None:
     retriever, (call, _) = small(), (WRONG | WRONG_TYPES)[what]
     with pytest.raises(InvalidInputError):
         call(retriever)
@@ -780,7 +778,7 @@ def test_a_call_that_fails_changes_nothing(what: str) -> None:
     assert retriever.search(QUERY) == small().search(QUERY)
 
 
-def test_after_a_call_that_failed_everything_goes_on() -> None:
+def test_a_retriever_works_after_a_failed_call() -> None:
     retriever = small()
     for call, _ in (WRONG | WRONG_TYPES).values():
         with pytest.raises(InvalidInputError):
@@ -790,7 +788,7 @@ def test_after_a_call_that_failed_everything_goes_on() -> None:
     assert retriever.search(QUERY) == new.search(QUERY)
 
 
-def test_items_that_another_metric_cannot_hold_leave_the_old_one() -> None:
+def test_the_metric_is_not_replaced_if_an_item_overflows() -> None:
     retriever = filled(EuclideanMetric(3, "float64"), 1e10 * np.eye(3))
     with pytest.raises(OverflowedItemError):
         retriever.set_metric(MahalanobisMetric(1e30 * np.eye(3, dtype=np.float32), version=2))
@@ -800,7 +798,7 @@ def test_items_that_another_metric_cannot_hold_leave_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("parameter", "value"), [("vote", "both"), ("combine", "mean"), ("approximate", "yes"), ("approximate", 1)]
 )
-def test_parameters_are_checked(parameter: str, value: Any) -> None:
+def test_invalid_parameters_are_rejected(parameter: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=f"'{parameter}' parameter of Retriever must be one of"):
         Retriever(EuclideanMetric(3), **{parameter: value})
 
@@ -810,7 +808,7 @@ def test_a_retriever_needs_a_metric() -> None:
         Retriever("cosine")  # type: ignore[arg-type]
 
 
-# -- copies and files --------------------------------------------------------------------------------------
+# -- copies and files ----------------------------------------------------------------------------------
 
 
 def through_a_file(retriever: Retriever, folder: Path) -> Retriever:
@@ -840,7 +838,7 @@ def test_a_copy_finds_the_same(name: str, way: str, tmp_path: Path) -> None:
 
 @every_way
 @pytest.mark.parametrize("asked", [{"vote": "experts"}, {"vote": "experts", "combine": "sum"}], ids=str)
-def test_a_copy_answers_in_the_same_way(asked: Any, way: str, tmp_path: Path) -> None:
+def test_a_copy_has_the_same_settings(asked: Any, way: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     items, queries = rng.normal(size=(20, 3)), rng.normal(size=(5, 3))
     retriever = filled(ensemble(10), items, **asked)
@@ -856,7 +854,7 @@ def test_a_copy_has_keys_of_the_same_types(way: str, tmp_path: Path) -> None:
 
 
 @every_way
-def test_a_copy_has_the_items_that_are_left_in_their_order(way: str, tmp_path: Path) -> None:
+def test_a_copy_has_the_remaining_items_in_order(way: str, tmp_path: Path) -> None:
     retriever = filled(EuclideanMetric(3), many(20)).remove([3, 5, 7]).update([4, 2], [[0, 0, 0], [1, 1, 1]])
     made = WAYS[way](retriever, tmp_path)
     assert made.keys == retriever.keys
@@ -864,14 +862,14 @@ def test_a_copy_has_the_items_that_are_left_in_their_order(way: str, tmp_path: P
 
 
 @every_way
-def test_a_copy_of_nothing(way: str, tmp_path: Path) -> None:
+def test_a_copy_of_an_empty_retriever(way: str, tmp_path: Path) -> None:
     made = WAYS[way](Retriever(ensemble(10)), tmp_path)
     assert len(made) == 0
     assert made.add(["a"], [[0.0, 0.0, 1.0]]).search([0.0, 0.0, 1.0]).keys == ["a"]
 
 
 @every_way
-def test_a_copy_goes_its_own_way(way: str, tmp_path: Path) -> None:
+def test_a_copy_is_independent(way: str, tmp_path: Path) -> None:
     retriever = filled(EuclideanMetric(3), many(20))
     made = WAYS[way](retriever, tmp_path)
     made.remove([0]).update([1], [QUERY]).add(["new"], [QUERY]).set_metric(CosineMetric(3))
@@ -886,7 +884,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95])
-def test_a_damaged_file_is_refused(share: float, saved: Path) -> None:
+def test_a_damaged_file_is_rejected(share: float, saved: Path) -> None:
     data = bytearray(saved.read_bytes())
     data[int(share * len(data))] ^= 0x11
     saved.write_bytes(data)
@@ -895,7 +893,7 @@ def test_a_damaged_file_is_refused(share: float, saved: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_file_is_refused(share: float, saved: Path) -> None:
+def test_a_truncated_file_is_rejected(share: float, saved: Path) -> None:
     data = saved.read_bytes()
     saved.write_bytes(data[: int(share * len(data))])
     with pytest.raises(ModelFileError, match="truncated"):
@@ -935,7 +933,7 @@ FORGED: dict[str, Callable[[Content], None]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_a_file_whose_content_makes_no_retriever_is_refused(
+def test_a_file_with_invalid_content_is_rejected(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = filled(EuclideanMetric(3), np.eye(3))._to_content()
@@ -946,7 +944,7 @@ def test_a_file_whose_content_makes_no_retriever_is_refused(
         oahu.load(tmp_path / "forged")
 
 
-# -- approximately -----------------------------------------------------------------------------------------
+# -- approximately -------------------------------------------------------------------------------------
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 K = 10
@@ -963,7 +961,7 @@ def approximate(metric: Metric, **settings: Any) -> Retriever:
 
 
 def recall(found: Retriever, metric: Metric, kept: dict[int, Array], vote: Any = "joint") -> float:
-    """The share of what an exact search finds that is found."""
+    """The share of the matches of exact search that are found."""
     exact = Retriever(metric, vote).add(kept, np.array(list(kept.values())))
     queries = DIGITS[::9] / 16 + 0.03
     pairs = zip(found.search_batch(queries, K).keys, exact.search_batch(queries, K).keys, strict=True)
@@ -976,52 +974,52 @@ def test_an_approximate_search_finds_nearly_all(vote: Any, learner: OAHU) -> Non
     assert recall(approximate(learner.metric(), vote=vote), learner.metric(), kept, vote) >= 0.9
 
 
-def test_an_approximate_search_finds_nearly_all_by_scores() -> None:
+def test_an_approximate_search_finds_nearly_all_with_inner_products() -> None:
     metric = BilinearMetric(np.eye(64), normalize=True)
     assert recall(approximate(metric), metric, dict(enumerate(DIGITS / 16))) >= 0.9
 
 
-def test_an_approximate_search_finds_nearly_all_that_is_left(learner: OAHU) -> None:
+def test_an_approximate_search_finds_nearly_all_remaining_items(learner: OAHU) -> None:
     kept = dict(list(enumerate(DIGITS / 16))[600:])
     assert recall(approximate(learner.metric()).remove(range(600)), learner.metric(), kept) >= 0.9
 
 
-def test_what_was_removed_is_not_found_approximately(learner: OAHU) -> None:
+def test_an_approximate_search_does_not_find_removed_items(learner: OAHU) -> None:
     retriever = approximate(learner.metric()).remove(range(600))
     assert min(key for keys in retriever.search_batch(DIGITS[:600] / 16, K).keys for key in keys) >= 600
 
 
-def test_an_approximate_search_finds_nearly_all_that_was_updated(learner: OAHU) -> None:
+def test_an_approximate_search_finds_nearly_all_updated_items(learner: OAHU) -> None:
     moved = {at: DIGITS[-1 - at] / 16 + 0.01 for at in range(500)}
     kept = {at: x for at, x in enumerate(DIGITS / 16) if at >= 500} | moved
     retriever = approximate(learner.metric()).update(moved, np.array(list(moved.values())))
     assert recall(retriever, learner.metric(), kept) >= 0.9
 
 
-def test_an_approximate_search_finds_nearly_all_when_most_was_removed(learner: OAHU) -> None:
+def test_an_approximate_search_finds_nearly_all_after_many_removals(learner: OAHU) -> None:
     kept = dict(list(enumerate(DIGITS / 16))[1400:])
     assert recall(approximate(learner.metric()).remove(range(1400)), learner.metric(), kept) >= 0.9
 
 
-def test_an_approximate_search_finds_nearly_all_by_another_metric(learner: OAHU) -> None:
+def test_an_approximate_search_finds_nearly_all_with_a_new_metric(learner: OAHU) -> None:
     retriever = approximate(EuclideanMetric(64)).set_metric(learner.metric())
     assert recall(retriever, learner.metric(), dict(enumerate(DIGITS / 16))) >= 0.9
 
 
-def test_an_item_is_not_approximately_similar_to_itself(learner: OAHU) -> None:
+def test_approximate_similar_to_leaves_out_the_item(learner: OAHU) -> None:
     retriever = approximate(learner.metric())
     assert all(at not in retriever.similar_to(at).keys for at in range(0, 1797, 60))
 
 
 @every_way
-def test_a_copy_of_an_approximate_retriever_is_one(way: str, tmp_path: Path, learner: OAHU) -> None:
+def test_a_copy_of_an_approximate_retriever_is_approximate(way: str, tmp_path: Path, learner: OAHU) -> None:
     made = WAYS[way](approximate(learner.metric()), tmp_path)
     assert made._approximate
     assert recall(made, learner.metric(), dict(enumerate(DIGITS / 16))) >= 0.9
 
 
 @pytest.mark.parametrize("what", WRONG | WRONG_TYPES)
-def test_a_call_that_fails_changes_nothing_of_an_approximate_retriever(what: str) -> None:
+def test_a_failed_call_does_not_change_an_approximate_retriever(what: str) -> None:
     retriever, (call, _) = Retriever(EuclideanMetric(3), approximate=True), (WRONG | WRONG_TYPES)[what]
     retriever.add(["a", "b", 3], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     with pytest.raises(InvalidInputError):
@@ -1029,18 +1027,18 @@ def test_a_call_that_fails_changes_nothing_of_an_approximate_retriever(what: str
     assert retriever.search(QUERY) == small().search(QUERY)
 
 
-# -- what results are compared with ------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------
 
 
-def assert_alike(result: SearchResult, other: SearchResult) -> None:
-    """The same but for rounding."""
+def assert_alike(result: RetrievalResult, other: RetrievalResult) -> None:
+    """Assert that two results are equal up to rounding."""
     assert result.keys == other.keys
-    assert [list(told(match)) for match in result] == [
-        pytest.approx(list(told(match)), rel=1e-4, abs=1e-6) for match in other
+    assert [list(numbers_of(match)) for match in result] == [
+        pytest.approx(list(numbers_of(match)), rel=1e-4, abs=1e-6) for match in other
     ]
 
 
-def told(match: Match) -> Iterator[float]:
+def numbers_of(match: Match) -> Iterator[float]:
     yield match.similarity
     for one in sorted(match.votes, key=lambda one: one.space):
         yield from (one.rank, one.score)

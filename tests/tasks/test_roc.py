@@ -1,4 +1,4 @@
-"""The curve and its thresholds are what trying every threshold in a loop gives."""
+"""The ROC curve and its thresholds against loops over all thresholds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from oahu.exceptions import InvalidInputError
 from oahu.tasks.roc import Roc, Target
 
 TARGETS: list[Target] = ["accuracy", "f1", "eer"]
-Pairs = list[tuple[Any, bool]]  # a score, and whether the pair is alike
+Pairs = list[tuple[Any, bool]]  # score, and whether the pair is similar
 
 
 @st.composite
 def pairs_of(draw: st.DrawFn, score: st.SearchStrategy[Any]) -> Pairs:
-    """Pairs of both kinds in any order."""
+    """Similar and dissimilar pairs in any order."""
     alike = draw(st.lists(score, min_size=1, max_size=12))
     unlike = draw(st.lists(score, min_size=1, max_size=12))
     return draw(st.permutations([(s, True) for s in alike] + [(s, False) for s in unlike]))
@@ -38,14 +38,14 @@ def roc_of(pairs: Pairs, dtype: str = "float64") -> Roc:
 
 
 def rates(pairs: Pairs, threshold: float) -> tuple[Fraction, Fraction]:
-    """far and tar, by looking at each pair."""
+    """far and tar, by counting pairs."""
     alike = [score >= threshold for score, same in pairs if same]
     unlike = [score >= threshold for score, same in pairs if not same]
     return Fraction(sum(unlike), len(unlike)), Fraction(sum(alike), len(alike))
 
 
 def cuts(pairs: Pairs) -> list[float]:
-    """Every threshold that makes a difference, the strictest first."""
+    """One threshold for each possible split, the highest first."""
     return [math.inf, *sorted({float(score) for score, _ in pairs}, reverse=True)]
 
 
@@ -55,11 +55,11 @@ def softened(pairs: Pairs, cut: float) -> float:
     return (cut + max(lower)) / 2 if lower and cut < math.inf else cut
 
 
-# -- the curve -------------------------------------------------------------------------------------------
+# -- the curve -----------------------------------------------------------------------------------------
 
 
 @given(pairs=TIED)
-def test_the_points_are_those_of_every_distinct_score_and_of_accepting_nobody(pairs: Pairs) -> None:
+def test_there_is_a_point_for_each_distinct_score_and_one_that_accepts_no_pair(pairs: Pairs) -> None:
     roc = roc_of(pairs)
     expected = [(cut, *map(float, rates(pairs, cut))) for cut in cuts(pairs)]
     assert list(zip(roc.thresholds.tolist(), roc.far.tolist(), roc.tar.tolist(), strict=True)) == expected
@@ -71,7 +71,7 @@ def test_frr_is_the_share_of_similar_pairs_below_each_threshold(pairs: Pairs) ->
 
 
 @given(pairs=TIED)
-def test_the_kinds_are_counted(pairs: Pairs) -> None:
+def test_pairs_of_each_kind_are_counted(pairs: Pairs) -> None:
     roc = roc_of(pairs)
     n_similar = len([1 for _, same in pairs if same])
     assert (roc.n_similar, roc.n_dissimilar) == (n_similar, len(pairs) - n_similar)
@@ -99,14 +99,14 @@ def test_eer_is_where_the_curve_crosses_the_falling_diagonal(pairs: Pairs) -> No
     ("alike", "unlike", "eer"),
     [
         ([5, 5, 5, 1], [4, 4, 5, 0], 1 / 4),  # a point has far = frr = 1/4
-        ([1, 1, 1], [1, 1], 1 / 2),  # nothing but chance: the diagonal
+        ([1, 1, 1], [1, 1], 1 / 2),  # the diagonal
         ([2, 3], [0, 1], 0.0),
         ([0, 1], [2, 3], 1.0),
         ([3, 1], [2, 1, 0], 2 / 5),  # a fifth of the way from (1/3, 1/2) to (2/3, 1)
     ],
     ids=["a point hits", "all tied", "perfect", "reversed", "between"],
 )
-def test_eer_of_curves_drawn_by_hand(alike: list[int], unlike: list[int], eer: float) -> None:
+def test_eer_of_known_curves(alike: list[int], unlike: list[int], eer: float) -> None:
     assert Roc.of(alike + unlike, [1] * len(alike) + [0] * len(unlike)).eer == pytest.approx(eer, abs=1e-15)
 
 
@@ -134,7 +134,9 @@ def test_two_gaussians_have_the_rates_of_theory(separation: float) -> None:
 )
 @given(pairs=TIED, rate=RATES)
 @settings(max_examples=30)
-def test_only_the_order_of_scores_counts(transform: Callable[[Any], Any], pairs: Pairs, rate: float) -> None:
+def test_auc_and_eer_depend_only_on_the_order_of_scores(
+    transform: Callable[[Any], Any], pairs: Pairs, rate: float
+) -> None:
     scores, same = np.array([float(score) for score, _ in pairs]), [same for _, same in pairs]
     moved = transform(scores)
     one, other = Roc.of(scores, same), Roc.of(moved, same)
@@ -144,7 +146,7 @@ def test_only_the_order_of_scores_counts(transform: Callable[[Any], Any], pairs:
         assert (scores >= chosen).tolist() == (moved >= moved_choice).tolist()
 
 
-# -- operating points ------------------------------------------------------------------------------------
+# -- operating points ----------------------------------------------------------------------------------
 
 
 def all_thresholds(roc: Roc, rate: float) -> list[float]:
@@ -158,24 +160,24 @@ def test_tar_at_far_is_the_best_that_a_threshold_achieves(pairs: Pairs, far: flo
 
 
 @given(pairs=TIED, far=RATES)
-def test_threshold_at_far_is_the_most_permissive_one_within(pairs: Pairs, far: float) -> None:
+def test_threshold_at_far_is_the_lowest_within_the_rate(pairs: Pairs, far: float) -> None:
     cut = min(cut for cut in cuts(pairs) if float(rates(pairs, cut)[0]) <= far)
     assert roc_of(pairs).threshold_at_far(far) == softened(pairs, cut)
 
 
 @given(pairs=TIED, frr=RATES)
-def test_threshold_at_frr_is_the_strictest_one_within(pairs: Pairs, frr: float) -> None:
+def test_threshold_at_frr_is_the_highest_within_the_rate(pairs: Pairs, frr: float) -> None:
     cut = max(cut for cut in cuts(pairs) if float(1 - rates(pairs, cut)[1]) <= frr)
     assert roc_of(pairs).threshold_at_frr(frr) == softened(pairs, cut)
 
 
 def test_a_false_reject_rate_is_not_missed_by_rounding() -> None:
-    assert 1 - 0.7 > 0.3  # so 1 - tar <= frr would say no to 7 of 10
+    assert 1 - 0.7 > 0.3  # so 1 - tar <= frr would be False for 7 of 10
     assert Roc.of([*range(1, 11), 0], [1] * 10 + [0]).threshold_at_frr(0.3) == 3.5
 
 
 def goodness(pairs: Pairs, cut: float, target: str) -> Fraction:
-    """How good a cut is, from the four counts."""
+    """The objective at a threshold, from the four counts."""
     tp, fp = (sum(score >= cut and same is kind for score, same in pairs) for kind in (True, False))
     fn, tn = (sum(score < cut and same is kind for score, same in pairs) for kind in (True, False))
     if target == "accuracy":
@@ -187,13 +189,13 @@ def goodness(pairs: Pairs, cut: float, target: str) -> Fraction:
 
 @pytest.mark.parametrize("target", TARGETS)
 @given(pairs=TIED)
-def test_the_best_threshold_is_the_strictest_of_the_best(target: Target, pairs: Pairs) -> None:
+def test_best_threshold_is_the_highest_of_the_best(target: Target, pairs: Pairs) -> None:
     best = max(goodness(pairs, cut, target) for cut in cuts(pairs))
     cut = max(cut for cut in cuts(pairs) if goodness(pairs, cut, target) == best)
     assert roc_of(pairs).best_threshold(target) == softened(pairs, cut)
 
 
-# Neighbours, tiny ones and huge ones: a mean of two is rounded to either, to zero, or overflows.
+# Adjacent, tiny and huge floats: a mean of two is rounded to one of them or to zero, or overflows.
 TIGHT = {
     dtype: [
         kind(x)
@@ -210,7 +212,7 @@ TIGHT = {
 
 @pytest.mark.parametrize("dtype", TIGHT)
 @given(data=st.data())
-def test_softening_never_changes_which_pairs_are_accepted(dtype: str, data: st.DataObject) -> None:
+def test_thresholds_between_scores_accept_the_same_pairs(dtype: str, data: st.DataObject) -> None:
     pairs = data.draw(pairs_of(st.sampled_from(TIGHT[dtype])))
     roc = roc_of(pairs, dtype)
     scores = np.array([score for score, _ in pairs], dtype)
@@ -222,7 +224,7 @@ def test_softening_never_changes_which_pairs_are_accepted(dtype: str, data: st.D
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_neighbouring_scores_are_cut_at_the_upper_one(dtype: str) -> None:
+def test_the_threshold_between_adjacent_floats_is_the_upper_one(dtype: str) -> None:
     """The lower one's last bit is 0, so that their mean is rounded down to it."""
     lower = np.ones((), dtype)[()]
     upper = np.nextafter(lower, lower + lower)
@@ -230,37 +232,37 @@ def test_neighbouring_scores_are_cut_at_the_upper_one(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["accuracy", "f1", "eer"])
-def test_the_middle_of_the_widest_gap_there_is(target: Target) -> None:
+def test_the_threshold_is_the_middle_of_the_widest_possible_gap(target: Target) -> None:
     largest = float(np.finfo(np.float64).max)
     assert Roc.of([-largest, largest], [0, 1]).best_threshold(target) == 0.0
 
 
-def test_accepting_nobody_is_best_where_every_acceptance_is_wrong_more_often() -> None:
+def test_the_best_threshold_is_inf_where_every_threshold_accepts_mostly_wrong_pairs() -> None:
     assert Roc.of([3, 3, 2, 1], [0, 0, 0, 1]).best_threshold("accuracy") == math.inf
 
 
-# -- what is given ---------------------------------------------------------------------------------------
+# -- input ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "same", [[True, False, True], [1, 0, 1], [1, -1, 1], [1.0, -1.0, 1.0], np.array([True, False, True], object)]
 )
-def test_truth_comes_in_three_forms(same: Any) -> None:
+def test_labels_may_have_three_forms(same: Any) -> None:
     roc = Roc.of([1, 2, 3], same)
     assert (roc.n_similar, roc.n_dissimilar, roc.auc) == (2, 1, 0.5)
 
 
 @pytest.mark.parametrize("name", ["far", "tar", "thresholds"])
-def test_the_arrays_cannot_be_written_to(name: str) -> None:
+def test_the_arrays_are_read_only(name: str) -> None:
     with pytest.raises(ValueError, match="read-only"):
         getattr(Roc.of([1.0, 2.0], [0, 1]), name)[0] = 0
 
 
-def test_what_was_given_stays_as_it_was_and_can_be_written_to() -> None:
+def test_the_given_arrays_are_not_changed() -> None:
     scores, same = np.array([3.0, 1.0, 2.0]), np.array([1, -1, 1])
     Roc.of(scores, same)
     assert (scores.tolist(), same.tolist()) == ([3.0, 1.0, 2.0], [1, -1, 1])
-    scores[0] = same[0] = 0  # raises if it was frozen
+    scores[0] = same[0] = 0  # raises if it is read-only
 
 
 @pytest.mark.parametrize(
@@ -281,7 +283,7 @@ def test_what_was_given_stays_as_it_was_and_can_be_written_to() -> None:
         ([1, 2], [-1, -1], "All 2 are dissimilar: give at least one similar"),
     ],
 )
-def test_what_is_no_curve_is_refused_with_the_reason(scores: Any, same: Any, message: str) -> None:
+def test_invalid_scores_and_labels_are_rejected(scores: Any, same: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Roc.of(scores, same)
 
@@ -290,12 +292,12 @@ def test_what_is_no_curve_is_refused_with_the_reason(scores: Any, same: Any, mes
 @pytest.mark.parametrize(
     ("method", "name"), [("tar_at_far", "far"), ("threshold_at_far", "far"), ("threshold_at_frr", "frr")]
 )
-def test_a_rate_outside_0_and_1_is_refused(method: str, name: str, rate: Any) -> None:
+def test_a_rate_outside_0_and_1_is_rejected(method: str, name: str, rate: Any) -> None:
     with pytest.raises(InvalidInputError, match=rf"rate '{name}' must be in \[0, 1\]. Got {rate!r}"):
         getattr(Roc.of([1, 2], [0, 1]), method)(rate)
 
 
 @pytest.mark.parametrize("target", ["F1", "", None, ["f1"]])
-def test_an_unknown_target_is_refused_with_those_there_are(target: Any) -> None:
+def test_an_unknown_target_is_rejected_with_the_valid_ones(target: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"one of 'accuracy', 'f1', 'eer'. Got "):
         Roc.of([1, 2], [0, 1]).best_threshold(target)

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner, ScoresOnlyMixin
+from oahu.metrics import DistanceMetric, Metric
 
 __all__ = [
     "Samples", "bits", "expect_error", "fresh", "learned_attributes", "per_triplet", "temporary_path", "view_of",
@@ -75,8 +76,9 @@ def view_of(model: Any, items: Floats) -> NDArray[Any]:
     after = np.roll(items, 1, axis=0)
     if isinstance(model, ScoresOnlyMixin):
         return np.asarray(model.pair_score(np.stack([items, after], axis=1)))  # type: ignore[attr-defined]
-    transform = getattr(model, "transform", None)
-    return np.asarray(model.score(items, after) if transform is None else transform(items))
+    if isinstance(model, Metric) and not isinstance(model, DistanceMetric):
+        return np.asarray(model.score(items, after))
+    return np.asarray(model.transform(items))
 
 
 def learned_attributes(learner: Learner[Any]) -> dict[str, Any]:

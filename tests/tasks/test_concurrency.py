@@ -1,4 +1,4 @@
-"""Searches from many threads while the metric is swapped and items come and go: every answer is of one state."""
+"""Searches from many threads while the metric and the items change: every result belongs to one state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import OAHU, EuclideanMetric, MahalanobisMetric, Retriever, SearchResult
+from oahu import OAHU, EuclideanMetric, MahalanobisMetric, RetrievalResult, Retriever
 from oahu.metrics import Metric
 from oahu.tasks import retrieval
 from oahu.tasks.indexed_items import VOTE_MODES, VoteMode
@@ -23,17 +23,17 @@ Array = NDArray[Any]
 
 D, K, N = 5, 7, 60
 RNG = np.random.default_rng(3)
-TIMEOUT = 60  # seconds: far more than anything here takes
-MOST = 100_000  # changes, until all that can be seen should have been
+TIMEOUT = 60  # seconds
+MOST = 100_000  # limit on the number of changes
 
-# Whole numbers, so that linear metrics of whole numbers do not round however items are cut into calls.
+# Integers, so that linear metrics with integer factors do not round, whatever the batch size.
 ITEMS: Array = RNG.integers(-999, 1000, (N, D))
 QUERIES: Array = RNG.integers(-999, 1000, (4, D))
 LINEAR = {v: MahalanobisMetric(RNG.integers(-9, 10, (3, D)).astype(float), v) for v in (1, 2, 3)}
 
 
 def learned() -> dict[int, Metric]:
-    """Metrics of several spaces, with 1, 2 and 3 constraints behind them."""
+    """Metrics with several spaces, of the versions 1, 2 and 3."""
     learners = {v: OAHU(n_layers=2, hidden_size=8, embedding_size=4, random_state=v) for v in (1, 2, 3)}
     triplets = np.random.default_rng(0).normal(size=(3, 3, D))
     return {v: learner.partial_fit(triplets[:v]).metric() for v, learner in learners.items()}
@@ -41,7 +41,7 @@ def learned() -> dict[int, Metric]:
 
 @pytest.fixture(autouse=True)
 def _impatient_threads() -> Iterator[None]:
-    """Let threads take turns often."""
+    """Switch between threads often."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -49,10 +49,10 @@ def _impatient_threads() -> Iterator[None]:
 
 
 @contextmanager
-def going_on(*loops: Callable[[int], object]) -> Iterator[Callable[[], bool]]:
-    """Do each of the loops' bodies over and over in a thread of its own; what it raises is raised at the end.
+def repeating(*loops: Callable[[int], object]) -> Iterator[Callable[[], bool]]:
+    """Repeat each loop body in its own thread. Errors are raised at the end.
 
-    Gives a function that tells whether all are still going on; none is stopped before it went round once.
+    Yields a function that returns whether all threads are still running. Each body runs at least once.
     """
     stop = Event()
 
@@ -72,7 +72,7 @@ def going_on(*loops: Callable[[int], object]) -> Iterator[Callable[[], bool]]:
             thread.result(TIMEOUT)
 
 
-Ask = Callable[[Retriever], list[SearchResult]]
+Ask = Callable[[Retriever], list[RetrievalResult]]
 
 ASKING: dict[str, Ask] = {
     "search": lambda retriever: [retriever.search(QUERIES[0], K)],
@@ -85,12 +85,12 @@ def filled(metric: Metric, vote: VoteMode = "experts") -> Retriever:
     return Retriever(metric, vote).add(range(N), ITEMS)
 
 
-# -- swapping ----------------------------------------------------------------------------------------------
+# -- replacing the metric ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vote", VOTE_MODES)
 @pytest.mark.parametrize("metrics", [LINEAR, learned()], ids=["linear", "learned"])
-def test_every_answer_is_by_one_metric_while_metrics_are_swapped(
+def test_every_result_uses_one_metric_while_metrics_are_replaced(
     metrics: dict[int, Metric], vote: VoteMode
 ) -> None:
     expected = {
@@ -109,7 +109,7 @@ def test_every_answer_is_by_one_metric_while_metrics_are_swapped(
 
         return body
 
-    with going_on(*map(asking, ASKING)) as all_well:
+    with repeating(*map(asking, ASKING)) as all_well:
         for n_swaps, version in enumerate(islice(cycle(metrics), MOST)):
             retriever.set_metric(metrics[version])
             if not all_well() or (n_swaps >= 300 and seen == expected.keys()):
@@ -119,13 +119,13 @@ def test_every_answer_is_by_one_metric_while_metrics_are_swapped(
 
 @pytest.mark.parametrize("metrics", [LINEAR, learned()], ids=["linear", "learned"])
 @pytest.mark.parametrize("name", ASKING)
-def test_the_metrics_that_are_swapped_answer_differently(name: str, metrics: dict[int, Metric]) -> None:
-    """Otherwise the test above would prove nothing."""
+def test_the_replaced_metrics_give_different_results(name: str, metrics: dict[int, Metric]) -> None:
+    """Otherwise the test above would be vacuous."""
     answers = {tuple(result.keys[0] for result in ASKING[name](filled(metric))) for metric in metrics.values()}
     assert len(answers) > 1
 
 
-def test_results_that_are_looked_at_later_are_of_the_metric_that_gave_them() -> None:
+def test_results_read_later_belong_to_the_metric_of_the_search() -> None:
     retriever = filled(LINEAR[1])
     results = {}
     for version, metric in LINEAR.items():
@@ -137,7 +137,7 @@ def test_results_that_are_looked_at_later_are_of_the_metric_that_gave_them() -> 
 
 
 class SlowMetric(EuclideanMetric):
-    """One that takes its time to encode the items of a catalogue."""
+    """A metric that waits before it encodes the items."""
 
     begun, allowed = Event(), Event()
 
@@ -148,7 +148,7 @@ class SlowMetric(EuclideanMetric):
         return super().transform_checked(items)
 
 
-def test_searches_go_on_by_the_old_metric_until_the_new_one_is_ready() -> None:
+def test_searches_use_the_old_metric_until_the_new_one_is_ready() -> None:
     retriever = filled(LINEAR[1])
     expected = {name: ask(retriever) for name, ask in ASKING.items()}
     with ThreadPoolExecutor(1) as pool:
@@ -163,7 +163,7 @@ def test_searches_go_on_by_the_old_metric_until_the_new_one_is_ready() -> None:
     assert retriever.search(QUERIES[0]).version == 9
 
 
-# -- items come and go -------------------------------------------------------------------------------------
+# -- changing items ------------------------------------------------------------------------------------
 
 VISITORS = ["visitor 1", "visitor 2", "visitor 3"]
 WANDERER = "wanderer"
@@ -175,8 +175,8 @@ def catalogue(metric: Metric, wanders: int, visited: bool) -> Retriever:
     return made.add(VISITORS, NEAR[2:]) if visited else made
 
 
-@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["as it is", "made anew often"])
-def test_every_answer_is_of_one_metric_and_one_catalogue(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["default", "compacted often"])
+def test_every_result_belongs_to_one_metric_and_one_set_of_items(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "_COMPACT_FROM", few)
     possible = {
         (name, version): [ask(catalogue(metric, *state)) for state in product((0, 1), (False, True))]
@@ -201,7 +201,7 @@ def test_every_answer_is_of_one_metric_and_one_catalogue(few: int, monkeypatch: 
         at = (turn + 1) % 2
         retriever.update([WANDERER], NEAR[at : at + 1])
 
-    with going_on(*map(asking, ASKING), come_and_go, wander) as all_well:
+    with repeating(*map(asking, ASKING), come_and_go, wander) as all_well:
         for n_swaps, version in enumerate(islice(cycle(LINEAR), MOST)):
             retriever.set_metric(LINEAR[version])
             if not all_well() or (n_swaps >= 200 and len({state for _, _, state in seen}) == 4):
@@ -209,14 +209,14 @@ def test_every_answer_is_of_one_metric_and_one_catalogue(few: int, monkeypatch: 
     assert {state for _, _, state in seen} == {0, 1, 2, 3}
 
 
-def test_the_catalogues_that_are_told_apart_differ() -> None:
-    """Otherwise the test above would prove nothing."""
+def test_the_compared_sets_of_items_give_different_results() -> None:
+    """Otherwise the test above would be vacuous."""
     answers = [catalogue(LINEAR[1], *state).search(QUERIES[0], K) for state in product((0, 1), (False, True))]
     assert len(set(answers)) == 4
 
 
-@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["as it is", "made anew often"])
-def test_items_that_are_updated_together_are_never_seen_apart(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [retrieval._COMPACT_FROM, 0], ids=["default", "compacted often"])
+def test_items_updated_together_become_visible_together(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "_COMPACT_FROM", few)
     pair, features = ["left", "right"], np.array([[[0.0] * D, [1.0] * D], [[10.0] * D, [11.0] * D]])
     retriever = Retriever(EuclideanMetric(D)).add(["fixed"], [[5.0] * D]).add(pair, features[0])
@@ -237,7 +237,7 @@ def test_items_that_are_updated_together_are_never_seen_apart(few: int, monkeypa
         assert sorted(map(str, retriever.similar_to("left").keys)) == ["fixed", "right"]
         assert ("left" in retriever, len(retriever)) == (True, 3)
 
-    with going_on(look, look_for_all, look_from_within) as all_well:
+    with repeating(look, look_for_all, look_from_within) as all_well:
         for turn in range(MOST):
             retriever.update(pair, features[(turn + 1) % 2])
             if not all_well() or (turn >= 1000 and seen == {0, 1}):
@@ -245,7 +245,7 @@ def test_items_that_are_updated_together_are_never_seen_apart(few: int, monkeypa
     assert seen == {0, 1}
 
 
-def test_approximate_answers_name_items_that_are_there_once_each_while_items_come_and_go() -> None:
+def test_approximate_results_have_distinct_existing_items_while_items_change() -> None:
     retriever = Retriever(EuclideanMetric(D), approximate=True).add(range(N), ITEMS).add([WANDERER], NEAR[:1])
     everyone = {*range(N), WANDERER, *VISITORS}
 
@@ -263,14 +263,14 @@ def test_approximate_answers_name_items_that_are_there_once_each_while_items_com
         retriever.add(VISITORS, NEAR[2:])
         retriever.remove(VISITORS)
 
-    with going_on(look, look, look_closely, come_and_go) as all_well:
+    with repeating(look, look, look_closely, come_and_go) as all_well:
         for turn in range(300):
             retriever.update([WANDERER], NEAR[turn % 2 : turn % 2 + 1])
             if not all_well():
                 break
 
 
-def test_what_many_threads_add_is_all_there() -> None:
+def test_items_added_by_many_threads_are_all_present() -> None:
     retriever = Retriever(EuclideanMetric(D))
 
     def adding(thread: int) -> None:
@@ -282,7 +282,7 @@ def test_what_many_threads_add_is_all_there() -> None:
     assert [retriever.search(x, k=1).keys for x in ITEMS] == [[at] for at in range(N)]
 
 
-def test_of_many_threads_that_add_a_key_one_does() -> None:
+def test_one_of_many_threads_that_add_the_same_key_succeeds() -> None:
     retriever = Retriever(EuclideanMetric(D))
 
     def add(at: int) -> bool:
@@ -298,7 +298,7 @@ def test_of_many_threads_that_add_a_key_one_does() -> None:
     assert retriever.search(ITEMS[added.index(True)])[0].distance == 0.0
 
 
-def test_a_retriever_is_saved_whole_while_it_changes(tmp_path: Any) -> None:
+def test_a_file_saved_during_changes_is_consistent(tmp_path: Any) -> None:
     import oahu
 
     retriever = catalogue(LINEAR[1], 0, False)
@@ -314,7 +314,7 @@ def test_a_retriever_is_saved_whole_while_it_changes(tmp_path: Any) -> None:
     def swap(turn: int) -> None:
         retriever.set_metric(LINEAR[1 + turn % 3])
 
-    with going_on(come_and_go, swap):
+    with repeating(come_and_go, swap):
         for _ in range(30):
             retriever.save(tmp_path / "retriever")
             assert oahu.load(tmp_path / "retriever").search(QUERIES[0], K) in possible
