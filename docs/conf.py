@@ -41,7 +41,7 @@ html_sidebars = {"tutorial": [], "glossary": [], "changelog": []}  # pages witho
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -92,7 +92,7 @@ def test_a_public_address_without_a_key_is_rejected(tmp_path: Path, host: str) -
 
 def test_a_revoked_key_does_not_permit_a_public_address(tmp_path: Path) -> None:
     file = KeyFile(tmp_path)
-    file.remove(file.add("gone", "admin").split("_")[1])
+    file.revoke(file.add("gone", "admin").split("_")[1])
     assert "other machines can reach the service" in failed("serve", "--host", "0.0.0.0", "--data", str(tmp_path))
 
 
@@ -138,7 +138,9 @@ def test_a_file_as_data_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_an_invalid_key_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{")
-    assert "keys.json is not a file of keys" in failed("serve", "--port", "0", "--no-page", "--data", str(tmp_path))
+    assert "keys.json is not a valid file of keys" in failed(
+        "serve", "--port", "0", "--no-page", "--data", str(tmp_path)
+    )
 
 
 @pytest.mark.parametrize(
@@ -285,8 +287,8 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
     again.open()
     collection = again.collection("c")
     assert len(acknowledged) == len(set(acknowledged))
-    assert collection.last_seq >= max(acknowledged)
-    assert collection.published.version == collection.last_seq
+    assert collection.feedback_log.last_seq >= max(acknowledged)
+    assert collection.published.version == collection.feedback_log.last_seq
     again.close()
 
 

@@ -225,7 +225,7 @@ class Collection:
         return self.queries.compare(first, second)
 
     def calibrate(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> Future[None]:
-        """Store labelled pairs, from which `compare` chooses its thresholds for every metric anew."""
+        """Store labelled pairs, from which `compare` chooses the thresholds of every new metric."""
 
         def command(transaction: Transaction) -> None:
             def number(key: str, at: int, side: int) -> int:

@@ -181,7 +181,7 @@ class QueryEngine:
     index : CatalogueIndex
         The current index. Catalogue changes enter it with `apply_changes`.
     calibration : Calibration or None
-        From which `compare` chooses its thresholds, for every metric anew.
+        The pairs from which `compare` chooses the thresholds of every new metric.
     refresh_seconds : float
         How long the last `refresh` took.
     """

@@ -261,7 +261,7 @@ class CollectionConfig:
     learner: str = "AnchoredOAHU"
     parameters: dict[str, Any] = field(default_factory=dict)
     closure: int = 1
-    contradictions: Literal["refuse", "newest"] = "refuse"
+    contradictions: Literal["reject", "newest"] = "reject"
     vote: VoteMode = "experts"
 
 

@@ -1,4 +1,4 @@
-"""Running services to ask, and small collections in them."""
+"""Running servers and small collections."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 PATIENCE = 600.0  # seconds after which a test fails instead of hanging; the first search compiles
 
 
-def until(condition: Callable[[], Any], what: str = "it") -> Any:
-    """What a condition comes to, as soon as that is true."""
+def until_true(condition: Callable[[], Any], what: str = "it") -> Any:
+    """Return the value of a condition as soon as it is true."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if found := condition():
@@ -38,8 +38,8 @@ def until(condition: Callable[[], Any], what: str = "it") -> Any:
 
 
 @dataclass
-class Running:
-    """A service that answers at a port of this machine."""
+class RunningServer:
+    """A server on a local port."""
 
     app: FastAPI
     url: str
@@ -51,41 +51,47 @@ class Running:
         service: Service = self.app.state.service
         return service
 
-    def ask(self, method: str, path: str, status: int = 200, **sent: Any) -> Any:
-        """What is answered, as JSON, if the status is as expected."""
-        answer = self.http.request(method, path, **sent)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
+    def request(self, method: str, path: str, status: int = 200, **sent: Any) -> Any:
+        """Send a request, check the status of the response, and return its JSON."""
+        response = self.http.request(method, path, **sent)
+        assert response.status_code == status, response.text
+        return response.json() if response.content else None
 
-    def create(self, name: str, dimension: int = 4, **config: Any) -> None:
-        """A new collection; its learner is a small one, if not another is asked for."""
+    def send(self, method: str = "GET", path: str = "/v1/collections", **headers: str) -> httpx.Response:
+        """Send a request with headers. Their names are given with underscores for hyphens."""
+        return self.http.request(
+            method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+        )
+
+    def create_collection(self, name: str, dimension: int = 4, **config: Any) -> None:
+        """Create a collection, by default with a small learner."""
         small = {} if "learner" in config else {"parameters": SMALL}
-        told = {"name": name, "dimension": dimension, **small, **config}
-        self.ask("POST", "/v1/collections", 201, json=told)
+        fields = {"name": name, "dimension": dimension, **small, **config}
+        self.request("POST", "/v1/collections", 201, json=fields)
 
-    def fill(self, name: str, n: int, dimension: int = 4) -> None:
-        """Items i0, i1, ... with labels even and odd."""
+    def add_items(self, name: str, n: int, dimension: int = 4) -> None:
+        """Add items i0, i1, ... with labels even and odd."""
         rows = np.random.default_rng(n).normal(size=(n, dimension)).round(3).tolist()
         items = [
             {"key": f"i{at}", "vector": row, "label": "odd" if at % 2 else "even", "payload": {"at": at}}
             for at, row in enumerate(rows)
         ]
-        self.ask("PUT", f"/v1/collections/{name}/items", json={"items": items})
+        self.request("PUT", f"/v1/collections/{name}/items", json={"items": items})
 
-    def new(self, n: int = 12, dimension: int = 4, **config: Any) -> str:
-        """A new collection with items; its path."""
+    def new_collection(self, n: int = 12, dimension: int = 4, **config: Any) -> str:
+        """Create a collection with items and return its path."""
         name = f"c{next(_NUMBERS)}"
-        self.create(name, dimension, **config)
+        self.create_collection(name, dimension, **config)
         if n:
-            self.fill(name, n, dimension)
+            self.add_items(name, n, dimension)
         return f"/v1/collections/{name}"
 
-    def say(self, path: str, *pieces: dict[str, Any], status: int = 200, **sent: Any) -> Any:
-        """Give feedback."""
-        return self.ask("POST", f"{path}/feedback", status, json={"feedback": list(pieces)}, **sent)
+    def add_feedback(self, path: str, *feedback: dict[str, Any], status: int = 200, **sent: Any) -> Any:
+        """Add feedback."""
+        return self.request("POST", f"{path}/feedback", status, json={"feedback": list(feedback)}, **sent)
 
-    def state(self) -> dict[str, list[Any]]:
-        """All that is stored. Only the history is left out: it is written when there is time."""
+    def stored_rows(self) -> dict[str, list[Any]]:
+        """Return all rows of the database, except the history, which a background thread writes."""
         with closing(sqlite3.connect(self.service.settings.data / "oahu.db")) as database:
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             return {
@@ -97,18 +103,18 @@ _NUMBERS = itertools.count()
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[Running]:
-    """A service in a thread of its own, as long as the block lasts."""
+def running(app: FastAPI) -> Iterator[RunningServer]:
+    """Run a server in a thread."""
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=60)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="test-server")
         thread.start()
-        until(lambda: server.started or not thread.is_alive(), "the start")
+        until_true(lambda: server.started or not thread.is_alive(), "the start")
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
             with httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False) as http:
-                yield Running(app, url, http, server)
+                yield RunningServer(app, url, http, server)
         finally:
             for collection in app.state.service.collections:
                 collection.events.close()
@@ -116,37 +122,37 @@ def running(app: FastAPI) -> Iterator[Running]:
             thread.join()
 
 
-Start = Callable[..., Running]
+Start = Callable[..., RunningServer]
 
 
 @pytest.fixture(scope="session")
-def wait() -> Callable[..., Any]:
-    """Waits until something is so."""
-    return until
+def wait_until() -> Callable[..., Any]:
+    """Waits until a condition is true."""
+    return until_true
 
 
 @pytest.fixture(scope="session")
-def run() -> Callable[[FastAPI], Any]:
-    """Runs an application as long as a block lasts."""
+def run_app() -> Callable[[FastAPI], Any]:
+    """A context manager that runs an application."""
     return running
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts services with settings; those of one test share a folder, one after the other."""
+def start_server(tmp_path: Path) -> Iterator[Start]:
+    """Starts servers with the given settings. All servers of a test use the same folder."""
     with ExitStack() as stack:
 
-        def one(**settings: Any) -> Running:
+        def start(**settings: Any) -> RunningServer:
             given = {"data": tmp_path / "data", "page": False, "fresh_wait": PATIENCE, **settings}
             return stack.enter_context(running(create_app(Settings(**given))))
 
-        yield one
+        yield start
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service that the tests of a file share."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that the tests of a module share."""
     data = tmp_path_factory.mktemp("service")
-    settings = Settings(data=data, page=False, fresh_wait=PATIENCE, max_collections=1_000)
-    with running(create_app(settings)) as service:
-        yield service
+    settings = Settings(data=data, page=False, fresh_wait=PATIENCE, refresh_every=0.05, max_collections=1_000)
+    with running(create_app(settings)) as running_server:
+        yield running_server

@@ -1,4 +1,4 @@
-"""Logs: every line is JSON, or one short line; requests are found by their ids; nothing breaks out of a line."""
+"""Log formats: JSON lines, and short lines for a terminal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LOGGERS = ("oahu", "uvicorn", "uvicorn.access")
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Leave the loggers as they were."""
+def _restore_loggers() -> Iterator[None]:
+    """Restore the loggers after each test."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one.handlers, one.propagate, one.level, one.disabled) for one in loggers]
     yield
@@ -38,45 +38,46 @@ def record(message: str, *values: Any, level: int = logging.INFO, **extra: Any) 
     return logging.getLogger("oahu.test").makeRecord("oahu.test", level, "", 0, message, values, None, extra=extra)
 
 
-def test_every_request_is_a_line_of_json_with_its_id(live: Any) -> None:
+def test_every_request_is_logged_as_json(server: Any, wait_until: Any) -> None:
     stream = io.StringIO()
     configure_logging(stream)
-    path = live.new(n=2)
-    live.http.post(f"{path}/search", json={"key": "i0"}, headers={"X-Request-ID": "abc"})
-    live.http.get("/nothing/%0a%1b[31m{}")
+    path = server.new_collection(n=2)
+    server.http.post(f"{path}/search", json={"key": "i0"}, headers={"X-Request-ID": "abc"})
+    server.http.get("/nothing/%0a%1b[31m{}")
+    wait_until(lambda: '"status":404' in stream.getvalue())  # the line is written after the response
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (mine,) = [line for line in lines if line.get("request_id") == "abc"]
     assert (mine["method"], mine["path"], mine["status"]) == ("POST", f"{path}/search", 200)
     assert (mine["level"], mine["logger"], mine["client"]) == ("info", "oahu.access", "127.0.0.1")
     assert mine["milliseconds"] > 0
-    (odd,) = [line for line in lines if line.get("status") == 404]
-    assert odd["path"] == "/nothing/\n\x1b[31m{}"
+    (unknown,) = [line for line in lines if line.get("status") == 404]
+    assert unknown["path"] == "/nothing/\n\x1b[31m{}"
 
 
-def test_no_log_has_a_key_in_it(start: Any, tmp_path: Any) -> None:
+def test_api_keys_are_not_logged(start_server: Any, tmp_path: Any, wait_until: Any) -> None:
     from oahu.service.keys import KeyFile
 
     key = KeyFile(tmp_path / "data").add("one", "read")
     stream = io.StringIO()
     configure_logging(stream)
-    service = start()
+    server = start_server()
     for headers in ({"Authorization": f"Bearer {key}"}, {"X-API-Key": key}, {"Authorization": f"Basic {key}"}):
-        service.http.get("/v1/collections", headers=headers)
-    assert stream.getvalue().count('"path":"/v1/collections"') == 3
+        server.http.get("/v1/collections", headers=headers)
+    wait_until(lambda: stream.getvalue().count('"path":"/v1/collections"') == 3)
     assert key.split("_", 2)[2] not in stream.getvalue()
 
 
 @given(message=st.text(), value=st.text(st.characters(exclude_categories=[])) | st.binary() | st.integers())
-def test_whatever_is_said_is_one_line_of_json(message: str, value: Any) -> None:
+def test_any_record_is_one_line_of_json(message: str, value: Any) -> None:
     line = JsonFormatter().format(record(message.replace("%", "%%"), path=value))
     assert "\n" not in line
-    told = json.loads(line)
-    assert told["level"] in ("info", "'info'")
+    result = json.loads(line)
+    assert result["level"] in ("info", "'info'")
     if isinstance(value, str) and value.isascii():
-        assert (told["message"], told["path"]) == (message.replace("%", "%%"), value)
+        assert (result["message"], result["path"]) == (message.replace("%", "%%"), value)
 
 
-def test_an_error_comes_with_its_trace_in_the_same_line() -> None:
+def test_a_traceback_is_part_of_the_line() -> None:
     try:
         raise RuntimeError("broken\nin two")
     except RuntimeError:
@@ -88,13 +89,13 @@ def test_an_error_comes_with_its_trace_in_the_same_line() -> None:
     assert "RuntimeError: broken\nin two" in json.loads(line)["trace"]
 
 
-def test_time_is_told_in_utc_with_milliseconds() -> None:
+def test_the_time_is_utc_with_milliseconds() -> None:
     one = record("x")
     one.created, one.msecs = 0.25, 250.0
     assert json.loads(JsonFormatter().format(one))["time"] == "1970-01-01T00:00:00.250Z"
 
 
-def test_a_terminal_is_told_what_is_wrong_and_nothing_else() -> None:
+def test_a_terminal_gets_warnings_and_errors_only() -> None:
     terminal = Terminal()
     configure_logging(terminal)
     logging.getLogger("oahu.access").info("GET / 200")
@@ -105,8 +106,8 @@ def test_a_terminal_is_told_what_is_wrong_and_nothing_else() -> None:
 
 
 @given(st.text())
-def test_nothing_that_is_said_ends_a_line_or_paints_a_terminal(said: str) -> None:
-    line = TerminalFormatter().format(record("%s", said, level=logging.ERROR))
+def test_control_characters_are_escaped_on_a_terminal(feedback: str) -> None:
+    line = TerminalFormatter().format(record("%s", feedback, level=logging.ERROR))
     assert line.isprintable()
-    if said.isprintable():
-        assert line == f"error: {said}"
+    if feedback.isprintable():
+        assert line == f"error: {feedback}"

@@ -184,11 +184,11 @@ def test_other_files_among_the_snapshots_are_ignored(before: Any, snapshots: lis
 def test_undo_works_if_snapshots_cannot_be_deleted(
     before: Any, serve: Any, expected_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path, missing_ok: bool = False) -> None:
+    def fail(path: Path, missing_ok: bool = False) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     with serve() as served:
-        monkeypatch.setattr(Path, "unlink", refuse)
+        monkeypatch.setattr(Path, "unlink", fail)
         served.call("DELETE", "/feedback/3")
         assert served.model() == expected_model()
     with serve() as served:

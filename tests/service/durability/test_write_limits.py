@@ -47,8 +47,10 @@ class ConcurrentRequests:
         return self._send(keys, "PUT", "/items", {"items": items})
 
     def add_feedback(self, pairs: list[tuple[str, str]]) -> Future[httpx.Response]:
-        said = [{"first": first, "second": second, "same": False} for first, second in pairs]
-        return self._send([f"{first} {second}" for first, second in pairs], "POST", "/feedback", {"feedback": said})
+        records = [{"first": first, "second": second, "same": False} for first, second in pairs]
+        return self._send(
+            [f"{first} {second}" for first, second in pairs], "POST", "/feedback", {"feedback": records}
+        )
 
     def _send(self, content: list[str], *request: Any) -> Future[httpx.Response]:
         answer = self._senders.submit(self._served.request, *request)
@@ -170,8 +172,8 @@ def test_feedback_is_accepted_again_once_the_learner_has_caught_up(serve: Any, e
         served.put(40)
         with served.collection.learner._training:
             served.add_feedback(12, seed=2, at_once=4)
-            said = {"feedback": [{"first": "i0", "second": "i1", "same": False}]}
-            assert served.request("POST", "/feedback", said).status_code == 503
+            body = {"feedback": [{"first": "i0", "second": "i1", "same": False}]}
+            assert served.request("POST", "/feedback", body).status_code == 503
         served.model()
-        assert served.call("POST", "/feedback", said)["first_seq"] == 13
+        assert served.call("POST", "/feedback", body)["first_seq"] == 13
         assert served.model() == expected_model()

@@ -23,9 +23,9 @@ class CreateCollection(RequestModel):
     closure: int = Field(
         1, ge=0, le=100, description="Maximum number of implied constraints to learn with each given constraint."
     )
-    contradictions: Literal["refuse", "newest"] = Field(
-        "refuse",
-        description="What to do when feedback contradicts earlier feedback: refuse it, or let the newest count.",
+    contradictions: Literal["reject", "newest"] = Field(
+        "reject",
+        description="What to do when feedback contradicts earlier feedback: reject it, or let the newest count.",
     )
     vote: Literal["experts", "joint"] = Field(
         "experts", description="Search in every space of the metric and combine the votes, or search joint vectors."

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request is told, as RFC 9457 has it, and nothing of it is stored."""
+"""Invalid requests get problem details (RFC 9457) and change nothing."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def there(live: Any) -> str:
-    """A collection with items and feedback, which nothing in this file may change."""
-    path: str = live.new()
-    live.say(path, {"first": "i0", "second": "i1", "same": True})
-    live.ask("POST", f"{path}/search", json={"key": "i0"})
+def filled_path(server: Any) -> str:
+    """The path of a collection with items and feedback that no test of this module changes."""
+    path: str = server.new_collection()
+    server.add_feedback(path, {"first": "i0", "second": "i1", "same": True})
+    server.request("POST", f"{path}/search", json={"key": "i0"})
     return path
 
 
-def refused(live: Any, method: str, path: str, **sent: Any) -> dict[str, Any]:
-    """The problem that a request is answered with, if that is sound and nothing was stored."""
-    before = live.state()
-    answer = live.http.request(method, path, **sent)
-    assert live.state() == before
-    assert 400 <= answer.status_code < 500, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    told: dict[str, Any] = answer.json()
-    assert told["status"] == answer.status_code
-    assert told["type"].startswith("urn:oahu:problem:")
-    assert told["title"]
-    assert told["detail"]
-    assert told["request_id"] == answer.headers["x-request-id"]
-    assert "Traceback" not in answer.text
-    return told
+def problem_of(server: Any, method: str, path: str, **sent: Any) -> dict[str, Any]:
+    """Send a request, check that it changes nothing, and return its problem details."""
+    before = server.stored_rows()
+    response = server.http.request(method, path, **sent)
+    assert server.stored_rows() == before
+    assert 400 <= response.status_code < 500, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    result: dict[str, Any] = response.json()
+    assert result["status"] == response.status_code
+    assert result["type"].startswith("urn:oahu:problem:")
+    assert result["title"]
+    assert result["detail"]
+    assert result["request_id"] == response.headers["x-request-id"]
+    assert "Traceback" not in response.text
+    return result
 
 
-def one(**changed: Any) -> dict[str, Any]:
-    """A batch of a good item and another that is changed."""
+def items_with(**changed: Any) -> dict[str, Any]:
+    """Return a batch with a valid item and a changed one."""
     good = {"key": "good", "vector": [1, 2, 3, 4]}
     return {"items": [good, {"key": "new", "vector": [1, 2, 3, 4], **changed}]}
 
 
-def said(*pieces: Any) -> dict[str, Any]:
-    """Good feedback, and more."""
-    return {"feedback": [{"anchor": "i2", "positive": "i3", "negative": "i4"}, *pieces]}
+def batch(*more: Any) -> dict[str, Any]:
+    """Return a batch with valid feedback and more."""
+    return {"feedback": [{"anchor": "i2", "positive": "i3", "negative": "i4"}, *more]}
 
 
-# -- bodies that cannot be read ------------------------------------------------------------------------------
+# -- invalid JSON -------------------------------------------------------------------------------------------
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
-UNREADABLE = {
+INVALID_JSON = {
     "nothing closed": b'{"key": "i0"',
     "NaN": b'{"items": [{"key": "a", "vector": [NaN, 1, 2, 3]}]}',
     "Infinity": b'{"items": [{"key": "a", "vector": [Infinity, 1, 2, 3]}]}',
@@ -74,22 +74,36 @@ UNREADABLE = {
 TAKES_JSON = ["items", "items/delete", "feedback", "search", "compare", "classify", "calibrate", "restore"]
 
 
-@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("operation", TAKES_JSON)
-def test_what_is_not_json_is_refused_and_said_where(live: Any, there: str, operation: str, body: bytes) -> None:
-    method = "PUT" if operation == "items" else "POST"
-    told = refused(live, method, f"{there}/{operation}", content=body, headers=JSON)
-    assert (told["status"], told["type"]) == (400, "urn:oahu:problem:invalid-json")
-    assert "invalid JSON at " in told["detail"]
-
-
-@pytest.mark.parametrize("operation", TAKES_JSON)
 @pytest.mark.parametrize(
-    "body", [b"", b"null", b"[]", b"0", b'"text"', b"true", b"{}", b'{"": 1}', b'{"items": null}']
+    ("operation", "body"),
+    [
+        *(pytest.param("items", body, id=f"items-{name}") for name, body in INVALID_JSON.items()),
+        *(pytest.param(operation, b"{", id=operation) for operation in TAKES_JSON),
+    ],
 )
-def test_json_of_another_form_is_refused(live: Any, there: str, operation: str, body: bytes) -> None:
+def test_invalid_json_is_rejected_with_its_location(
+    server: Any, filled_path: str, operation: str, body: bytes
+) -> None:
     method = "PUT" if operation == "items" else "POST"
-    assert refused(live, method, f"{there}/{operation}", content=body, headers=JSON)["status"] == 422
+    result = problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)
+    assert (result["status"], result["type"]) == (400, "urn:oahu:problem:invalid-json")
+    assert "invalid JSON at " in result["detail"]
+
+
+OTHER_FORMS = [b"", b"null", b"[]", b"0", b'"text"', b"true", b"{}", b'{"": 1}', b'{"items": null}']
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        *(("items", body) for body in OTHER_FORMS),  # one model
+        *(("search", body) for body in OTHER_FORMS),  # a choice of models
+        *((operation, b"0") for operation in TAKES_JSON if operation not in ("items", "search")),
+    ],
+)
+def test_json_of_another_form_is_rejected(server: Any, filled_path: str, operation: str, body: bytes) -> None:
+    method = "PUT" if operation == "items" else "POST"
+    assert problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)["status"] == 422
 
 
 @pytest.mark.parametrize(
@@ -99,20 +113,22 @@ def test_json_of_another_form_is_refused(live: Any, there: str, operation: str, 
         *("json", "", "*/*", "application/octet-stream", "application/json-seq", "a" * 1000),
     ],
 )
-def test_json_that_does_not_say_so_is_refused(live: Any, there: str, kind: str) -> None:
-    body = json.dumps(said()).encode()
-    told = refused(live, "POST", f"{there}/feedback", content=body, headers={"Content-Type": kind})
-    assert told["status"] == 415
-    assert "application/json" in told["detail"]
+def test_other_content_types_are_rejected(server: Any, filled_path: str, kind: str) -> None:
+    body = json.dumps(batch()).encode()
+    result = problem_of(server, "POST", f"{filled_path}/feedback", content=body, headers={"Content-Type": kind})
+    assert result["status"] == 415
+    assert "application/json" in result["detail"]
 
 
-def test_json_that_says_its_characters_is_taken(live: Any) -> None:
-    path = live.new()
-    body = json.dumps(said()).encode()
-    live.ask("POST", f"{path}/feedback", content=body, headers={"Content-Type": "application/JSON; charset=utf-8"})
+def test_a_content_type_with_charset_is_accepted(server: Any) -> None:
+    path = server.new_collection()
+    body = json.dumps(batch()).encode()
+    server.request(
+        "POST", f"{path}/feedback", content=body, headers={"Content-Type": "application/JSON; charset=utf-8"}
+    )
 
 
-# -- values that cannot be meant -----------------------------------------------------------------------------
+# -- invalid values -----------------------------------------------------------------------------------------
 
 MANY = range(10_001)
 ITEMS: dict[str, tuple[dict[str, Any], str]] = {
@@ -140,7 +156,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "a deep payload": ({"payload": {"a": json.loads("[" * 200 + "]" * 200)}}, "items/1/payload"),
     "an unknown field": ({"colour": "red"}, "body/items/1/colour"),
 }
-PIECES: dict[str, tuple[Any, str]] = {
+FEEDBACK: dict[str, tuple[Any, str]] = {
     "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: first and second"),
     "a triplet of two": ({"anchor": "i0", "positive": "i1", "negative": "i1"}, "three different items"),
     "a click of nothing": ({"query": "i0"}, "one positive or negative item"),
@@ -179,45 +195,47 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def not_valid(live: Any, there: str, operation: str, body: Any, detail: str) -> None:
+def check_invalid(server: Any, filled_path: str, operation: str, body: Any, detail: str) -> None:
     method = "PUT" if operation == "items" else "POST"
-    told = refused(live, method, f"{there}/{operation}", json=body)
-    assert told["status"] == 422
-    assert detail in told["detail"]
+    result = problem_of(server, method, f"{filled_path}/{operation}", json=body)
+    assert result["status"] == 422
+    assert detail in result["detail"]
 
 
 @pytest.mark.parametrize(("changed", "detail"), ITEMS.values(), ids=ITEMS)
-def test_an_item_that_cannot_be_meant_is_refused(live: Any, there: str, changed: Any, detail: str) -> None:
-    not_valid(live, there, "items", one(**changed), detail)
+def test_invalid_items_are_rejected(server: Any, filled_path: str, changed: Any, detail: str) -> None:
+    check_invalid(server, filled_path, "items", items_with(**changed), detail)
 
 
-@pytest.mark.parametrize(("piece", "detail"), PIECES.values(), ids=PIECES)
-def test_feedback_that_cannot_be_meant_is_refused(live: Any, there: str, piece: Any, detail: str) -> None:
-    not_valid(live, there, "feedback", said(piece), detail)
+@pytest.mark.parametrize(("feedback", "detail"), FEEDBACK.values(), ids=FEEDBACK)
+def test_invalid_feedback_is_rejected(server: Any, filled_path: str, feedback: Any, detail: str) -> None:
+    check_invalid(server, filled_path, "feedback", batch(feedback), detail)
 
 
 @pytest.mark.parametrize(("operation", "body", "detail"), OTHERS.values(), ids=OTHERS)
-def test_what_cannot_be_meant_is_refused(live: Any, there: str, operation: str, body: Any, detail: str) -> None:
-    not_valid(live, there, operation, body, detail)
+def test_other_invalid_requests_are_rejected(
+    server: Any, filled_path: str, operation: str, body: Any, detail: str
+) -> None:
+    check_invalid(server, filled_path, operation, body, detail)
 
 
 UNKNOWN = {
-    "deleted": ("POST", "items/delete", {"keys": ["i0", "nobody"]}),
-    "an anchor": ("POST", "feedback", said({"anchor": "nobody", "positive": "i1", "negative": "i2"})),
-    "one of a pair": ("POST", "feedback", said({"first": "i0", "second": "nobody", "same": True})),
-    "a negative": ("POST", "feedback", said({"query": "i0", "positive": ["i1"], "negative": ["nobody"]})),
-    "searched": ("POST", "search", {"key": "nobody"}),
-    "classified": ("POST", "classify", {"key": "nobody"}),
-    "compared": ("POST", "compare", {"first": {"key": "i0"}, "second": {"key": "nobody"}}),
-    "fetched": ("GET", "items/nobody", None),
-    "shown": ("GET", "thumbnails/nobody", None),
+    "deleted": ("POST", "items/delete", {"keys": ["i0", "unknown"]}),
+    "an anchor": ("POST", "feedback", batch({"anchor": "unknown", "positive": "i1", "negative": "i2"})),
+    "one of a pair": ("POST", "feedback", batch({"first": "i0", "second": "unknown", "same": True})),
+    "a negative": ("POST", "feedback", batch({"query": "i0", "positive": ["i1"], "negative": ["unknown"]})),
+    "searched": ("POST", "search", {"key": "unknown"}),
+    "classified": ("POST", "classify", {"key": "unknown"}),
+    "compared": ("POST", "compare", {"first": {"key": "i0"}, "second": {"key": "unknown"}}),
+    "fetched": ("GET", "items/unknown", None),
+    "shown": ("GET", "thumbnails/unknown", None),
 }
 
 
 @pytest.mark.parametrize(("method", "operation", "body"), UNKNOWN.values(), ids=UNKNOWN)
-def test_an_unknown_item_is_named(live: Any, there: str, method: str, operation: str, body: Any) -> None:
-    told = refused(live, method, f"{there}/{operation}", json=body)
-    assert (told["status"], told["key"]) == (404, "nobody")
+def test_unknown_items_are_named(server: Any, filled_path: str, method: str, operation: str, body: Any) -> None:
+    result = problem_of(server, method, f"{filled_path}/{operation}", json=body)
+    assert (result["status"], result["key"]) == (404, "unknown")
 
 
 @pytest.mark.parametrize(
@@ -227,10 +245,10 @@ def test_an_unknown_item_is_named(live: Any, there: str, method: str, operation:
         *("label=", "label=%00", "label=" + "a" * 129),
     ],
 )
-def test_a_page_that_cannot_be_is_refused(live: Any, there: str, query: str) -> None:
-    told = refused(live, "GET", f"{there}/items?{query}")
-    assert told["status"] == 422
-    assert told["detail"].startswith(f"query/{query.partition('=')[0]}")
+def test_invalid_query_parameters_are_rejected(server: Any, filled_path: str, query: str) -> None:
+    result = problem_of(server, "GET", f"{filled_path}/items?{query}")
+    assert result["status"] == 422
+    assert result["detail"].startswith(f"query/{query.partition('=')[0]}")
 
 
 @pytest.mark.parametrize(
@@ -241,17 +259,17 @@ def test_a_page_that_cannot_be_is_refused(live: Any, there: str, query: str) -> 
         *("/v1/collections/%ff", "/v1/collections/" + "a" * 5_000),
     ],
 )
-def test_an_address_of_nothing_is_not_found(live: Any, path: str) -> None:
-    assert refused(live, "GET", path)["status"] in (404, 422)
+def test_unknown_paths_are_not_found(server: Any, path: str) -> None:
+    assert problem_of(server, "GET", path)["status"] in (404, 422)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "PROPFIND"])
-def test_a_method_that_there_is_not_is_refused_with_those_that_there_are(live: Any, method: str) -> None:
-    assert refused(live, method, "/v1/openapi.json")["status"] == 405
-    assert "GET" in live.http.request(method, "/v1/openapi.json").headers["allow"]
+def test_unknown_methods_are_rejected_with_the_allowed_ones(server: Any, method: str) -> None:
+    assert problem_of(server, method, "/v1/openapi.json")["status"] == 405
+    assert "GET" in server.http.request(method, "/v1/openapi.json").headers["allow"]
 
 
-# -- bodies that are too large -------------------------------------------------------------------------------
+# -- too large bodies ---------------------------------------------------------------------------------------
 
 
 def chunks(n: int) -> Iterator[bytes]:
@@ -259,58 +277,58 @@ def chunks(n: int) -> Iterator[bytes]:
         yield bytes(2**20)
 
 
-def test_a_body_of_100_mb_is_too_large(live: Any, there: str) -> None:
-    told = refused(live, "PUT", f"{there}/items", content=bytes(100 * 2**20), headers=JSON)
-    assert (told["status"], told["type"]) == (413, "urn:oahu:problem:too-large")
+def test_a_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
+    result = problem_of(server, "PUT", f"{filled_path}/items", content=bytes(100 * 2**20), headers=JSON)
+    assert (result["status"], result["type"]) == (413, "urn:oahu:problem:too-large")
 
 
-def test_a_body_of_100_mb_in_chunks_is_too_large(live: Any, there: str) -> None:
-    assert refused(live, "PUT", f"{there}/items", content=chunks(100), headers=JSON)["status"] == 413
+def test_a_chunked_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
+    assert problem_of(server, "PUT", f"{filled_path}/items", content=chunks(100), headers=JSON)["status"] == 413
 
 
-def test_a_model_of_100_mb_is_too_large(live: Any, there: str) -> None:
-    assert refused(live, "PUT", f"{there}/model", content=chunks(100))["status"] == 413
+def test_a_model_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
+    assert problem_of(server, "PUT", f"{filled_path}/model", content=chunks(100))["status"] == 413
 
 
-def test_a_body_that_ends_at_the_limit_is_taken(start: Any) -> None:
-    service = start(max_body=2_000)
-    path = service.new(n=2)
+def test_a_body_of_exactly_the_limit_is_accepted(start_server: Any) -> None:
+    server = start_server(max_body=2_000)
+    path = server.new_collection(n=2)
     body = json.dumps({"key": "i0"}).encode()
     fits, not_fits = body.ljust(2_000), body.ljust(2_001)
-    service.ask("POST", f"{path}/search", content=fits, headers=JSON)
-    service.ask("POST", f"{path}/search", 413, content=not_fits, headers=JSON)
-    service.ask("POST", f"{path}/search", 413, content=iter([not_fits]), headers=JSON)
+    server.request("POST", f"{path}/search", content=fits, headers=JSON)
+    server.request("POST", f"{path}/search", 413, content=not_fits, headers=JSON)
+    server.request("POST", f"{path}/search", 413, content=iter([not_fits]), headers=JSON)
 
 
-# -- errors that are many ------------------------------------------------------------------------------------
+# -- many errors --------------------------------------------------------------------------------------------
 
 MILLION = {
     "wrong numbers": ("search", b'{"vector": [' + b"null," * 999_999 + b"null]}"),
     "wrong items": ("items", b'{"items": [' + b"{}," * 999_999 + b"{}]}"),
     "wrong keys": ("items/delete", b'{"keys": [' + b"0," * 999_999 + b"0]}"),
-    "wrong pieces": ("feedback", b'{"feedback": [' + b"{}," * 999_999 + b"{}]}"),
+    "wrong feedback": ("feedback", b'{"feedback": [' + b"{}," * 999_999 + b"{}]}"),
     "unknown fields": ("search", json.dumps({"key": "i0", **{f"f{at}": 0 for at in range(1_000_000)}}).encode()),
-    "fields of a piece": (
+    "fields of feedback": (
         "feedback",
-        json.dumps(said({f"f{at}": 0 for at in range(1_000_000)} | {"query": "a"})).encode(),
+        json.dumps(batch({f"f{at}": 0 for at in range(1_000_000)} | {"query": "a"})).encode(),
     ),
 }
 
 
 @pytest.mark.parametrize(("operation", "body"), MILLION.values(), ids=MILLION)
-def test_a_million_mistakes_are_not_told_one_by_one(live: Any, there: str, operation: str, body: bytes) -> None:
+def test_a_million_errors_give_a_short_response(server: Any, filled_path: str, operation: str, body: bytes) -> None:
     method = "PUT" if operation == "items" else "POST"
-    told = refused(live, method, f"{there}/{operation}", content=body, headers=JSON)
-    assert len(told["errors"]) < 10
+    result = problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)
+    assert len(result["errors"]) < 10
 
 
-def test_a_long_name_of_a_field_is_not_told_whole(live: Any, there: str) -> None:
-    answer = live.http.post(f"{there}/search", json={"key": "i0", "x" * 100_000: 1})
-    assert answer.status_code == 422
-    assert len(answer.content) < 2_000
+def test_long_field_names_are_shortened_in_errors(server: Any, filled_path: str) -> None:
+    response = server.http.post(f"{filled_path}/search", json={"key": "i0", "x" * 100_000: 1})
+    assert response.status_code == 422
+    assert len(response.content) < 2_000
 
 
-# -- anything ------------------------------------------------------------------------------------------------
+# -- random input --------------------------------------------------------------------------------------------
 
 FIELDS = (
     st.sampled_from(
@@ -346,23 +364,29 @@ ANYTHING = st.recursive(
 
 @given(operation=st.sampled_from(TAKES_JSON), body=ANYTHING)
 @settings(max_examples=150)
-def test_whatever_json_comes_is_answered_or_refused_whole(live: Any, there: str, operation: str, body: Any) -> None:
-    before = live.state()
-    answer = live.http.request("PUT" if operation == "items" else "POST", f"{there}/{operation}", json=body)
-    assert answer.status_code < 500, answer.text
-    if answer.status_code >= 400:
-        assert live.state() == before
+def test_random_json_is_accepted_or_changes_nothing(
+    server: Any, filled_path: str, operation: str, body: Any
+) -> None:
+    before = server.stored_rows()
+    response = server.http.request(
+        "PUT" if operation == "items" else "POST", f"{filled_path}/{operation}", json=body
+    )
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400:
+        assert server.stored_rows() == before
 
 
 @given(body=st.binary(max_size=200))
 @settings(max_examples=50)
-def test_whatever_bytes_come_are_refused(live: Any, there: str, body: bytes) -> None:
-    assert live.http.post(f"{there}/compare", content=body, headers=JSON).status_code in (400, 422)
+def test_random_bytes_are_rejected(server: Any, filled_path: str, body: bytes) -> None:
+    assert server.http.post(f"{filled_path}/compare", content=body, headers=JSON).status_code in (400, 422)
 
 
 @given(vector=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
 @settings(max_examples=60)
-def test_finite_numbers_are_stored_and_searched_or_refused(live: Any, there: str, vector: list[float]) -> None:
-    answer = live.http.post(f"{there}/search", json={"vector": vector})
+def test_vectors_of_any_length_are_searched_or_problem_of(
+    server: Any, filled_path: str, vector: list[float]
+) -> None:
+    response = server.http.post(f"{filled_path}/search", json={"vector": vector})
     length = math.hypot(*vector) / 1e9
-    assert answer.status_code == (200 if length <= 1 else 422), answer.text
+    assert response.status_code == (200 if length <= 1 else 422), response.text

@@ -1,0 +1,92 @@
+"""The Host header must name the service."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oahu.service.api.hosts import host_name, is_loopback
+from oahu.service.keys import KeyFile
+
+C = "/v1/collections"
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "127.1.2.3", "[::1]:80", "[::1]"]
+)
+def test_an_open_service_accepts_loopback_names(server: Any, host: str) -> None:
+    assert server.send(Host=host).status_code == 200
+
+
+FOREIGN = [
+    *("evil.example", "evil.example:8000", "127.evil.example", "127.0.0.1.evil.example", "localhost.evil.example"),
+    *(
+        "evil.localhost.example",
+        "0.0.0.0",
+        "192.168.0.1",
+        "[::]",
+        "[::2]:80",
+        "",
+        ":8000",
+        "127.0.0.1@evil.example",
+    ),
+]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_an_open_service_rejects_other_names(server: Any, host: str) -> None:
+    """A web site whose name points to this machine would have the same origin."""
+    response = server.send(Host=host)
+    assert (response.status_code, response.json()["type"]) == (421, "urn:oahu:problem:wrong-host")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *((method, C) for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE")),
+        *(("GET", path) for path in ("/healthz", "/metrics", "/nothing")),
+    ],
+)
+def test_all_methods_and_paths_check_the_host(server: Any, method: str, path: str) -> None:
+    assert server.send(method, path, Host="evil.example").status_code == 421
+
+
+@pytest.mark.parametrize("setting", [{"trusted_hosts": ("a.example",)}, {"https": True}, {"host": "0.0.0.0"}])
+def test_a_public_service_is_never_open(start_server: Any, setting: dict[str, Any]) -> None:
+    """Neither directly nor through a proxy on this machine."""
+    assert start_server(**setting).send().status_code == 401
+
+
+def test_with_keys_any_name_is_accepted(start_server: Any, tmp_path: Path) -> None:
+    key = KeyFile(tmp_path / "data").add("one", "read")
+    bearer = f"Bearer {key}"
+    assert start_server().send(Host="any.example", Authorization=bearer).status_code == 200
+
+
+def test_with_trusted_hosts_only_those_are_accepted(start_server: Any, tmp_path: Path) -> None:
+    key = KeyFile(tmp_path / "data").add("one", "read")
+    server, bearer = start_server(trusted_hosts=("Mine.example",)), f"Bearer {key}"
+    assert server.send(Host="mine.example:443", Authorization=bearer).status_code == 200
+    assert server.send(Host="any.example", Authorization=bearer).status_code == 421
+
+
+@given(st.from_regex(r"\A[a-z0-9.:\[\]-]{0,40}\Z"))
+@settings(max_examples=300)
+def test_only_loopback_addresses_are_loopback(host: str) -> None:
+    """The oracle is the system: an address is loopback if it is in 127.0.0.0/8 or is ::1."""
+    result = is_loopback(host)
+    if result and host != "localhost":
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        packed = socket.inet_pton(family, host)
+        assert packed[0] == 127 if family == socket.AF_INET else packed == bytes(15) + b"\x01"
+
+
+@given(st.sampled_from(["localhost", "127.0.0.1", "::1", "a.example"]), st.none() | st.integers(1, 65_535))
+def test_host_name_removes_the_port(name: str, port: int | None) -> None:
+    host = f"[{name}]" if ":" in name else name
+    assert host_name(host if port is None else f"{host}:{port}") == name

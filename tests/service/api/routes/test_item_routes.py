@@ -1,0 +1,215 @@
+"""Operations on items."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oahu.service.images import encode_png
+
+PNG = encode_png(np.eye(4) * 255)
+KINDS = {
+    "image/png": PNG,
+    "image/jpeg": b"\xff\xd8\xff\xe0 and more",
+    "image/webp": b"RIFF1234WEBPVP8 ",
+    "image/gif": b"GIF89a and more",
+}
+
+
+def item(key: str = "one", **more: Any) -> dict[str, Any]:
+    return {"key": key, "vector": [1.0, 2.0, 3.0, 4.0], **more}
+
+
+def put(server: Any, path: str, *items: dict[str, Any], status: int = 200) -> Any:
+    return server.request("PUT", f"{path}/items", status, json={"items": list(items)})
+
+
+def address(path: str, key: str, what: str = "items") -> str:
+    return f"{path}/{what}/{quote(key, safe='').replace('.', '%2E')}"
+
+
+# -- put, get, list, delete ---------------------------------------------------------------------------------
+
+
+def test_get_item(server: Any) -> None:
+    path = server.new_collection(n=0)
+    payload = {"title": "ä <b>", "sizes": [1, 2.5, None, True], "deep": {"er": {}}}
+    assert put(server, path, item(label="tea", payload=payload)) == {"stored": 1}
+    fetched = server.request("GET", f"{path}/items/one")
+    assert fetched == {"key": "one", "label": "tea", "payload": payload, "has_thumbnail": False}
+
+
+def test_label_and_payload_are_optional(server: Any) -> None:
+    path = server.new_collection(n=0)
+    put(server, path, item())
+    fetched = server.request("GET", f"{path}/items/one")
+    assert fetched == {"key": "one", "label": None, "payload": None, "has_thumbnail": False}
+
+
+def test_features_are_returned_on_request(server: Any) -> None:
+    path = server.new_collection(n=0)
+    put(server, path, {"key": "one", "vector": [0.5, -1, 0, 1e-3]})
+    fetched = server.request("GET", f"{path}/items/one?vector=true")
+    assert fetched["vector"] == np.array([0.5, -1, 0, 1e-3], np.float32).tolist()
+    assert "vector" not in server.request("GET", f"{path}/items/one")
+    server.request("GET", f"{path}/items/two?vector=true", 404)
+
+
+def test_put_replaces_the_whole_item(server: Any) -> None:
+    path = server.new_collection(n=0)
+    put(server, path, item(label="tea", payload={"a": 1}))
+    put(server, path, {"key": "one", "vector": [0, 0, 0, 1]})
+    assert server.request("GET", f"{path}/items/one")["payload"] is None
+    assert server.request("GET", path)["items"] == 1
+
+
+def test_base64_vectors_equal_number_vectors(server: Any) -> None:
+    path = server.new_collection()
+    numbers = [0.5, -1.0, 2.0, 0.25]
+    text = base64.b64encode(struct.pack("<4f", *numbers)).decode()
+    found = [
+        server.request("POST", f"{path}/search", json={"vector": vector, "k": 12})["matches"]
+        for vector in (numbers, text)
+    ]
+    assert found[0] == found[1]
+
+
+def test_the_next_search_finds_new_items(server: Any) -> None:
+    path = server.new_collection()
+    put(server, path, item("new", vector=[9, 9, 9, 9]))
+    found = server.request("POST", f"{path}/search", json={"vector": [9, 9, 9, 9], "k": 1})
+    assert found["matches"][0]["key"] == "new"
+
+
+def test_list_items_in_pages(server: Any) -> None:
+    path = server.new_collection(n=7)
+    seen, after, pages = [], 0, 0
+    while after is not None:
+        page = server.request("GET", f"{path}/items", params={"after": after, "limit": 3})
+        assert len(page["items"]) <= 3
+        seen += [one["key"] for one in page["items"]]
+        after, pages = page["next"], pages + 1
+    assert (seen, pages) == ([f"i{at}" for at in range(7)], 3)
+
+
+def test_list_items_of_a_label(server: Any) -> None:
+    path = server.new_collection(n=7)
+    listed = server.request("GET", f"{path}/items", params={"label": "odd"})["items"]
+    assert [one["key"] for one in listed] == ["i1", "i3", "i5"]
+
+
+def test_deleted_items_are_neither_listed_nor_found(server: Any) -> None:
+    path = server.new_collection(n=5)
+    assert server.request("POST", f"{path}/items/delete", json={"keys": ["i1", "i3"]}) == {"deleted": 2}
+    left = ["i0", "i2", "i4"]
+    assert [one["key"] for one in server.request("GET", f"{path}/items")["items"]] == left
+    found = server.request("POST", f"{path}/search", json={"vector": [0, 0, 0, 0], "k": 9})["matches"]
+    assert sorted(one["key"] for one in found) == left
+    server.request("GET", f"{path}/items/i1", 404)
+
+
+def test_deleting_an_unknown_item_deletes_none(server: Any) -> None:
+    path = server.new_collection(n=3)
+    rejected = server.request("POST", f"{path}/items/delete", 404, json={"keys": ["i0", "nobody"]})
+    assert (rejected["key"], rejected["at"]) == ("nobody", 1)
+    assert server.request("GET", path)["items"] == 3
+
+
+# -- thumbnails ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_get_thumbnail_with_its_media_type(server: Any, kind: str) -> None:
+    path = server.new_collection(n=0)
+    put(server, path, item(thumbnail=base64.b64encode(KINDS[kind]).decode()))
+    response = server.http.get(f"{path}/thumbnails/one")
+    assert (response.headers["content-type"], response.content) == (kind, KINDS[kind])
+    assert server.request("GET", f"{path}/items/one")["has_thumbnail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (base64.b64encode(b"<svg onload=alert(1)>").decode(), "must be a PNG, JPEG, WebP or GIF image"),
+        (base64.b64encode(b"<html><script>").decode(), "must be a PNG, JPEG, WebP or GIF image"),
+        ("AAAAA", "base64"),
+        ("not base64!", "thumbnail"),
+        (base64.b64encode(PNG + bytes(256 * 2**10)).decode(), "262144"),
+    ],
+)
+def test_invalid_thumbnails_are_rejected(server: Any, text: str, message: str) -> None:
+    path = server.new_collection(n=0)
+    rejected = put(server, path, item(thumbnail=text), status=422)
+    assert message in rejected["detail"]
+    assert server.request("GET", path)["items"] == 0
+
+
+def test_a_missing_thumbnail_is_not_found(server: Any) -> None:
+    server.request("GET", f"{server.new_collection(n=1)}/thumbnails/i0", 404)
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+UNUSUAL = [
+    *("a/b", "/etc/passwd", "a//b", "..a", "a.", "...", "C:\\x", "delete"),
+    *("?", "#", "a?b=c#d", "%2e%2e", "%", "a b", " "),
+    *("äöü", "日本", "\U0001f41f", "\u202ertl", "\u2028"),
+    *("'; DROP TABLE items; --", "<script>alert(1)</script>", "a" * 512),
+]
+
+
+@pytest.mark.parametrize("key", UNUSUAL)
+def test_unusual_keys_work_in_all_operations(server: Any, key: str) -> None:
+    path = server.new_collection(n=2)
+    put(server, path, item(key, payload={"mine": True}, thumbnail=base64.b64encode(PNG).decode()))
+    assert server.request("GET", address(path, key))["key"] == key
+    assert server.http.get(address(path, key, "thumbnails")).content == PNG
+    server.add_feedback(path, {"first": key, "second": "i0", "same": True})
+    assert server.request("GET", f"{path}/feedback")["records"][0]["first"] == key
+    found = server.request("POST", f"{path}/search", json={"key": "i0", "k": 1})["matches"][0]
+    assert (found["key"], found["feedback"]) == (key, "similar")
+    server.request("POST", f"{path}/items/delete", json={"keys": [key]})
+    server.request("GET", address(path, key), 404)
+
+
+@pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "a/../b", "a/.", "./a", "..\\..\\windows", "a/.."])
+def test_keys_with_dot_segments_are_rejected(server: Any, key: str) -> None:
+    path = server.new_collection(n=1)
+    assert "must not contain '.' or '..' as a path segment" in put(server, path, item(key), status=422)["detail"]
+    assert server.request("GET", path)["items"] == 1
+    server.request("GET", address(path, key), 404)
+
+
+@pytest.mark.parametrize("key", ["", "a\x00b", "a\nb", "\x7f", "\t", "a" * 513])
+def test_keys_with_control_characters_or_too_many_characters_are_rejected(server: Any, key: str) -> None:
+    path = server.new_collection(n=1)
+    assert put(server, path, item(), item(key), status=422)["detail"].startswith("body/items/1/key: ")
+    assert server.request("GET", path)["items"] == 1
+
+
+@pytest.fixture(scope="module")
+def path(server: Any) -> str:
+    """A collection that all examples share."""
+    found: str = server.new_collection(n=0)
+    return found
+
+
+@given(keys=st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=8, unique=True))
+@settings(max_examples=40)
+def test_a_batch_is_stored_completely_or_not_at_all(server: Any, path: str, keys: list[str]) -> None:
+    before = listed(server, path)
+    response = server.http.put(f"{path}/items", json={"items": [item(key) for key in keys]})
+    assert response.status_code in (200, 422), response.text
+    after = listed(server, path)
+    assert after == (before | set(keys) if response.status_code == 200 else before)
+
+
+def listed(server: Any, path: str) -> set[str]:
+    return {one["key"] for one in server.request("GET", f"{path}/items", params={"limit": 1000})["items"]}
