@@ -123,7 +123,7 @@ def measured(metric: Metric, query: Vector, item: Vector) -> float:
 def test_apart_is_the_formula_in_every_space(name: str, dtype: str) -> None:
     metric, a, b = metric_of(name, dtype), items(1), items(2)
     expected = [apart_by_hand(metric, *pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
-    np.testing.assert_allclose(metric.apart(a, b), np.transpose(expected), atol=TOLERANCE[dtype] * 10)
+    np.testing.assert_allclose(metric.space_distances(a, b), np.transpose(expected), atol=TOLERANCE[dtype] * 10)
 
 
 @every_metric
@@ -135,7 +135,7 @@ def test_encoded_vectors_are_as_far_apart_as_the_items_in_every_space(name: str,
         [measured(metric, *pair) for pair in zip(asked.tolist(), encoded.tolist(), strict=True)]
         for asked, encoded in spaces
     ]
-    np.testing.assert_allclose(found, metric.apart(queries, table), atol=TOLERANCE[dtype] * 10)
+    np.testing.assert_allclose(found, metric.space_distances(queries, table), atol=TOLERANCE[dtype] * 10)
 
 
 @every_metric
@@ -212,7 +212,7 @@ def test_squared_distances_are_the_weighted_sum_of_those_in_the_spaces(name: str
     metric: Any = metric_of(name, dtype)
     a, b = items(1), items(2)
     weights = [space.weight for space in metric.spaces]
-    columns = metric.apart(a, b).T.tolist()
+    columns = metric.space_distances(a, b).T.tolist()
     expected = [math.sqrt(math.fsum(w * d * d for w, d in zip(weights, column, strict=True))) for column in columns]
     np.testing.assert_allclose(metric.distance(a, b), expected, atol=TOLERANCE[dtype] * 10)
 
@@ -220,7 +220,7 @@ def test_squared_distances_are_the_weighted_sum_of_those_in_the_spaces(name: str
 @pytest.mark.parametrize("name", BILINEAR)
 def test_a_similarity_is_apart_by_minus_its_score(name: str) -> None:
     metric, a, b = metric_of(name, "float64"), items(1), items(2)
-    np.testing.assert_array_equal(metric.apart(a, b), [-metric.score(a, b)])
+    np.testing.assert_array_equal(metric.space_distances(a, b), [-metric.score(a, b)])
 
 
 # -- bounds and corners ----------------------------------------------------------------------------------
@@ -231,12 +231,12 @@ def test_a_similarity_is_apart_by_minus_its_score(name: str) -> None:
 def test_no_space_exceeds_the_diameter(name: str, seed: int, scale: float) -> None:
     metric, a = metric_of(name, "float64"), scale * items(seed)
     assert metric.diameter is not None
-    assert metric.apart(a, -a).max() <= metric.diameter + 1e-12
+    assert metric.space_distances(a, -a).max() <= metric.diameter + 1e-12
 
 
 def test_opposite_directions_are_the_diameter_apart() -> None:
     metric = CosineMetric(2)
-    assert metric.apart([[3.0, 0.0]], [[-1.0, 0.0]]).tolist() == [[metric.diameter]]
+    assert metric.space_distances([[3.0, 0.0]], [[-1.0, 0.0]]).tolist() == [[metric.diameter]]
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name not in BOUNDED])
@@ -264,8 +264,8 @@ def test_changing_encoded_vectors_does_not_change_the_items(name: str, dtype: st
 @both_types
 def test_sparse_items_are_as_far_apart_as_dense_ones(name: str, dtype: str) -> None:
     metric, a, b = metric_of(name, dtype), np.round(items(1)), np.round(items(2))
-    found = metric.apart(sparse.csr_array(a), sparse.csr_array(b))
-    np.testing.assert_allclose(found, metric.apart(a, b), atol=TOLERANCE[dtype] * 10)
+    found = metric.space_distances(sparse.csr_array(a), sparse.csr_array(b))
+    np.testing.assert_allclose(found, metric.space_distances(a, b), atol=TOLERANCE[dtype] * 10)
 
 
 # -- bad input -------------------------------------------------------------------------------------------
@@ -299,10 +299,10 @@ def test_sparse_items_are_not_encoded(name: str) -> None:
 def test_what_is_no_table_of_items_is_not_compared(name: str, bad: str) -> None:
     data, message = BAD[bad]
     with pytest.raises(InvalidInputError, match=message):
-        metric_of(name, "float32").apart(data, data)
+        metric_of(name, "float32").space_distances(data, data)
 
 
 @every_metric
 def test_tables_of_different_lengths_are_not_compared(name: str) -> None:
     with pytest.raises(InvalidInputError, match="Got 3 and 2"):
-        metric_of(name, "float32").apart(items(1, 3), items(2, 2))
+        metric_of(name, "float32").space_distances(items(1, 3), items(2, 2))

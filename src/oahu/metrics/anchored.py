@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import Content, part, storable, with_part
 from oahu.metrics.ensemble import EnsembleMetric, unpack_weights
-from oahu.metrics.metric import DistanceMetric, Whole, read_only
+from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy
 
 __all__ = ["AnchoredMetric", "Part"]
 
@@ -65,7 +65,7 @@ class AnchoredMetric(DistanceMetric):
     version: int
 
     diameter = 2.0
-    multiplies = True
+    rounding_depends_on_batch = True
 
     @classmethod
     def frozen(
@@ -80,12 +80,12 @@ class AnchoredMetric(DistanceMetric):
     ) -> AnchoredMetric:
         """A metric of its own read-only copies."""
         return cls(
-            read_only(mean),
-            read_only(directions),
-            read_only(gains),
-            read_only(softening),
+            frozen_copy(mean),
+            frozen_copy(directions),
+            frozen_copy(gains),
+            frozen_copy(softening),
             experts,
-            read_only(metric_weights),
+            frozen_copy(metric_weights),
             version,
         )
 
@@ -102,9 +102,9 @@ class AnchoredMetric(DistanceMetric):
         return self.mean.dtype
 
     @property
-    def spaces(self) -> tuple[Whole]:
+    def spaces(self) -> tuple[SingleSpace]:
         """One: its parts are made to be measured together."""
-        return (Whole(self),)
+        return (SingleSpace(self),)
 
     @property
     def for_verification(self) -> AnchoredMetric:
@@ -118,7 +118,7 @@ class AnchoredMetric(DistanceMetric):
         softening = self.softening.copy()
         if self.n_features >= _ENOUGH:
             softening[0] = 0.0
-        return replace(self, metric_weights=read_only(weights / weights.sum()), softening=read_only(softening))
+        return replace(self, metric_weights=frozen_copy(weights / weights.sum()), softening=frozen_copy(softening))
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import Content, storable
-from oahu.metrics.metric import DistanceMetric, on_unit_sphere, read_only
+from oahu.metrics.metric import DistanceMetric, frozen_copy, normalize_rows
 
 __all__ = ["EnsembleMetric", "Expert"]
 
@@ -57,7 +57,7 @@ class EnsembleMetric(DistanceMetric):
     version: int
 
     diameter = 2.0
-    multiplies = True
+    rounding_depends_on_batch = True
 
     @classmethod
     def frozen(
@@ -71,11 +71,11 @@ class EnsembleMetric(DistanceMetric):
     ) -> EnsembleMetric:
         """A metric of its own read-only copies."""
         return cls(
-            tuple(map(read_only, hidden_weights)),
-            tuple(map(read_only, hidden_biases)),
-            tuple(map(read_only, embedding_weights)),
-            tuple(map(read_only, embedding_biases)),
-            read_only(metric_weights),
+            tuple(map(frozen_copy, hidden_weights)),
+            tuple(map(frozen_copy, hidden_biases)),
+            tuple(map(frozen_copy, embedding_weights)),
+            tuple(map(frozen_copy, embedding_biases)),
+            frozen_copy(metric_weights),
             version,
         )
 
@@ -153,7 +153,7 @@ class EnsembleMetric(DistanceMetric):
             outputs = hidden @ self.embedding_weights[level].T
             biases = self.embedding_biases[level]
             if not write_unit_columns(outputs, biases, place, first):
-                place[:, first : first + len(inputs)] = on_unit_sphere(outputs + biases).T
+                place[:, first : first + len(inputs)] = normalize_rows(outputs + biases).T
                 usual = False
         return usual
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import Content, storable
 from oahu.messages import shorten
-from oahu.metrics.metric import DistanceMetric, Whole, on_unit_sphere
+from oahu.metrics.metric import DistanceMetric, SingleSpace, normalize_rows
 
 __all__ = ["CosineMetric", "EuclideanMetric"]
 
@@ -47,8 +47,8 @@ class _FixedMetric(DistanceMetric):
         return np.dtype(self.type)
 
     @property
-    def spaces(self) -> tuple[Whole]:
-        return (Whole(self),)
+    def spaces(self) -> tuple[SingleSpace]:
+        return (SingleSpace(self),)
 
     def _to_content(self) -> Content:
         return Content({"version": self.version, "features": self.features, "type": self.type}, {})
@@ -89,7 +89,7 @@ class CosineMetric(_FixedMetric):
     diameter = 2.0
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
-        vectors = on_unit_sphere(items.astype(self.dtype, copy=False))
+        vectors = normalize_rows(items.astype(self.dtype, copy=False))
         self._refuse(~np.isfinite(vectors).all(axis=1))
         return vectors
 

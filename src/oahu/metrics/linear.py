@@ -13,7 +13,7 @@ from oahu.arrays import as_array
 from oahu.exceptions import InvalidInputError, NoDistanceError
 from oahu.io.model_files import Content, storable
 from oahu.messages import shorten
-from oahu.metrics.metric import DistanceMetric, Metric, Whole, on_unit_sphere, read_only
+from oahu.metrics.metric import DistanceMetric, Metric, SingleSpace, frozen_copy, normalize_rows
 
 __all__ = ["BilinearMetric", "MahalanobisMetric"]
 
@@ -42,7 +42,7 @@ class MahalanobisMetric(DistanceMetric):
     factor: Floats = field(repr=False)
     version: int = 0
 
-    multiplies = True
+    rounding_depends_on_batch = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", _floats(self.factor, "factor"))
@@ -82,8 +82,8 @@ class MahalanobisMetric(DistanceMetric):
         return self.factor.dtype
 
     @property
-    def spaces(self) -> tuple[Whole]:
-        return (Whole(self),)
+    def spaces(self) -> tuple[SingleSpace]:
+        return (SingleSpace(self),)
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -164,12 +164,12 @@ class BilinearMetric(Metric):
         return True
 
     @property
-    def spaces(self) -> tuple[Whole]:
-        return (Whole(self),)
+    def spaces(self) -> tuple[SingleSpace]:
+        return (SingleSpace(self),)
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
         rows: Floats = np.array(items, dtype=self.dtype)
-        return [on_unit_sphere(rows) if self.normalize else rows]
+        return [normalize_rows(rows) if self.normalize else rows]
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
         """Queries as ``a^T W``, so that their inner products with encoded items are the scores."""
@@ -256,13 +256,13 @@ def _floats(data: Any, what: str) -> Floats:
     array = as_array(data, what)
     if not np.isfinite(array).all():
         raise InvalidInputError(f"The {what} must be finite numbers.")
-    return read_only(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
+    return frozen_copy(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
 
 
 def unit_rows(rows: Any) -> Any:
     """Rows scaled to unit length, dense or CSR; a zero row stays zero."""
     if not hasattr(rows, "tocsr"):
-        return on_unit_sphere(rows)
+        return normalize_rows(rows)
     scaled = rows.tocsr(copy=True)
     largest = abs(scaled).max(axis=1).toarray().ravel()
     _divide_rows(scaled, largest)  # first, so that squares neither over- nor underflow

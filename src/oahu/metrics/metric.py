@@ -15,7 +15,7 @@ from oahu.arrays import as_array, as_table, check_items
 from oahu.exceptions import InvalidInputError, OverflowedItemError
 from oahu.io import model_files
 
-__all__ = ["DistanceMetric", "Metric", "Space", "Whole", "on_unit_sphere", "read_only"]
+__all__ = ["DistanceMetric", "Metric", "SingleSpace", "Space", "frozen_copy", "normalize_rows"]
 
 Floats = NDArray[np.floating]
 
@@ -50,8 +50,8 @@ class Metric(ABC):
     #: The largest distance there can be in any of its spaces, if there is one.
     diameter: ClassVar[float | None] = None
 
-    #: Whether items are multiplied on the way into its spaces, so that their last bits depend on their company.
-    multiplies: ClassVar[bool] = False
+    #: Whether the last bits of encoded items may differ with the batch size, because matrix products encode them.
+    rounding_depends_on_batch: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -134,7 +134,7 @@ class Metric(ABC):
         for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
             place[:, first : first + len(vectors)] = vectors.T
 
-    def apart(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+    def space_distances(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
         """How far apart items are in every space, two (n, n_features) arrays to (n_spaces, n).
 
         Distances; minus the score where the measure is the inner product.
@@ -238,7 +238,7 @@ class DistanceMetric(Metric):
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class SingleSpace:
     """The one space of a metric that has one."""
 
     metric: Metric
@@ -265,7 +265,7 @@ def _side_by_side(left: Any, right: Any) -> Any:
     return np.stack([left, right], axis=1).reshape(2 * len(left), -1)
 
 
-def on_unit_sphere(vectors: Floats) -> Floats:
+def normalize_rows(vectors: Floats) -> Floats:
     """Scale rows to length 1, also where their squares over- or underflow; a zero row stays zero."""
     squares = np.einsum("ij,ij->i", vectors, vectors)
     extreme = ~((squares > 1e-30) & (squares < 1e30))
@@ -277,7 +277,7 @@ def on_unit_sphere(vectors: Floats) -> Floats:
     return np.asarray(vectors / lengths[:, None])
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def frozen_copy(array: NDArray[Any]) -> NDArray[Any]:
     """A copy that cannot be written to."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False

@@ -193,7 +193,7 @@ class IndexedItems:
         found = SpaceNeighbours(
             np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits])
         )
-        if not self.metric.multiplies:
+        if not self.metric.rounding_depends_on_batch:
             return found
         lengths = [np.sqrt(np.square(rows.astype(np.float64)).sum(axis=1)) for rows in vectors]
         return merge_rounding_ties(found, _ROUNDING * np.stack(lengths)[:, :, None])

@@ -90,7 +90,7 @@ def _losses_and_weights(
     weights = np.empty_like(losses)
     for t, triplet in enumerate(triplets):
         weights[t] = learner.metric_weights_
-        to_positive, to_negative = learner.metric().apart(triplet[[0, 0]], triplet[1:]).T
+        to_positive, to_negative = learner.metric().space_distances(triplet[[0, 0]], triplet[1:]).T
         losses[t] = local_loss(to_positive, to_negative, learner.tau)
         learner.partial_fit(triplet[None])
     return losses, weights
