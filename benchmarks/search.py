@@ -2,9 +2,9 @@
 
     make bench-search        (or: python benchmarks/search.py [--quick] [--items images.npy])
 
-Two threads, float32. Everything is measured in turns, medians are shown. The embeddings are OAHU's, six experts
-of 50 dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as
-Fashion-MNIST), or of made-up ones, ten clusters on a plane of 40 dimensions, if there is none.
+Two threads, float32. Alternatives are measured in turns, and medians are shown. The embeddings are OAHU's, six
+experts of 50 dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as
+Fashion-MNIST), or of synthetic items, ten clusters in a 40-dimensional subspace.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ def main() -> None:
     options = parser.parse_args()
     versions = f"faiss {faiss.__version__}, scikit-learn {sklearn_version}, usearch {usearch.__version__}"
     console.print(f"[bold]{platform.machine()}, numpy {np.__version__}, {versions}[/bold]", highlight=False)
-    X = made_up() if options.items is None else np.load(options.items).reshape(-1, 784).astype(np.float32) / 255
+    X = (
+        synthetic_items()
+        if options.items is None
+        else np.load(options.items).reshape(-1, 784).astype(np.float32) / 255
+    )
     metric = learned(X)
     console.print(
         f"six experts, weights {metric.metric_weights.round(2)}; {len(X):,} items of {X.shape[1]} features"
@@ -58,14 +62,14 @@ def main() -> None:
     many_against_many(metric, X, 3_500 if options.quick else 35_000, 1 if options.quick else 2)
     one_against_many(metric, X, repeats)
     one_among_long(X, repeats)
-    encoding_anew(metric, X, repeats)
+    encoding(metric, X, repeats)
     approximately(metric, X)
 
 
 # -- data ------------------------------------------------------------------------------------------------
 
 
-def made_up() -> Floats:
+def synthetic_items() -> Floats:
     rng = np.random.default_rng(0)
     centres, plane = rng.normal(size=(10, 40)), rng.normal(size=(40, 784))
     points = centres[np.arange(70_000) % 10] + rng.normal(size=(70_000, 40))
@@ -79,7 +83,7 @@ def learned(X: Floats) -> Any:
 
 
 def triplets_of(X: Floats) -> Any:
-    """10,000 triplets of the first items: of clusters that k-means finds, for want of labels."""
+    """Return 10,000 triplets of the first items, with k-means clusters as labels."""
     from sklearn.cluster import MiniBatchKMeans
 
     labels = MiniBatchKMeans(10, random_state=0, n_init=3).fit_predict(X[:10_000])
@@ -89,22 +93,22 @@ def triplets_of(X: Floats) -> Any:
 # -- measuring -------------------------------------------------------------------------------------------
 
 
-def in_turns(repeats: int, **ways: Callable[[], Any]) -> dict[str, float]:
-    """Median seconds of each way, measured in turns so that a busy machine slows all of them."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+def in_turns(repeats: int, **functions: Callable[[], Any]) -> dict[str, float]:
+    """Return the median seconds of each function, measured in turns, so that a busy machine slows all of them."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
-        for name, way in ways.items():
-            time.sleep(0.1)  # threads of BLAS go on spinning for a while after a product
+        for name, function in functions.items():
+            time.sleep(0.1)  # BLAS threads spin for a while after a product
             start = time.perf_counter()
-            way()
+            function()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def memory_of(way: Callable[[], Any]) -> float:
-    """MiB that a way holds at its peak: all arrays it makes, its answer included."""
+def memory_of(function: Callable[[], Any]) -> float:
+    """Return the peak memory of a function in MiB, including its result."""
     tracemalloc.start()
-    way()
+    function()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 2**20
@@ -119,7 +123,7 @@ def table(title: str, rows: Sequence[Sequence[str]], *columns: str) -> None:
     console.print(shown)
 
 
-# -- what is measured ------------------------------------------------------------------------------------
+# -- measurements ---------------------------------------------------------------------------------------
 
 
 def many_against_many(metric: Any, X: Floats, n_queries: int, repeats: int) -> None:
@@ -209,7 +213,7 @@ def one_against_many(metric: Any, X: Floats, repeats: int) -> None:
 
 
 def one_among_long(X: Floats, repeats: int) -> None:
-    """One query at a time against 65,000 long vectors that have no shadows: AnchoredOAHU's joint ones."""
+    """One query at a time against 65,000 long vectors without a projection: AnchoredOAHU's joint ones."""
     metric = oahu.AnchoredOAHU(preprocessor=X[:10_000], random_state=0).partial_fit(triplets_of(X)).metric()
     items, queries = metric.transform(X[:65_000]), metric.transform(X[65_000:65_020])
     index, flat = ExactIndex.empty(items.shape[1]).add(items), faiss_flat(items)
@@ -235,8 +239,8 @@ def one_among_long(X: Floats, repeats: int) -> None:
     table(title, rows, "", "ms a query", "times one product")
 
 
-def encoding_anew(metric: Any, X: Floats, repeats: int) -> None:
-    """65,000 items under a new metric, as a retriever does it, against the matrix products this needs."""
+def encoding(metric: Any, X: Floats, repeats: int) -> None:
+    """Encode and index 65,000 items, compared with the matrix products that this needs."""
     items = X[:65_000]
 
     def products() -> None:
@@ -260,11 +264,11 @@ def encoding_anew(metric: Any, X: Floats, repeats: int) -> None:
         "joint": "encoded, normalised and indexed by the joint vector",
     }
     rows = [[names[n], f"{taken:.3f}", f"{taken / seconds['products']:.2f}"] for n, taken in seconds.items()]
-    table("\nEncoding 65,000 x 784 items anew, two threads", rows, "", "seconds", "times the products")
+    table("\nEncoding 65,000 x 784 items, two threads", rows, "", "seconds", "times the products")
 
 
 def approximately(metric: Any, X: Floats) -> None:
-    """usearch instead of exact search, by the joint vector: what it gains and what it misses."""
+    """Speed and recall of usearch compared with exact search, with the joint vector."""
     joint, asked = metric.transform(X[:65_000]), metric.transform(X[65_000:66_000])
     exact = ExactIndex.empty(joint.shape[1]).add(joint)
     start = time.perf_counter()

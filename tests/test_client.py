@@ -143,7 +143,7 @@ def test_a_contradiction_has_a_proof(teas: Client) -> None:
     with pytest.raises(ServiceRequestError, match="are similar") as error:
         teas.feedback([Pair("tea-0", "tea-1", False)])
     assert error.value.status == 409
-    assert error.value.problem["chain"] == [{"seq": 1, "first": "tea-0", "second": "tea-1", "same": True}]
+    assert error.value.problem["proof"] == [{"seq": 1, "first": "tea-0", "second": "tea-1", "same": True}]
 
 
 def test_feedback_with_the_same_idempotency_key_is_stored_once(teas: Client) -> None:

@@ -67,7 +67,7 @@ def retriever(**settings: Any) -> Retriever:
     return Retriever(oahu.load("oahu.oahu").metric(), **settings).add(IDS, ITEMS)
 
 
-def check_equal(output: Any, result: oahu.SearchResult) -> None:
+def check_equal(output: Any, result: oahu.RetrievalResult) -> None:
     """Check that JSON contains the whole result. The last bits of a distance may differ with the batch size."""
     assert output["version"] == result.version
     assert [match["key"] for match in output["matches"]] == result.keys
@@ -313,7 +313,7 @@ def broken(files: Path) -> Path:
         ("index.oahu", ("--query", "d5", "--combine", "sum"), "Remove --combine"),
         ("index.oahu", ("--query", "d5", "--approximate"), "Remove --approximate"),
         ("index.oahu", ("--query", "d5", "--labels", "short.npy"), "short.npy has 7 labels"),
-        ("index.oahu", ("--query", "nobody"), "index.oahu: There is no item 'nobody'"),
+        ("index.oahu", ("--query", "nobody"), "index.oahu: The feature table has no item 'nobody'"),
     ],
 )
 def test_errors_say_what_is_wrong(

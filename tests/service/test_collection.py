@@ -297,7 +297,7 @@ def test_a_contradiction_is_counted_and_proved(make_collection: Any) -> None:
     collection.add_feedback([Pair("i0", "i1", True)]).result(TIMEOUT)
     with pytest.raises(ContradictoryFeedbackError) as caught:
         collection.add_feedback([Pair("i1", "i0", False)]).result(TIMEOUT)
-    assert caught.value.more["chain"] == [{"seq": 1, "first": "i1", "second": "i0", "same": True}]
+    assert caught.value.more["proof"] == [{"seq": 1, "first": "i1", "second": "i0", "same": True}]
     assert (collection.counts.accepted, collection.counts.contradictions) == (1, 1)
 
 

@@ -619,7 +619,7 @@ def test_a_contradiction_is_proved_with_keys_and_sequence_numbers(harness: Harne
     more = caught.value.more
     assert more["record"] == 1
     assert more["pair"] == {"first": "f", "second": "e", "same": True}
-    assert more["chain"] == [
+    assert more["proof"] == [
         {"record": 0, "first": "f", "second": "d", "same": True},
         {"seq": 1, "first": "d", "second": "a", "same": False},
         {"seq": 1, "first": "a", "second": "c", "same": True},
@@ -643,7 +643,7 @@ def test_a_long_proof_is_shortened_in_the_message_only(store: SQLiteStore) -> No
     harness.add(*(Pair(f"k{at}", f"k{at + 1}", True) for at in range(29)))
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("k0", "k29", False))
-    assert len(caught.value.more["chain"]) == 29
+    assert len(caught.value.more["proof"]) == 29
     assert "feedback 10 says" in str(caught.value)
     assert "feedback 11 says" not in str(caught.value)
     assert "; ...." in str(caught.value)
@@ -670,7 +670,7 @@ def test_a_record_that_contradicts_itself_is_rejected_under_every_policy(
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("e", "f", True), record)
     assert caught.value.more["record"] == 1
-    assert all(link["record"] == 1 for link in caught.value.more["chain"])
+    assert all(link["record"] == 1 for link in caught.value.more["proof"])
     assert "but ." not in str(caught.value)
     assert harness.entries == []
 
@@ -710,7 +710,7 @@ def test_other_feedback_still_holds_after_an_undo(harness: Harness) -> None:
     harness.undo(1)
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("c", "d", False))
-    assert [link["seq"] for link in caught.value.more["chain"]] == [2]
+    assert [link["seq"] for link in caught.value.more["proof"]] == [2]
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (-1, 1), (3, 3), (1, 3), (2, 1), (2**62, 2**62)])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import OAHU, EuclideanMetric, MahalanobisMetric, Retriever, SearchResult
+from oahu import OAHU, EuclideanMetric, MahalanobisMetric, RetrievalResult, Retriever
 from oahu.metrics import Metric
 from oahu.tasks import retrieval
 from oahu.tasks.indexed_items import VOTE_MODES, VoteMode
@@ -72,7 +72,7 @@ def repeating(*loops: Callable[[int], object]) -> Iterator[Callable[[], bool]]:
             thread.result(TIMEOUT)
 
 
-Ask = Callable[[Retriever], list[SearchResult]]
+Ask = Callable[[Retriever], list[RetrievalResult]]
 
 ASKING: dict[str, Ask] = {
     "search": lambda retriever: [retriever.search(QUERIES[0], K)],

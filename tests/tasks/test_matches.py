@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oahu import BilinearMetric, EuclideanMetric, Match, Retriever, SearchResult, SearchResults, SpaceVote
+from oahu import BilinearMetric, EuclideanMetric, Match, RetrievalResult, RetrievalResults, Retriever, SpaceVote
 from oahu.tasks.matches import Key
 
 RNG = np.random.default_rng(5)
@@ -37,7 +37,7 @@ def match(key: str) -> Match:
 
 def test_a_result_is_a_sequence_of_its_matches() -> None:
     matches = (match("a"), match("b"), match("c"))
-    result = SearchResult(matches, 3)
+    result = RetrievalResult(matches, 3)
     assert (len(result), list(result), result[0], result[-1], result[1:]) == (
         3,
         list(matches),
@@ -48,23 +48,23 @@ def test_a_result_is_a_sequence_of_its_matches() -> None:
 
 
 def test_keys_are_in_the_order_of_the_matches() -> None:
-    assert SearchResult((match("b"), match("a")), 0).keys == ["b", "a"]
+    assert RetrievalResult((match("b"), match("a")), 0).keys == ["b", "a"]
 
 
 def test_results_with_the_same_content_are_equal() -> None:
-    assert SearchResult((match("a"),), 2) == SearchResult((match("a"),), 2)
+    assert RetrievalResult((match("a"),), 2) == RetrievalResult((match("a"),), 2)
 
 
 @pytest.mark.parametrize(
-    "other", [SearchResult((match("a"),), 3), SearchResult((match("b"),), 2), SearchResult((), 2)]
+    "other", [RetrievalResult((match("a"),), 3), RetrievalResult((match("b"),), 2), RetrievalResult((), 2)]
 )
-def test_results_that_differ_are_not_equal(other: SearchResult) -> None:
-    assert SearchResult((match("a"),), 2) != other
+def test_results_that_differ_are_not_equal(other: RetrievalResult) -> None:
+    assert RetrievalResult((match("a"),), 2) != other
 
 
 def test_a_result_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        SearchResult((), 0).version = 1  # type: ignore[misc]
+        RetrievalResult((), 0).version = 1  # type: ignore[misc]
 
 
 def test_a_result_survives_pickling() -> None:
@@ -181,7 +181,7 @@ def test_results_do_not_change_with_the_retriever() -> None:
 
 
 def test_many_results_survive_pickling() -> None:
-    results: SearchResults = euclidean().search_batch(QUERIES, k=3)
+    results: RetrievalResults = euclidean().search_batch(QUERIES, k=3)
     assert list(pickle.loads(pickle.dumps(results))) == list(results)
 
 

@@ -33,8 +33,8 @@ from oahu import (
     Match,
     ModelFileError,
     OverflowedItemError,
+    RetrievalResult,
     Retriever,
-    SearchResult,
 )
 from oahu.io import model_files
 from oahu.io.model_files import Content
@@ -182,7 +182,7 @@ def by_loops(
     return sorted(answers, key=lambda answer: -answer.score)[:k]
 
 
-def assert_answers(result: SearchResult, expected: list[Answer], metric: Metric) -> None:
+def assert_answers(result: RetrievalResult, expected: list[Answer], metric: Metric) -> None:
     assert result.keys == [answer.key for answer in expected]
     assert result.vote_scores == pytest.approx([answer.score for answer in expected], rel=1e-6)
     for match, answer in zip(result, expected, strict=True):
@@ -448,7 +448,7 @@ def test_similar_to_accepts_numpy_keys() -> None:
 @every_metric
 @pytest.mark.parametrize("vote", indexed_items.VOTE_MODES)
 def test_nothing_is_found_in_an_empty_retriever(name: str, vote: Any) -> None:
-    assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == SearchResult((), METRICS[name].version)
+    assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == RetrievalResult((), METRICS[name].version)
 
 
 def test_a_batch_finds_nothing_in_an_empty_retriever() -> None:
@@ -1030,7 +1030,7 @@ def test_a_failed_call_does_not_change_an_approximate_retriever(what: str) -> No
 # -- helpers -------------------------------------------------------------------------------------------
 
 
-def assert_alike(result: SearchResult, other: SearchResult) -> None:
+def assert_alike(result: RetrievalResult, other: RetrievalResult) -> None:
     """Assert that two results are equal up to rounding."""
     assert result.keys == other.keys
     assert [list(numbers_of(match)) for match in result] == [

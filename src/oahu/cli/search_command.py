@@ -218,9 +218,9 @@ def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
         yield _Query(key, values, label, indexed=False)
 
 
-def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.SearchResult]:
+def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.RetrievalResult]:
     """Search for the queries in blocks."""
-    results: list[oahu.SearchResult] = []
+    results: list[oahu.RetrievalResult] = []
     with progress(error_console, len(queries), "queries") as advance:
         for rows in row_blocks(len(queries), _BLOCK):
             block = queries[rows]
@@ -233,7 +233,7 @@ def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query
     return results
 
 
-def _result_json(query: _Query, result: oahu.SearchResult, items: LoadedItems) -> dict[str, Any]:
+def _result_json(query: _Query, result: oahu.RetrievalResult, items: LoadedItems) -> dict[str, Any]:
     label = {} if query.label is None else {"label": query.label}
     matches = [_match_json(match, items) for match in result]
     return {"query": query.key, **label, "version": result.version, "matches": matches}
@@ -250,7 +250,7 @@ def _match_json(match: oahu.Match, items: LoadedItems) -> dict[str, Any]:
     }
 
 
-def _table(queries: list[_Query], results: list[oahu.SearchResult], items: LoadedItems) -> Table:
+def _table(queries: list[_Query], results: list[oahu.RetrievalResult], items: LoadedItems) -> Table:
     """Return a table with one section per query. Labels that differ from the query's are red."""
     has_distance = all(match.distance is not None for result in results for match in result)
     labels = [] if items.labels is None else ["label"]
@@ -280,7 +280,7 @@ def _draw_sheet(
     shape: tuple[int, ...] | None,
     items: LoadedItems,
     queries: list[_Query],
-    results: list[oahu.SearchResult],
+    results: list[oahu.RetrievalResult],
 ) -> None:
     """Draw the queries and their matches as images."""
     from oahu.plots import as_images, contact_sheet

@@ -68,12 +68,12 @@ class ConflictError(ServiceError):
 
 
 class ContradictoryFeedbackError(ServiceError):
-    """Feedback contradicts earlier feedback; ``chain`` is the proof, constraint by constraint."""
+    """Feedback contradicts earlier feedback; ``proof`` is the chain of constraints that implies the opposite."""
 
     status, kind, title = 409, "contradiction", "The feedback contradicts earlier feedback"
 
-    def __init__(self, message: str, chain: Sequence[dict[str, Any]], **more: Any) -> None:
-        super().__init__(message, chain=list(chain), **more)
+    def __init__(self, message: str, proof: Sequence[dict[str, Any]], **more: Any) -> None:
+        super().__init__(message, proof=list(proof), **more)
 
 
 class UnauthorizedError(ServiceError):

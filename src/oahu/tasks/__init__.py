@@ -2,7 +2,7 @@
 
 from oahu.tasks.classification import Classifier, ClassVotes
 from oahu.tasks.comparison import Comparator, PairComparison, PairComparisons
-from oahu.tasks.matches import Match, SearchResult, SearchResults, SpaceVote
+from oahu.tasks.matches import Match, RetrievalResult, RetrievalResults, SpaceVote
 from oahu.tasks.retrieval import Retriever
 from oahu.tasks.roc import Roc
 
@@ -13,9 +13,9 @@ __all__ = [
     "Match",
     "PairComparison",
     "PairComparisons",
+    "RetrievalResult",
+    "RetrievalResults",
     "Retriever",
     "Roc",
-    "SearchResult",
-    "SearchResults",
     "SpaceVote",
 ]

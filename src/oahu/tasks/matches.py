@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oahu.tasks.indexed_items import IndexedItems, SpaceNeighbours, neighbour_scores
 
-__all__ = ["Key", "Match", "SearchResult", "SearchResults", "SpaceVote"]
+__all__ = ["Key", "Match", "RetrievalResult", "RetrievalResults", "SpaceVote"]
 
 Key = str | int
 
@@ -62,7 +62,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class SearchResult(Sequence[Match]):
+class RetrievalResult(Sequence[Match]):
     """The matches of a query, best first.
 
     Attributes
@@ -98,8 +98,8 @@ class SearchResult(Sequence[Match]):
         return iter(self.matches)
 
 
-class SearchResults(Sequence[SearchResult]):
-    """The results for many queries, as arrays; each element is a `SearchResult`.
+class RetrievalResults(Sequence[RetrievalResult]):
+    """The results for many queries, as arrays; each element is a `RetrievalResult`.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class SearchResults(Sequence[SearchResult]):
 
     @property
     def vote_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the matches, (n_queries, k), see `SearchResult`; 0 where there are fewer than k."""
+        """The paper's scores of the matches, (n_queries, k), see `RetrievalResult`; 0 where missing."""
         return self._space_scores[0] if self._vote_scores is None else self._vote_scores
 
     @cached_property
@@ -146,10 +146,10 @@ class SearchResults(Sequence[SearchResult]):
         return neighbour_scores(self._neighbours.distances, self._weights)
 
     @overload
-    def __getitem__(self, at: int) -> SearchResult: ...
+    def __getitem__(self, at: int) -> RetrievalResult: ...
     @overload
-    def __getitem__(self, at: slice) -> list[SearchResult]: ...
-    def __getitem__(self, at: int | slice) -> SearchResult | list[SearchResult]:
+    def __getitem__(self, at: slice) -> list[RetrievalResult]: ...
+    def __getitem__(self, at: int | slice) -> RetrievalResult | list[RetrievalResult]:
         if isinstance(at, slice):
             return [self._result(row) for row in range(*at.indices(len(self)))]
         return self._result(range(len(self))[at])
@@ -160,14 +160,14 @@ class SearchResults(Sequence[SearchResult]):
     def __repr__(self) -> str:
         return f"<results of {len(self)} queries by version {self.version} of the metric>"
 
-    def _result(self, query: int) -> SearchResult:
+    def _result(self, query: int) -> RetrievalResult:
         matches = []
         for position, distance in zip(self._positions[query].tolist(), self.distances[query].tolist(), strict=True):
             if position >= 0:
                 shown = distance if self._has_distances else None
                 matches.append(Match(self._keys[position], shown, 0.0 - distance, self._votes(query, position)))
         scores = self.vote_scores[query, : len(matches)].tolist()
-        return SearchResult(tuple(matches), self.version, tuple(scores))
+        return RetrievalResult(tuple(matches), self.version, tuple(scores))
 
     def _votes(self, query: int, position: int) -> tuple[SpaceVote, ...]:
         """The spaces that found an item, highest score first."""

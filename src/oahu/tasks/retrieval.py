@@ -29,7 +29,7 @@ from oahu.tasks.indexed_items import (
     neighbour_scores,
     offset_error_rows,
 )
-from oahu.tasks.matches import Key, SearchResult, SearchResults
+from oahu.tasks.matches import Key, RetrievalResult, RetrievalResults
 from oahu.tasks.ranking import combine_votes, without_excluded
 
 __all__ = ["Retriever"]
@@ -242,7 +242,7 @@ class Retriever:
 
     # -- searching ---------------------------------------------------------------------------------------
 
-    def search(self, x: ArrayLike, k: int = 10, exclude: Key | Iterable[Key] | None = None) -> SearchResult:
+    def search(self, x: ArrayLike, k: int = 10, exclude: Key | Iterable[Key] | None = None) -> RetrievalResult:
         """Return the k items that are most similar to a query, best first.
 
         Parameters
@@ -262,7 +262,7 @@ class Retriever:
 
     def search_batch(
         self, X: ArrayLike, k: int = 10, exclude: Iterable[Key | Iterable[Key] | None] | None = None
-    ) -> SearchResults:
+    ) -> RetrievalResults:
         """Return the k items that are most similar to each of many queries.
 
         Parameters
@@ -291,7 +291,7 @@ class Retriever:
                 )
         return self._search(self._state, queries, k, excluded)
 
-    def similar_to(self, key: Key, k: int = 10) -> SearchResult:
+    def similar_to(self, key: Key, k: int = 10) -> RetrievalResult:
         """Return the k items that are most similar to an item of the retriever, without that item."""
         state, names = self._state, _distinct_keys([key])
         (position,) = state.positions_of(names)
@@ -299,7 +299,7 @@ class Retriever:
 
     def _search(
         self, state: _RetrieverState, queries: NDArray[Any], k: int, exclude: list[list[Key]]
-    ) -> SearchResults:
+    ) -> RetrievalResults:
         check_integer(self, "k", k, least=1)
         state.indexed.metric.check_dense(queries)
         parts, outdated = _search_blocks(state, queries, k, exclude, self._combine)
@@ -308,9 +308,9 @@ class Retriever:
                 state = self._state
                 parts, _ = _search_blocks(state, queries, k, exclude, self._combine)
         if len(parts) == 1:
-            return SearchResults(state.indexed, state.keys, *parts[0])
+            return RetrievalResults(state.indexed, state.keys, *parts[0])
         neighbours, positions, distances, scores = zip(*parts, strict=True)
-        return SearchResults(
+        return RetrievalResults(
             state.indexed,
             state.keys,
             SpaceNeighbours(*(np.concatenate(arrays, axis=1) for arrays in zip(*neighbours, strict=True))),
@@ -374,7 +374,7 @@ def _search_blocks(
 ) -> tuple[list[_Ranked], bool]:
     """Rank the matches of validated queries, block by block.
 
-    Returns for each block the arguments of `SearchResults`, and whether an approximate index returned items that
+    Returns for each block the arguments of `RetrievalResults`, and whether an approximate index returned items that
     another thread has added since ``state``. Such items are left out.
     """
     excluded = _padded(

@@ -1,4 +1,4 @@
-"""A running service, a browser, and small collections of real digits to look at."""
+"""A running service, a browser, and small collections of handwritten digits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from oahu import Client
 from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 
-PATIENCE = 30_000  # milliseconds that something may take on a busy machine
-MOVES = {"learner": "OAHU", "parameters": {"learning_rate": 0.3, "beta": 0.5}}  # at once, and visibly
+PATIENCE = 300_000  # milliseconds after which a test fails instead of hanging
+MOVES = {
+    "learner": "OAHU",
+    "parameters": {"learning_rate": 0.3, "beta": 0.5},
+}  # each click changes the weights visibly
 N_ITEMS = 60
 CALM = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 
@@ -40,7 +43,7 @@ _numbers = itertools.count()
 
 @contextmanager
 def _serving(data: Path, gently: bool = False) -> Iterator[str]:
-    """The address of a service in a process of its own, which is told to stop or, if not ``gently``, is killed."""
+    """Run a service in its own process and yield its address. It is terminated if ``gently``, else killed."""
     script = Path(__file__).with_name("page_server.py")
     with subprocess.Popen([sys.executable, str(script), str(data)], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -54,28 +57,28 @@ def _serving(data: Path, gently: bool = False) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def serving() -> Any:
-    """Runs a service with its data in a folder."""
+def start_server() -> Any:
+    """A context manager that runs a service with a data folder."""
     return _serving
 
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service that everyone may use."""
+    """The address of a service without API keys."""
     with _serving(tmp_path_factory.mktemp("page")) as found:
         yield found
 
 
 @dataclass
 class Locked:
-    """A service that asks for keys."""
+    """A service with API keys."""
 
     address: str
     keys: KeyFile
     admin: str
 
     def key(self, role: Any) -> str:
-        """A new key, when the service has taken notice of it."""
+        """Add a key and wait until the service accepts it."""
         token = self.keys.add(f"a {role}", role)
         with httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}) as http:
             while http.get("/v1/collections").status_code == 401:
@@ -88,7 +91,7 @@ class Locked:
 
 @pytest.fixture(scope="session")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
-    """A service that asks for keys."""
+    """A service with API keys."""
     data = tmp_path_factory.mktemp("locked")
     keys = KeyFile(data)
     admin = keys.add("the admin", "admin")
@@ -112,14 +115,14 @@ class Digits:
         assert self.client.name is not None
         return self.client.name
 
-    def like(self, key: str) -> list[str]:
-        """The others with the same label."""
+    def similar_to(self, key: str) -> list[str]:
+        """Return the other items with the same label."""
         label = self.labels[self.keys.index(key)]
         return [other for other, one in zip(self.keys, self.labels, strict=True) if one == label and other != key]
 
-    def unlike(self, key: str) -> list[str]:
-        """Those with another label."""
-        return [other for other in self.keys if other != key and other not in self.like(key)]
+    def dissimilar_to(self, key: str) -> list[str]:
+        """Return the items with another label."""
+        return [other for other in self.keys if other != key and other not in self.similar_to(key)]
 
 
 def _digits(client: Client, **config: Any) -> Digits:
@@ -134,28 +137,28 @@ def _digits(client: Client, **config: Any) -> Digits:
 
 @pytest.fixture
 def digits(address: str) -> Iterator[Digits]:
-    """A collection whose metric moves at once."""
+    """A collection whose metric changes with each click."""
     with Client(address, f"digits-{next(_numbers)}") as client:
         yield _digits(client)
 
 
 @pytest.fixture
 def anchored(address: str) -> Iterator[Digits]:
-    """A collection with the learner that collections have if nothing else is said."""
+    """A collection with the default learner."""
     with Client(address, f"anchored-{next(_numbers)}") as client:
         yield _digits(client, learner="AnchoredOAHU", parameters={})
 
 
 @pytest.fixture
 def locked_digits(locked: Locked) -> Iterator[Digits]:
-    """A collection of the service that asks for keys."""
+    """A collection of the service with API keys."""
     with Client(locked.address, f"digits-{next(_numbers)}", locked.admin) as client:
         yield _digits(client)
 
 
 @pytest.fixture
 def empty(address: str) -> Iterator[Callable[..., Client]]:
-    """Makes collections without items."""
+    """Creates collections without items."""
     made: list[Client] = []
 
     def make(dimension: int, **config: Any) -> Client:
@@ -172,11 +175,11 @@ def empty(address: str) -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture(scope="module")  # not longer: while it is there, no other test of the process can run an event loop
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """An installed Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
-        missing = "the page is tested in Chromium: apt-get install chromium"
+        missing = "the page tests need Chromium: apt-get install chromium"
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
@@ -187,12 +190,12 @@ def browser() -> Iterator[Browser]:
 
 
 @dataclass
-class Look:
-    """A browser window that looks at a service."""
+class BrowserWindow:
+    """A browser window with a page of the service."""
 
     page: Page
     address: str
-    problems: list[str] = field(default_factory=list)  # that scripts had
+    problems: list[str] = field(default_factory=list)  # JavaScript errors
     requests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -205,25 +208,25 @@ class Look:
     def go(self, path: str = "/") -> None:
         self.page.goto(self.address + path)
 
-    def at(self, name: str, **asked: str) -> None:
-        """Look at a collection, until it is to be seen."""
+    def open(self, name: str, **asked: str) -> None:
+        """Open the page of a collection and wait until it is shown."""
         self.go(f"/collections/{name}?{urlencode(asked)}")
         self.page.wait_for_function("window.did_handshake === true")
         expect(self.page.locator(".workspace")).to_be_visible()
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that the page alone does not tell."""
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition is true."""
         end = time.monotonic() + PATIENCE / 1_000
         while not condition():
-            assert time.monotonic() < end, "it did not happen"
+            assert time.monotonic() < end, "the condition did not become true"
             self.page.wait_for_timeout(50)
 
     def results(self) -> list[str]:
-        """The keys of the results, in order."""
+        """Return the keys of the results, in order."""
         return self._keys(".tiles.results")
 
-    def gallery(self) -> list[str]:
-        """The keys in the gallery, in order."""
+    def catalogue(self) -> list[str]:
+        """Return the keys of the catalogue view, in order."""
         return self._keys(".tiles.catalogue")
 
     def _keys(self, where: str) -> list[str]:
@@ -234,25 +237,25 @@ class Look:
         return found
 
     def tile(self, key: str) -> Locator:
-        """The tile of a key that is to be seen."""
+        """Return the visible tile of a key."""
         return self.page.locator(f".tile[data-key={json.dumps(key, ensure_ascii=False)}]:visible")
 
     def mark(self, key: str, kind: str) -> None:
-        """Mark a result as alike or unlike, until it is."""
+        """Mark a result as similar or dissimilar and wait until it is marked."""
         button = self.tile(key).locator(f".mark.{kind}")
         button.click()
         expect(button).to_have_attribute("aria-pressed", "true")
 
-    def dial(self, which: str) -> Locator:
-        """What a dial of the metric shows."""
+    def number(self, which: str) -> Locator:
+        """Return an element that shows a number of the metric."""
         return self.page.locator(f".metric [data-number={which}]")
 
     def weights(self) -> list[str]:
-        """What the chart says the weights are."""
+        """Return the weights that the chart shows."""
         return self.page.locator(".bars .weight").all_text_contents()
 
-    def entry(self, seq: int) -> Locator:
-        """A line of the log."""
+    def log_row(self, seq: int) -> Locator:
+        """Return a row of the feedback log."""
         return self.page.locator(f".log li[data-seq='{seq}']")
 
     def log_in(self, token: str) -> None:
@@ -262,29 +265,29 @@ class Look:
 
 @pytest.fixture(scope="module")
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
-    """One visitor, who has the page's scripts already."""
+    """The browser context that the tests of a module share."""
     context = browser.new_context(**CALM)
     yield context
     context.close()
 
 
 @pytest.fixture
-def look(visitor: BrowserContext, address: str) -> Iterator[Look]:
-    """A window of theirs at the service that everyone may use."""
+def look(visitor: BrowserContext, address: str) -> Iterator[BrowserWindow]:
+    """A window with the service without API keys."""
     page = visitor.new_page()
-    yield Look(page, address)
+    yield BrowserWindow(page, address)
     page.close()
 
 
 @pytest.fixture
-def window(browser: Browser) -> Iterator[Callable[..., Look]]:
-    """Opens windows, each of another visitor."""
+def window(browser: Browser) -> Iterator[Callable[..., BrowserWindow]]:
+    """Opens windows, each with its own browser context."""
     opened = []
 
-    def open_(address: str, **options: Any) -> Look:
+    def open_(address: str, **options: Any) -> BrowserWindow:
         context = browser.new_context(**{**CALM, **options})
         opened.append(context)
-        return Look(context.new_page(), address)
+        return BrowserWindow(context.new_page(), address)
 
     yield open_
     for context in opened:

@@ -1,4 +1,4 @@
-"""A service in a process of its own, with one route more: it lets a collection's learner fail."""
+"""Run a service with an additional route that makes a collection's learner fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oahu.service.settings import Settings
 def main(data: Path) -> None:
     def started(address: str, app: Any) -> None:
         def fail(name: str) -> None:
-            app.state.service.collection(name).learner.error = RuntimeError("<b>out of ink</b>")
+            app.state.service.collection(name).learner.error = RuntimeError("<b>broken</b>")
 
         app.add_api_route("/fail/{name}", fail, methods=["POST"])
         sys.stdout.write(f"{address}\n")

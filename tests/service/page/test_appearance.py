@@ -1,4 +1,4 @@
-"""Narrow and wide, light and dark, empty and missing."""
+"""Narrow and wide windows, light and dark colours, empty pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 VIEWS = {
@@ -18,7 +20,7 @@ VIEWS = {
 
 
 def _overflow(look: Any) -> int:
-    """By how many pixels the page is wider than the window."""
+    """Return by how many pixels the page is wider than the window."""
     found: int = look.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return found
 
@@ -26,7 +28,7 @@ def _overflow(look: Any) -> int:
 def test_no_view_is_wider_than_a_phone(window: Any, address: str, digits: Any) -> None:
     digits.client.feedback(query="d-07", positive=["d-17"], negative=["d-01"])
     look = window(address, **PHONE)
-    look.at(digits.name, like="d-07", first="d-07", second="d-08")
+    look.open(digits.name, like="d-07", first="d-07", second="d-08")
     wide = {}
     for view, shown in VIEWS.items():
         look.page.tap(f".tab-{view}")
@@ -40,37 +42,37 @@ def test_long_keys_are_not_wider_than_a_phone(window: Any, address: str, empty: 
     long = ["k" * 512, "https://example.com/" + "a-rather-long-path/" * 20, "word " * 100]
     client.put(long, [[1.0, 2.0], [2.0, 1.0], [0.5, 1.0]], ["l" * 128] * 3, [{"p" * 200: "v" * 900}] * 3)
     look = window(address, **PHONE)
-    look.at(client.name, like=long[0])
+    look.open(client.name, like=long[0])
     look.results()
     assert _overflow(look) <= 0
 
 
-def test_the_first_page_is_not_wider_than_a_phone(window: Any, address: str, digits: Any) -> None:
+def test_the_home_page_is_not_wider_than_a_phone(window: Any, address: str, digits: Any) -> None:
     look = window(address, **PHONE)
     look.go()
     expect(look.page.locator(f"[data-collection={digits.name}]")).to_be_visible()
     assert _overflow(look) <= 0
 
 
-def test_a_phone_has_the_metric_and_the_log_in_views_of_their_own(window: Any, address: str, digits: Any) -> None:
+def test_a_phone_shows_the_metric_in_its_own_view(window: Any, address: str, digits: Any) -> None:
     look = window(address, **PHONE)
-    look.at(digits.name)
+    look.open(digits.name)
     expect(look.page.locator(".bars")).to_be_hidden()
     look.page.tap(".tab-metric")
     expect(look.page.locator(".bars")).to_be_visible()
 
 
-def test_buttons_are_large_enough_for_fingers(window: Any, address: str, digits: Any) -> None:
+def test_buttons_are_large_enough_to_touch(window: Any, address: str, digits: Any) -> None:
     look = window(address, **PHONE)
-    look.at(digits.name, like="d-07")
+    look.open(digits.name, like="d-07")
     look.results()
     box = look.page.locator(".mark.similar").first.bounding_box()
     assert min(box["width"], box["height"]) >= 32
 
 
-def test_a_wide_screen_shows_the_metric_beside_the_results(window: Any, address: str, digits: Any) -> None:
+def test_a_wide_window_shows_the_metric_beside_the_results(window: Any, address: str, digits: Any) -> None:
     look = window(address, viewport={"width": 1600, "height": 1000})
-    look.at(digits.name, like="d-07")
+    look.open(digits.name, like="d-07")
     look.results()
     metric, results = (look.page.locator(one).bounding_box() for one in (".metric", ".tiles.results"))
     assert metric["x"] > results["x"] + results["width"]
@@ -80,7 +82,7 @@ def test_a_wide_screen_shows_the_metric_beside_the_results(window: Any, address:
 
 
 def _lightness(look: Any) -> float:
-    """Of the page's ground, from 0 to 255."""
+    """Return the lightness of the background, from 0 to 255."""
     look.page.wait_for_function("document.querySelector('.icon') !== null")
     colour = look.page.evaluate("getComputedStyle(document.body).backgroundColor")
     return float(colour.split("(")[1].split(",")[0])
@@ -101,7 +103,7 @@ def test_colours_follow_the_system_when_it_changes(window: Any, address: str) ->
     expect(look.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
 
 
-def test_colours_that_were_chosen_are_remembered(window: Any, address: str) -> None:
+def test_the_chosen_theme_is_remembered(window: Any, address: str) -> None:
     look = window(address, color_scheme="light")
     look.go()
     look.page.click("[title=Dark]")
@@ -118,29 +120,29 @@ def test_the_login_is_dark_too(window: Any, locked: Any) -> None:
 # -- nothing there -------------------------------------------------------------------------------------------
 
 
-def test_a_service_without_collections_says_how_to_start(
-    window: Any, serving: Any, tmp_path_factory: pytest.TempPathFactory
+def test_a_service_without_collections_shows_instructions(
+    window: Any, start_server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with serving(tmp_path_factory.mktemp("nothing"), gently=True) as address:
+    with start_server(tmp_path_factory.mktemp("nothing"), gently=True) as address:
         look = window(address)
         look.go()
         expect(look.page.locator(".instructions")).to_contain_text("oahu serve --demo")
         expect(look.page.locator(".instructions")).to_contain_text(f'oahu.Client("{address}"')
 
 
-def test_a_collection_without_items_says_so(look: Any, empty: Any) -> None:
-    look.at(empty(3).name)
+def test_an_empty_collection_shows_a_message(look: Any, empty: Any) -> None:
+    look.open(empty(3).name)
     expect(look.page.locator(".view-search .empty")).to_contain_text("There are no items yet")
 
 
-def test_a_collection_that_is_not_there_leads_to_those_that_are(look: Any) -> None:
+def test_the_not_found_page_links_to_all_collections(look: Any) -> None:
     look.go("/collections/nothing")
     look.page.click("text=All collections")
     expect(look.page.locator(".home")).to_be_visible()
 
 
 def test_every_button_has_a_name(look: Any, digits: Any) -> None:
-    look.at(digits.name, like="d-07")
+    look.open(digits.name, like="d-07")
     look.results()
     names = look.page.locator("button:visible").evaluate_all(
         "all => all.map(one => one.ariaLabel || one.innerText.trim())"

@@ -1,4 +1,4 @@
-"""The map's arithmetic: samples, planes and turning one map to another."""
+"""Layout of the map: sampling, projection, alignment."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _rng(seed: int = 0) -> np.random.Generator:
 
 
 @given(NUMBERS, st.integers(1, 80))
-def test_a_sample_has_as_many_places_as_asked_for_in_order(numbers: list[int], most: int) -> None:
+def test_a_sample_has_the_requested_size_and_is_sorted(numbers: list[int], most: int) -> None:
     at = sample(numbers, most).tolist()
     assert at == sorted(set(at))
     assert len(at) == min(most, len(numbers))
 
 
 @given(NUMBERS, NUMBERS, st.integers(1, 40))
-def test_what_stays_in_a_sample_that_grows_was_in_it_before(old: list[int], new: list[int], most: int) -> None:
+def test_a_growing_catalogue_adds_no_old_items_to_the_sample(old: list[int], new: list[int], most: int) -> None:
     grown = [*old, *(number for number in new if number not in old)]
     before = {old[at] for at in sample(old, most)}
     after = {grown[at] for at in sample(grown, most)}
@@ -43,7 +43,7 @@ def test_a_sample_is_spread_over_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("shape", [(50, 6), (6, 50)])
-def test_the_plane_is_the_one_of_pca_up_to_scale_and_signs(shape: tuple[int, int]) -> None:
+def test_project_is_pca_up_to_scale_and_signs(shape: tuple[int, int]) -> None:
     X = _rng().normal(size=shape) * np.linspace(3, 1, shape[1])
     expected = PCA(2).fit_transform(X)
     expected /= np.sqrt(np.square(expected).sum(axis=1).mean())
@@ -51,38 +51,38 @@ def test_the_plane_is_the_one_of_pca_up_to_scale_and_signs(shape: tuple[int, int
 
 
 @given(POINTS)
-def test_points_of_a_plane_keep_their_proportions(points: Any) -> None:
+def test_project_keeps_the_proportions_of_planar_points(points: Any) -> None:
     lifted = points @ np.linalg.qr(_rng(1).normal(size=(7, 2)))[0].T + 3.0
     before, after = pairwise_distances(points), pairwise_distances(project(lifted))
     scale = after.max() / before.max() if before.max() > 1e-3 else 0.0
     np.testing.assert_allclose(after if scale else 0.0, scale * before, atol=1e-5 * max(1.0, after.max()))
 
 
-def test_a_plane_of_items_that_are_all_the_same_is_a_point() -> None:
+def test_project_of_equal_items_is_a_point() -> None:
     assert not project(np.full((5, 3), 7.0)).any()
 
 
-def test_a_plane_of_nothing_is_empty() -> None:
+def test_project_of_no_items_is_empty() -> None:
     assert project(np.empty((0, 4))).shape == (0, 2)
 
 
-def test_a_plane_of_a_line_has_no_height() -> None:
+def test_project_of_one_feature_is_a_line() -> None:
     assert not project(np.arange(6.0)[:, None])[:, 1].any()
 
 
-def test_a_plane_of_very_large_vectors_is_finite() -> None:
+def test_project_of_very_large_vectors_is_finite() -> None:
     assert np.isfinite(project(_rng().normal(size=(9, 4)) * 1e200)).all()
 
 
 @given(POINTS, st.floats(0, 2 * np.pi), st.booleans())
-def test_a_turn_is_undone_exactly(points: Any, angle: float, mirrored: bool) -> None:
+def test_align_undoes_a_rotation(points: Any, angle: float, mirrored: bool) -> None:
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     turn = turn @ np.diag([1, -1 if mirrored else 1])
     np.testing.assert_allclose(align(points @ turn, points), points, atol=1e-6)
 
 
 @given(POINTS, st.integers(0, 99))
-def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
+def test_align_keeps_all_distances(points: Any, seed: int) -> None:
     other = _rng(seed).normal(size=points.shape)
     np.testing.assert_allclose(
         pairwise_distances(align(points, other)),
@@ -92,7 +92,7 @@ def test_aligning_keeps_all_distances(points: Any, seed: int) -> None:
 
 
 @given(POINTS, st.integers(0, 99), st.floats(0, 2 * np.pi))
-def test_no_turn_comes_nearer_than_aligning(points: Any, seed: int, angle: float) -> None:
+def test_no_rotation_is_closer_than_align(points: Any, seed: int, angle: float) -> None:
     other = _rng(seed).normal(size=points.shape)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     best = np.square(align(points, other) - other).sum()
@@ -100,9 +100,9 @@ def test_no_turn_comes_nearer_than_aligning(points: Any, seed: int, angle: float
 
 
 @given(POINTS)
-def test_what_is_shown_is_within_the_rim(points: Any) -> None:
+def test_to_canvas_stays_in_the_unit_disc(points: Any) -> None:
     assert np.sqrt(np.square(to_canvas(points)).sum(axis=1)).max() <= 1.001
 
 
-def test_what_is_shown_far_out_keeps_its_direction() -> None:
+def test_to_canvas_keeps_the_direction_of_outliers() -> None:
     assert to_canvas([[30.0, 40.0]]) == [[0.6, 0.8]]

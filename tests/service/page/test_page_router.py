@@ -1,4 +1,4 @@
-"""The page beside the interface: neither is in the other's way."""
+"""The page and the HTTP API in one application."""
 
 from __future__ import annotations
 
@@ -16,48 +16,50 @@ from oahu.service.api.app import create_app
 from oahu.service.records import CollectionConfig
 from oahu.service.settings import Settings
 
+pytestmark = pytest.mark.server
+
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/v1/collections", "/v1/openapi.json"])
-def test_the_interface_answers(address: str, path: str) -> None:
+def test_the_api_responds(address: str, path: str) -> None:
     assert httpx.get(address + path, headers=HTML).status_code == 200
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v1/nothing", 404), ("PATCH", "/v1/collections", 405)]
 )
-def test_problems_of_the_interface_stay_problems(address: str, method: str, path: str, status: int) -> None:
+def test_api_errors_are_problem_details(address: str, method: str, path: str, status: int) -> None:
     answer = httpx.request(method, address + path, headers=HTML)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_a_program_that_asks_for_nothing_gets_a_problem(address: str) -> None:
+def test_a_program_gets_problem_details_for_an_unknown_path(address: str) -> None:
     assert httpx.get(f"{address}/nothing").headers["content-type"] == "application/problem+json"
 
 
-def test_a_person_who_asks_for_nothing_gets_a_page(address: str) -> None:
+def test_a_browser_gets_a_page_for_an_unknown_path(address: str) -> None:
     answer = httpx.get(f"{address}/nothing", headers=HTML)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
 
 
-def test_a_collection_that_is_not_there_is_404(address: str) -> None:
+def test_an_unknown_collection_is_not_found(address: str) -> None:
     assert httpx.get(f"{address}/collections/nothing", headers=HTML).status_code == 404
 
 
-def test_the_page_is_not_in_the_description_of_the_interface(address: str) -> None:
+def test_the_page_is_not_in_the_openapi_schema(address: str) -> None:
     paths = httpx.get(f"{address}/v1/openapi.json").json()["paths"]
     assert not [path for path in paths if "nicegui" in path or path in ("/", "/login", "/logout")]
 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/nothing"])
-def test_the_guard_is_before_the_page(address: str, path: str) -> None:
+def test_the_middleware_applies_to_the_page(address: str, path: str) -> None:
     answer = httpx.get(address + path, headers=HTML)
     assert answer.headers["x-frame-options"] == "DENY"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
 
 
-def test_other_sites_get_no_socket(address: str) -> None:
+def test_a_websocket_from_another_site_is_rejected(address: str) -> None:
     answer = httpx.get(
         f"{address}/_nicegui_ws/socket.io/?EIO=4&transport=websocket",
         headers={
@@ -71,14 +73,14 @@ def test_other_sites_get_no_socket(address: str) -> None:
     assert answer.status_code == 403
 
 
-def test_the_page_names_no_other_machine(address: str) -> None:
+def test_the_page_has_no_links_to_other_hosts(address: str) -> None:
     text = httpx.get(f"{address}/").text
     named = set(re.findall(r"(?:src|href|url)\s*[=(:]\s*[\"']?((?:https?:)?//[^\"')\s]+)", text))
     assert named == set()
 
 
 def _ask(app: FastAPI, path: str, before: Callable[[], Any] = lambda: None) -> httpx.Response:
-    """What an application answers while it lives."""
+    """Run an application and return its response to a request."""
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -89,7 +91,7 @@ def _ask(app: FastAPI, path: str, before: Callable[[], Any] = lambda: None) -> h
     return asyncio.run(ask())
 
 
-def test_one_process_can_make_a_service_after_another(tmp_path: Path) -> None:
+def test_one_process_can_create_several_applications(tmp_path: Path) -> None:
     seen = []
     for name in ("this", "that"):
         app = create_app(Settings(data=tmp_path / name))
@@ -100,6 +102,6 @@ def test_one_process_can_make_a_service_after_another(tmp_path: Path) -> None:
     assert seen == [[True, False], [False, True]]
 
 
-def test_the_service_closes_when_its_page_does(tmp_path: Path) -> None:
+def test_the_service_is_closed_with_the_application(tmp_path: Path) -> None:
     assert _ask(create_app(Settings(data=tmp_path)), "/readyz").status_code == 200
     create_app(Settings(data=tmp_path)).state.service.close()  # the folder is free

@@ -1,4 +1,4 @@
-"""What users write is shown as text, whatever it looks like; and nothing is asked of other machines."""
+"""User content is rendered as text, and the page contacts no other host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from playwright.sync_api import expect
 
 from oahu.service.images import encode_png
 
-EVIL = [
+pytestmark = pytest.mark.browser
+
+MALICIOUS = [
     "<img src=x onerror=window.hacked=1>",
     '"><script>window.hacked=1</script>',
     "'-window.hacked=1-'",
@@ -28,13 +30,13 @@ EVIL = [
 
 
 @pytest.fixture
-def evil(empty: Any) -> Any:
-    """A collection in which everything that can be written is evil."""
+def malicious(empty: Any) -> Any:
+    """A collection whose keys, labels and payloads are malicious."""
     client = empty(4)
-    rows = np.random.default_rng(0).normal(size=(len(EVIL), 4))
+    rows = np.random.default_rng(0).normal(size=(len(MALICIOUS), 4))
     picture = encode_png(np.zeros((64, 64)))
-    client.put(EVIL, rows, EVIL, [{key: [key]} for key in EVIL], [picture] * len(EVIL))
-    client.feedback(query=EVIL[0], positive=[EVIL[1]], negative=[EVIL[2]])
+    client.put(MALICIOUS, rows, MALICIOUS, [{key: [key]} for key in MALICIOUS], [picture] * len(MALICIOUS))
+    client.feedback(query=MALICIOUS[0], positive=[MALICIOUS[1]], negative=[MALICIOUS[2]])
     return client
 
 
@@ -42,102 +44,102 @@ def _is_unharmed(look: Any) -> None:
     assert look.page.evaluate("window.hacked") is None
 
 
-def test_keys_are_text_in_the_gallery(look: Any, evil: Any) -> None:
-    look.at(evil.name)
-    assert look.page.locator(".tiles.catalogue .key").all_text_contents() == EVIL
+def test_keys_are_text_in_the_catalogue(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
+    assert look.page.locator(".tiles.catalogue .key").all_text_contents() == MALICIOUS
     _is_unharmed(look)
 
 
-def test_labels_are_text_in_the_filter(look: Any, evil: Any) -> None:
-    look.at(evil.name)
-    assert set(look.page.locator(".chip > span").all_text_contents()) == set(EVIL)
+def test_labels_are_text_in_the_filter(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
+    assert set(look.page.locator(".chip > span").all_text_contents()) == set(MALICIOUS)
     _is_unharmed(look)
 
 
-def test_an_evil_label_can_be_chosen(look: Any, evil: Any) -> None:
-    look.at(evil.name, label=EVIL[1])
-    assert look.gallery() == [EVIL[1]]
+def test_a_malicious_label_can_be_chosen(look: Any, malicious: Any) -> None:
+    look.open(malicious.name, label=MALICIOUS[1])
+    assert look.catalogue() == [MALICIOUS[1]]
 
 
-def test_an_item_can_be_searched_for_whatever_its_key_is(look: Any, evil: Any) -> None:
-    look.at(evil.name)
-    for key in EVIL:
+def test_items_with_malicious_keys_can_be_searched_for(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
+    for key in MALICIOUS:
         look.tile(key).locator(".image").click()
         expect(look.page.locator(".query-panel h2")).to_have_text(key)
     _is_unharmed(look)
 
 
-@pytest.mark.parametrize("key", [EVIL[1], EVIL[8], EVIL[-1]])
-def test_a_search_survives_reloading_whatever_its_key_is(look: Any, evil: Any, key: str) -> None:
-    look.at(evil.name)
+@pytest.mark.parametrize("key", [MALICIOUS[1], MALICIOUS[8], MALICIOUS[-1]])
+def test_a_search_with_a_malicious_key_survives_reloading(look: Any, malicious: Any, key: str) -> None:
+    look.open(malicious.name)
     look.tile(key).locator(".image").click()
     look.page.wait_for_function("location.search.includes('like=')")
     look.page.reload()
     expect(look.page.locator(".query-panel h2")).to_have_text(key)
 
 
-def test_payloads_are_text(look: Any, evil: Any) -> None:
-    look.at(evil.name, like=EVIL[0])
-    expect(look.page.locator(".query-panel dt").last).to_have_text(EVIL[0])
+def test_payloads_are_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name, like=MALICIOUS[0])
+    expect(look.page.locator(".query-panel dt").last).to_have_text(MALICIOUS[0])
     _is_unharmed(look)
 
 
-def test_thumbnails_of_keys_that_look_like_paths_are_found(look: Any, evil: Any) -> None:
-    look.at(evil.name)
+def test_thumbnails_of_keys_that_look_like_paths_are_found(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
     look.page.wait_for_function(
         "n => [...document.querySelectorAll('.tile img')].filter(one => one.naturalWidth === 64).length === n",
-        arg=len(EVIL),
+        arg=len(MALICIOUS),
     )
 
 
-def test_the_log_is_text(look: Any, evil: Any) -> None:
-    look.at(evil.name)
-    assert look.entry(1).locator(".small").nth(1).get_attribute("title") == EVIL[1]
+def test_the_log_is_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
+    assert look.log_row(1).locator(".small").nth(1).get_attribute("title") == MALICIOUS[1]
     _is_unharmed(look)
 
 
-def test_a_contradiction_is_text(look: Any, evil: Any) -> None:
-    look.at(evil.name, like=EVIL[1])
-    look.tile(EVIL[0]).locator(".mark.dissimilar").click()
-    expect(look.page.locator(".contradiction li em")).to_have_text([EVIL[1], EVIL[0]])
+def test_a_contradiction_is_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name, like=MALICIOUS[1])
+    look.tile(MALICIOUS[0]).locator(".mark.dissimilar").click()
+    expect(look.page.locator(".contradiction li em")).to_have_text([MALICIOUS[1], MALICIOUS[0]])
     _is_unharmed(look)
 
 
-def test_what_is_refused_is_told_as_text(look: Any, evil: Any) -> None:
-    look.at(evil.name)
+def test_error_messages_are_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name)
     look.page.fill(".find input", "<img src=y onerror=window.hacked=2>")
     look.page.press(".find input", "Enter")
     expect(look.page.locator(".q-notification")).to_contain_text("<img src=y onerror=window.hacked=2>")
     _is_unharmed(look)
 
 
-def test_a_comparison_is_text(look: Any, evil: Any) -> None:
-    look.at(evil.name, view="compare", first=EVIL[0], second=EVIL[1])
-    expect(look.page.locator(".slot .key")).to_have_text(EVIL[:2])
+def test_a_comparison_is_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name, view="compare", first=MALICIOUS[0], second=MALICIOUS[1])
+    expect(look.page.locator(".slot .key")).to_have_text(MALICIOUS[:2])
     _is_unharmed(look)
 
 
-def test_the_map_is_text(look: Any, evil: Any) -> None:
-    look.at(evil.name, view="map")
-    expect(look.page.locator("[data-panel=After] g circle")).to_have_count(len(EVIL))
+def test_the_map_is_text(look: Any, malicious: Any) -> None:
+    look.open(malicious.name, view="map")
+    expect(look.page.locator("[data-panel=After] g circle")).to_have_count(len(MALICIOUS))
     _is_unharmed(look)
 
 
 @pytest.mark.parametrize("key", ["<img src=x onerror=window.hacked=1>nobody", "../../etc/passwd"])
-def test_the_address_is_text(look: Any, evil: Any, key: str) -> None:
-    look.at(evil.name, like=key, label=EVIL[1], view="</script><script>window.hacked=1")
+def test_the_address_is_text(look: Any, malicious: Any, key: str) -> None:
+    look.open(malicious.name, like=key, label=MALICIOUS[1], view="</script><script>window.hacked=1")
     expect(look.page.locator(".q-notification")).to_be_visible()
     _is_unharmed(look)
 
 
-def test_a_collection_that_is_not_there_is_told_as_text(look: Any) -> None:
+def test_the_not_found_page_is_text(look: Any) -> None:
     look.go("/collections/%3Cimg%20src=x%20onerror=window.hacked=1%3E")
     expect(look.page.locator("main")).to_contain_text("There is no collection '<img src=x")
     _is_unharmed(look)
 
 
 def _tour(look: Any, digits: Any) -> None:
-    """Through everything that there is."""
+    """Visit all views."""
     look.go()
     look.page.click(f"[data-collection={digits.name}]")
     look.tile("d-07").locator(".image").click()
@@ -153,7 +155,7 @@ def _tour(look: Any, digits: Any) -> None:
     expect(look.page.locator(".sheet.shortcuts")).to_be_visible()
 
 
-def test_nothing_is_asked_of_other_machines(window: Any, address: str, digits: Any) -> None:
+def test_the_page_sends_no_requests_to_other_hosts(window: Any, address: str, digits: Any) -> None:
     look = window(address)
     _tour(look, digits)
     here = address.removeprefix("http")
@@ -162,7 +164,7 @@ def test_nothing_is_asked_of_other_machines(window: Any, address: str, digits: A
     ] == []
 
 
-def test_the_browser_has_nothing_to_complain_about(window: Any, address: str, digits: Any) -> None:
+def test_the_browser_reports_no_errors(window: Any, address: str, digits: Any) -> None:
     look = window(address)
     _tour(look, digits)
     assert look.problems == []

@@ -41,7 +41,7 @@ class ContradictionDialog:
         self, collection: Collection, error: ContradictoryFeedbackError, rejected: tuple[str, str, bool]
     ) -> None:
         """Show the proof of a contradiction. ``rejected`` is the feedback: query, key, whether they are similar."""
-        pair, proof = error.more["pair"], error.more["chain"]
+        pair, proof = error.more["pair"], error.more["proof"]
         shown = tiles(collection, [link[side] for link in [pair, *proof] for side in ("first", "second")])
 
         def link_data(link: dict[str, Any]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def test_a_contradiction_response_contains_the_proof(server: Any) -> None:
     rejected = server.add_feedback(path, {"first": "i0", "second": "i2", "same": False}, status=409)
     assert rejected["type"] == "urn:oahu:problem:contradiction"
     assert rejected["pair"] == {"first": "i0", "second": "i2", "same": False}
-    linked = {frozenset((link["first"], link["second"])): (link["seq"], link["same"]) for link in rejected["chain"]}
+    linked = {frozenset((link["first"], link["second"])): (link["seq"], link["same"]) for link in rejected["proof"]}
     assert linked == {frozenset(("i0", "i1")): (1, True), frozenset(("i1", "i2")): (2, True)}
 
 
@@ -150,7 +150,7 @@ def test_a_proof_can_refer_to_the_same_request(server: Any) -> None:
     path = server.new_collection()
     rejected = server.add_feedback(path, ALIKE, ALIKE | {"same": False}, status=409)
     assert rejected["record"] == 1
-    assert [link["record"] for link in rejected["chain"]] == [0]
+    assert [link["record"] for link in rejected["proof"]] == [0]
 
 
 def test_a_request_with_a_contradiction_changes_nothing(server: Any) -> None:

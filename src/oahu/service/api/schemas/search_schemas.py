@@ -103,7 +103,7 @@ class SearchMatch(BaseModel):
 
     key: str
     distance: float | None = Field(description="Distance to the query; null if the metric has no distance.")
-    similarity: float
+    similarity: float = Field(description="Similarity to the query; higher is more similar.")
     feedback: Literal["similar", "dissimilar"] | None = Field(
         description="Label of the pair of query and item, given by feedback or implied by it; null if unknown."
     )
