@@ -32,29 +32,29 @@ UNLEARNED = {"Euclidean": Euclidean(), "Cosine": Cosine()}
 class NoWhitened(AnchoredOAHU):
     """Without the whitened space."""
 
-    def _weights(self, state):
-        return _without(super()._weights(state), [1])
+    def _weights(self, arrays):
+        return _without(super()._weights(arrays), [1])
 
 
 class NoExperts(AnchoredOAHU):
     """Without the experts."""
 
-    def _weights(self, state):
-        return _without(super()._weights(state), slice(2, None))
+    def _weights(self, arrays):
+        return _without(super()._weights(arrays), slice(2, None))
 
 
 class NoUnlearned(AnchoredOAHU):
     """Without the unlearned space, once another has earned anything."""
 
-    def _weights(self, state):
-        return _without(super()._weights(state), [0])
+    def _weights(self, arrays):
+        return _without(super()._weights(arrays), [0])
 
 
 class UniformDepths(AnchoredOAHU):
     """What the experts earned, spread evenly over the depths."""
 
-    def _weights(self, state):
-        weights = super()._weights(state)
+    def _weights(self, arrays):
+        weights = super()._weights(arrays)
         weights[2:] = weights[2:].mean()
         return weights
 
@@ -62,8 +62,8 @@ class UniformDepths(AnchoredOAHU):
 class Deepest(AnchoredOAHU):
     """What the experts earned, all for the deepest."""
 
-    def _weights(self, state):
-        weights = super()._weights(state)
+    def _weights(self, arrays):
+        weights = super()._weights(arrays)
         weights[-1] = weights[2:].sum()
         weights[2:-1] = 0.0
         return weights
@@ -72,11 +72,12 @@ class Deepest(AnchoredOAHU):
 class NothingEarned(AnchoredOAHU):
     """Every space counts in full from the beginning."""
 
-    def _weights(self, state):
-        from oahu.learners.anchored.weights import earned_weights
+    def _weights(self, arrays):
+        from oahu.learners.anchored.model_arrays import UNLEARNED_DISTANCE
+        from oahu.learners.anchored.space_weights import space_weights
 
         sure = np.stack([np.full(self.n_layers + 3, 1e3), np.ones(self.n_layers + 3)])
-        return earned_weights(sure, self.strength, state.arrays["softening"][3])
+        return space_weights(sure, self.strength, arrays["encoder_mean_squares"][UNLEARNED_DISTANCE])
 
 
 def _without(weights, spaces):

@@ -300,10 +300,10 @@ BAD_ONE: dict[str, tuple[tuple[Any, Any, Any], str]] = {
     "NaN": ((A, P, put(N, (2,), np.nan)), "NaN: the negative of triplet 0 at feature 2"),
     "infinity": ((put(A, (0,), np.inf), P, N), "infinity: the anchor of triplet 0 at feature 0"),
     "too large for float32": ((A, put(P, (1,), 1e39), N), r"1e\+39, too large for float32: the positive of"),
-    "different lengths": ((A, P, N[:4]), r"as many features.*\(5,\), \(5,\), \(4,\)"),
+    "different lengths": ((A, P, N[:4]), r"of the same length.*\(5,\), \(5,\), \(4,\)"),
     "a ragged item": (([[1.0], [1.0, 2.0]], [1.0], [2.0]), "Got a ragged item"),
-    "a vector and a number": ((A, P, 3), r"as many features.*\(5,\), \(5,\), \(\)"),
-    "a vector and None": ((A, P, None), r"as many features.*\(5,\), \(5,\), \(\)"),
+    "a vector and a number": ((A, P, 3), r"of the same length.*\(5,\), \(5,\), \(\)"),
+    "a vector and None": ((A, P, None), r"of the same length.*\(5,\), \(5,\), \(\)"),
     "Nones": ((None, None, None), "there is none.*preprocessor="),
     "words": (("a", "b", "c"), "must be real numbers. Got strings"),
     "vectors of words": ((["a"], ["b"], ["c"]), "must be real numbers. Got strings"),
@@ -484,18 +484,18 @@ def test_rows_of_pairs_are_scored_as_their_values(make: Factory) -> None:
 @pytest.mark.parametrize("method", ["partial_fit", "fit", "score"])
 def test_labels_given_twice_are_rejected(make_of_pairs: Factory, method: str) -> None:
     learner = learner_of(make_of_pairs, fitted=True)
-    with pytest.raises(InvalidInputError, match="say themselves what is alike: y must be None"):
+    with pytest.raises(InvalidInputError, match="have their own labels: y must be None"):
         getattr(learner, method)(Pairs(PAIRS, SAME), -SAME)
 
 
 @pytest.mark.parametrize("items", [(A,), (A, P, N, A), ()], ids=["one", "four", "none"])
 def test_a_constraint_has_two_or_three_items(make: Factory, items: tuple[Any, ...]) -> None:
-    with pytest.raises(InvalidInputError, match=f"two items and y=, or three. Got {len(items)} items"):
+    with pytest.raises(InvalidInputError, match=f"two items and y=, or three items. Got {len(items)} items"):
         make().learn_one(*items)
 
 
 def test_pairs_of_one_kind_cannot_be_scored(make: Factory) -> None:
-    with pytest.raises(InvalidInputError, match="some that are alike and some that are not"):
+    with pytest.raises(InvalidInputError, match="needs similar and dissimilar pairs"):
         learner_of(make, fitted=True).score(PAIRS, np.ones(9))
 
 
@@ -649,7 +649,7 @@ def test_continuous_labels_cannot_be_scored(make: Factory) -> None:
 
 
 def test_partial_fit_rejects_labels_and_names_the_call_that_takes_them(make_of_triplets: Factory) -> None:
-    with pytest.raises(InvalidInputError, match=r"y must be None.*fit takes labels with items"):
+    with pytest.raises(InvalidInputError, match=r"y must be None.*fit accepts labels with items"):
         make_of_triplets().partial_fit(TRIPLETS, LABELS[:9])
 
 
@@ -691,8 +691,8 @@ PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
     },
     "LEGO": {
         "learning_rate": STEP,
-        "bounds": ("two numbers in order, in [0, inf)", [*TWO[1:], (1, np.inf)]),
-        "percentiles": ("two numbers in order, in [0, 100]", [*TWO, (5, 101)]),
+        "bounds": ("two ascending numbers in [0, inf)", [*TWO[1:], (1, np.inf)]),
+        "percentiles": ("two ascending numbers in [0, 100]", [*TWO, (5, 101)]),
     },
     "RDML": {"learning_rate": STEP, "mode": ("one of 'project', 'ray'", ["rays", 0, None]), "start": START},
     "OASIS": {"aggressiveness": STEP, "normalize": CHOICE},
@@ -876,7 +876,7 @@ OVERFLOWING[200, 1:] *= -1
 
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
-def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu: Factory, method: str) -> None:
+def test_a_triplet_that_would_overflow_the_model_is_rejected_by_its_row(make_oahu: Factory, method: str) -> None:
     with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
         getattr(make_oahu(), method)(OVERFLOWING)
     assert refusal.value.row == 200
@@ -884,7 +884,7 @@ def test_a_triplet_that_would_overflow_the_model_is_refused_by_its_row(make_oahu
 
 @pytest.mark.parametrize("fitted", [False, True], ids=["new", "fitted"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
-def test_a_refused_triplet_changes_nothing(
+def test_a_rejected_triplet_changes_nothing(
     make_oahu: Factory, snapshot: Callable[[Learner], Any], fitted: bool, method: str
 ) -> None:
     learner = learner_of(make_oahu, fitted)
@@ -899,7 +899,7 @@ def test_what_learns_nothing_cannot_overflow(factories: dict[str, Factory]) -> N
 
 
 @pytest.mark.parametrize("name", ["LEGO", "RDML", "POLA"])
-def test_a_refused_pair_is_named_as_the_triplet_it_came_in(factories: dict[str, Factory], name: str) -> None:
+def test_a_rejected_pair_is_named_as_the_triplet_it_came_in(factories: dict[str, Factory], name: str) -> None:
     learner = factories[name]()
     with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
         learner.partial_fit(OVERFLOWING)

@@ -299,3 +299,25 @@ def test_reference_is_tested_against_the_others(raw_digits: str, tmp_path: Path)
     words = ("--dataset", raw_digits, "--runs", "2", "--methods", "Euclidean,Cosine", "--reference", "cosine")
     assert "Reference: Cosine." in bench_output(tmp_path, *words)
     assert "| Cosine against | raw | Win/tie/loss |" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+
+def test_learner_of_a_third_party_is_measured(
+    raw_digits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "third_party_learner.py").write_text(
+        "import numpy as np\n"
+        "import oahu\n"
+        "class Scale(oahu.TripletLearner):\n"
+        "    def initial_arrays(self, n_features, dtype, rng):\n"
+        "        return {'scale': np.ones(n_features, dtype)}\n"
+        "    def learn_triplets(self, arrays, triplets, used):\n"
+        "        used[:] = True\n"
+        "    def build_metric(self, arrays, version):\n"
+        "        return oahu.MahalanobisMetric(np.diag(arrays['scale']), version)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("--dataset", raw_digits, "--runs", "1", "--methods", "third_party_learner:Scale,Euclidean")
+    record = run_bench(tmp_path / "out", "classification", *words, "--constraints", "50", "--jobs", "1")
+    errors = {outcome.trial.method: outcome.scores["error_rate"] for outcome in record.outcomes}
+    assert errors["Scale"] == errors["Euclidean"]
+    assert record.reference == "Euclidean"

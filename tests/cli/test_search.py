@@ -313,7 +313,7 @@ def broken(files: Path) -> Path:
         ("index.oahu", ("--query", "d5", "--combine", "sum"), "Remove --combine"),
         ("index.oahu", ("--query", "d5", "--approximate"), "Remove --approximate"),
         ("index.oahu", ("--query", "d5", "--labels", "short.npy"), "short.npy has 7 labels"),
-        ("index.oahu", ("--query", "nobody"), "index.oahu: There is no item 'nobody'"),
+        ("index.oahu", ("--query", "nobody"), "index.oahu: The feature table has no item 'nobody'"),
     ],
 )
 def test_errors_say_what_is_wrong(

@@ -1,4 +1,4 @@
-"""A whole benchmark, from plans to results.json."""
+"""Tests of a complete benchmark, from plans to results.json."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SMALL = oahu.OAHU(n_layers=2, hidden_size=8, embedding_size=4)
 
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
-    whole = datasets.load("digits")
-    return Dataset("some digits", whole.X[:160], whole.y[:160])
+    all_digits = datasets.load("digits")
+    return Dataset("some digits", all_digits.X[:160], all_digits.y[:160])
 
 
 @pytest.fixture(scope="module")
 def plans(digits: Dataset) -> list[Plan]:
-    """Every protocol; of those with many trials, few constraints."""
+    """Return a plan for every protocol, with few constraints."""
     return [
         Plan("classification", digits, runs=2, settings=FEW),
         Plan("constraints", digits, runs=1, settings=FEW),
@@ -88,13 +88,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> RecordingListener:
+def listener() -> RecordingListener:
     return RecordingListener()
 
 
 @pytest.fixture(scope="module")
-def record(plans: list[Plan], folder: Path, told: RecordingListener) -> BenchmarkRecord:
-    return bench(plans, METHODS, folder, listener=told, command="again")
+def record(plans: list[Plan], folder: Path, listener: RecordingListener) -> BenchmarkRecord:
+    return bench(plans, METHODS, folder, listener=listener, command="again")
 
 
 # -- complete benchmarks -------------------------------------------------------------------------------------------
@@ -117,14 +117,14 @@ def test_results_are_stored(record: BenchmarkRecord, folder: Path) -> None:
     assert loaded.command == "again"
 
 
-def test_listener_receives_each_plan_and_trial(record: BenchmarkRecord, told: RecordingListener) -> None:
+def test_listener_receives_each_plan_and_trial(record: BenchmarkRecord, listener: RecordingListener) -> None:
     counts = {"classification": 6, "constraints": 11, "verification": 6, "retrieval": 3, "regret": 1}
-    assert told.started == [(f"{name} on some digits", n) for name, n in counts.items()]
-    assert [outcome.trial.id for outcome in told.outcomes] == [outcome.trial.id for outcome in record.outcomes]
+    assert listener.started == [(f"{name} on some digits", n) for name, n in counts.items()]
+    assert [outcome.trial.id for outcome in listener.outcomes] == [outcome.trial.id for outcome in record.outcomes]
 
 
-def test_trials_are_sorted_by_run(told: RecordingListener, record: BenchmarkRecord) -> None:
-    """So that what is interrupted has the same runs of all methods."""
+def test_trials_are_sorted_by_run(listener: RecordingListener, record: BenchmarkRecord) -> None:
+    """An interrupted benchmark then has equal runs of all methods."""
     runs = [outcome.trial.run for outcome in record.results("classification")]
     assert runs == sorted(runs) == [0, 0, 0, 1, 1, 1]
 
@@ -150,8 +150,8 @@ def test_interrupted_benchmark_continues(
     before = stored(tmp_path)
     assert len(before) == after
     assert len(BenchmarkRecord.load(tmp_path / "results.json").outcomes) == after
-    whole = bench(plans, METHODS, tmp_path)
-    assert numbers(whole.outcomes) == numbers(record.outcomes)
+    continued = bench(plans, METHODS, tmp_path)
+    assert numbers(continued.outcomes) == numbers(record.outcomes)
     assert before.items() <= stored(tmp_path).items()
 
 
@@ -179,7 +179,7 @@ def test_seed_changes_the_scores(record: BenchmarkRecord, digits: Dataset, tmp_p
 
 
 def test_different_settings_are_stored_separately(digits: Dataset, tmp_path: Path) -> None:
-    """The same row with another k, another scaling, another learner of its name: nothing is mixed up."""
+    """Trials with another k, another scaling or another learner of the same name are separate."""
     changes: list[tuple[dict[str, Any], Any]] = [
         ({}, oahu.OASIS()),
         ({"k": 1}, oahu.OASIS()),
@@ -219,7 +219,7 @@ def test_duplicate_names_are_rejected_before_any_trial(digits: Dataset, tmp_path
 
 
 def test_data_sets_with_equal_names_are_rejected(digits: Dataset, tmp_path: Path) -> None:
-    """One of them would be measured under the name of the other."""
+    """Their trials could not be distinguished."""
     other = replace(digits, X=digits.X[::-1].copy())
     plans = [Plan("classification", data, runs=1, settings=FEW) for data in (digits, other)]
     with pytest.raises(InvalidInputError, match="some digits"):
@@ -230,7 +230,7 @@ def test_data_sets_with_equal_names_are_rejected(digits: Dataset, tmp_path: Path
 
 
 class Failing(oahu.OASIS):
-    """Fails for the first run."""
+    """Fails in the first run."""
 
     calls = 0
 
@@ -260,13 +260,13 @@ def test_failed_trial_is_recorded_and_measured_again(digits: Dataset, tmp_path: 
 
 @pytest.fixture(scope="module")
 def stretched(digits: Dataset) -> Dataset:
-    """Digits with a feature that says nothing and is larger than all others: only ``standard`` helps."""
+    """Digits with a large feature of noise, for which only the scaling ``standard`` helps."""
     noise = np.random.default_rng(0).normal(0, 1000, (160, 4))
     return Dataset("stretched", np.column_stack([digits.X, noise]).astype(np.float32), digits.y, scaling="none")
 
 
 def test_results_use_the_scaling_that_tuning_found(stretched: Dataset, tmp_path: Path) -> None:
-    told = RecordingListener()
+    listener = RecordingListener()
     plan = Plan(
         "classification",
         stretched,
@@ -276,8 +276,8 @@ def test_results_use_the_scaling_that_tuning_found(stretched: Dataset, tmp_path:
         folds=3,
         scalings=("range", "standard", "none"),
     )
-    record = bench([plan], ["Euclidean"], tmp_path, listener=told)
-    assert told.choices == [(plan, {"Euclidean": ("standard", {})})]
+    record = bench([plan], ["Euclidean"], tmp_path, listener=listener)
+    assert listener.choices == [(plan, {"Euclidean": ("standard", {})})]
     for outcome in record.results("classification"):
         assert (outcome.trial.settings["scaling"], outcome.trial.settings["tuned"]) == ("standard", True)
     untuned = bench([replace(plan, tune=False)], ["Euclidean"], tmp_path)
@@ -287,21 +287,21 @@ def test_results_use_the_scaling_that_tuning_found(stretched: Dataset, tmp_path:
 
 
 def test_tuning_uses_development_items_only(digits: Dataset, tmp_path: Path) -> None:
-    """Whatever the test half of the first run is, the same is measured and chosen."""
+    """Changing the test half of the first run changes neither the tuning trials nor the choice."""
     _, test = split_halves(digits, 0, 0)
     X, y = digits.X.copy(), digits.y.copy()
     X[test], y[test] = 16 - X[test], np.roll(y[test], 3)
     method = Method("OASIS", learner=oahu.OASIS(), grid={"aggressiveness": (0.01, 1.0)})
     found = []
     for i, data in enumerate((digits, replace(digits, X=X, y=y))):
-        told = RecordingListener()
+        listener = RecordingListener()
         plan = Plan(
             "classification", data, runs=1, tune=True, settings=FEW, folds=2, scalings=("range", "standard")
         )
-        record = bench([plan], [method], tmp_path / str(i), listener=told)
+        record = bench([plan], [method], tmp_path / str(i), listener=listener)
         tuning = [outcome for outcome in record.outcomes if outcome.trial.stage == "tuning"]
         scores = [outcome.scores for outcome in tuning]
-        found.append((scores, [choices for _, choices in told.choices]))
+        found.append((scores, [choices for _, choices in listener.choices]))
         assert len(tuning) == 4 + 2  # all on the first fold, two on the second
     assert found[0] == found[1]
 
@@ -314,7 +314,9 @@ def test_interrupted_tuning_continues(stretched: Dataset, tmp_path: Path) -> Non
     assert len(before) == 7
     cut = bench([plan], ["Euclidean", "OASIS"], tmp_path / "cut")
     assert before.items() <= stored(tmp_path / "cut").items()
-    assert numbers(cut.outcomes) == numbers(bench([plan], ["Euclidean", "OASIS"], tmp_path / "whole").outcomes)
+    assert numbers(cut.outcomes) == numbers(
+        bench([plan], ["Euclidean", "OASIS"], tmp_path / "uninterrupted").outcomes
+    )
 
 
 def test_parameters_that_are_set_are_not_tuned(digits: Dataset, tmp_path: Path) -> None:
@@ -367,7 +369,7 @@ def test_method_that_fails_in_tuning_is_a_failure(digits: Dataset, tmp_path: Pat
 
 
 def test_constraints_protocol_is_tuned_as_classification(digits: Dataset, tmp_path: Path) -> None:
-    """Once for both."""
+    """The tuning trials are shared."""
     small = {"n_constraints": 100, "n_seeds": 50}
     plans = [
         Plan(protocol, digits, runs=1, tune=True, folds=2, scalings=("range",), settings=small)

@@ -1,4 +1,4 @@
-"""Cells are measured the same in any order, by any number of jobs, and whatever happened in between."""
+"""Tests of the runner: reproducible scores, stored trials, failures, warnings and threads."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ METHODS = as_methods([SMALL, "LEGO", "Euclidean"])
 
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
-    whole = datasets.load("digits")
-    return Dataset("some digits", whole.X[:160], whole.y[:160])
+    all_digits = datasets.load("digits")
+    return Dataset("some digits", all_digits.X[:160], all_digits.y[:160])
 
 
 def trials_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "classification") -> list[Trial]:
@@ -83,14 +83,14 @@ def test_scores_do_not_depend_on_the_order(digits: Dataset, expected: dict[str, 
     assert numbers(runner(tmp_path, digits).run(trials_of(digits)[::-1])) == expected
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("index", [0, 1, 2])
 def test_scores_do_not_depend_on_other_methods(
-    digits: Dataset, expected: dict[str, Any], tmp_path: Path, kept: int
+    digits: Dataset, expected: dict[str, Any], tmp_path: Path, index: int
 ) -> None:
     found = numbers(
-        runner(tmp_path, digits, METHODS[kept : kept + 1]).run(trials_of(digits, METHODS[kept : kept + 1]))
+        runner(tmp_path, digits, METHODS[index : index + 1]).run(trials_of(digits, METHODS[index : index + 1]))
     )
-    assert found == {name: one for name, one in expected.items() if one["method"] == METHODS[kept].name}
+    assert found == {name: one for name, one in expected.items() if one["method"] == METHODS[index].name}
 
 
 def test_scores_do_not_depend_on_other_data_sets(digits: Dataset, expected: dict[str, Any], tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_scores_do_not_depend_on_other_data_sets(digits: Dataset, expected: dict
     assert {name: found[name] for name in expected} == expected
 
 
-# -- what is kept ----------------------------------------------------------------------------------------
+# -- stored trials ----------------------------------------------------------------------------------------
 
 
 class Interrupting:
-    """Raises after so many trials."""
+    """Raises KeyboardInterrupt after a number of trials."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -169,7 +169,7 @@ def test_trial_with_damaged_scores_is_measured_again(
 
 
 def test_changed_data_set_is_measured_again(digits: Dataset, tmp_path: Path) -> None:
-    """A file of the user's that was changed must not be answered about with what was measured before."""
+    """Stored outcomes of a file's earlier contents must not be used."""
     other = replace(digits, X=digits.X[::-1].copy())
     old, new = (runner(tmp_path, data).run(trials_of(data)[-1:]) for data in (digits, other))
     assert new[0].scores["error_rate"] != old[0].scores["error_rate"]
@@ -187,7 +187,7 @@ def test_any_method_name_can_be_stored(digits: Dataset, tmp_path: Path) -> None:
 
 
 class Unreliable(oahu.OASIS):
-    """Fails in every other call, as long as it does."""
+    """Fails in every second call while ``fails`` is True."""
 
     fails, calls = True, 0
 
@@ -226,7 +226,7 @@ def test_failed_trial_is_measured_again(digits: Dataset, tmp_path: Path, unrelia
 def test_outcome_that_cannot_be_stored_is_a_failure(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A number in a curve that JSON does not have: the other trials go on."""
+    """A curve with NaN cannot be stored as JSON; the other trials are still measured."""
     protocol = PROTOCOLS["classification"]
     measure = type(protocol).measure
 
@@ -245,7 +245,7 @@ def test_outcome_that_cannot_be_stored_is_a_failure(
 
 
 class Warner(oahu.OASIS):
-    """Says something twice, and something else."""
+    """Warns twice with one message and once with another."""
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
         for words in ("mind the gap", "mind the gap", "and the step"):
@@ -254,7 +254,7 @@ class Warner(oahu.OASIS):
 
 
 def test_warnings_are_recorded_once_per_trial(digits: Dataset, tmp_path: Path) -> None:
-    """None of them gets out: here it would be an error."""
+    """No warning reaches the caller, where it would be an error."""
     methods = as_methods([Warner(), "Euclidean"])
     one, _, quiet, _ = runner(tmp_path, digits, methods).run(trials_of(digits, methods))
     assert one.facts["warnings"] == ["mind the gap", "and the step"]
@@ -269,7 +269,7 @@ def threads() -> tuple[int, list[int]]:
 
 
 class Counting(oahu.OASIS):
-    """Notes how many threads there are, and fails or not."""
+    """Records the number of threads, and can fail."""
 
     noted: tuple[int, list[int]]
     fails = False

@@ -1,4 +1,4 @@
-"""Scores are what counting in a loop gives."""
+"""Tests of scores against plain loops and hand calculations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ any_form = pytest.mark.parametrize("form", FORMS, ids=["ints", "strings", "objec
 @any_form
 @given(both=BOTH)
 def test_error_rate_is_the_share_of_wrong_labels(form: Callable[[list[int]], Any], both: list[Any]) -> None:
-    wrong = [true for true, said in both if true != said]
+    wrong = [true for true, predicted in both if true != predicted]
     assert error_rate(*(form(list(labels)) for labels in zip(*both, strict=True))) == len(wrong) / len(both)
 
 
@@ -44,7 +44,7 @@ def test_macro_f1_is_the_mean_of_each_class(form: Callable[[list[int]], Any], bo
     f1s = []
     for label in {label for pair in both for label in pair}:
         hits = both.count((label, label))
-        shown = sum(true == label for true, _ in both) + sum(said == label for _, said in both)
+        shown = sum(true == label for true, _ in both) + sum(predicted == label for _, predicted in both)
         f1s.append(Fraction(2 * hits, shown))
     expected = float(sum(f1s) / len(f1s))
     assert macro_f1(*(form(list(labels)) for labels in zip(*both, strict=True))) == pytest.approx(expected)
@@ -101,7 +101,7 @@ def test_tar_at_far_matches_a_hand_calculation(far: float, tar: float) -> None:
 
 @pytest.mark.parametrize(("n", "expected"), [(999, 0.0), (1000, 1.0)])
 def test_default_far_is_one_in_a_thousand(n: int, expected: float) -> None:
-    """One dissimilar pair is above the similar one: allowed among 1000, not among 999."""
+    """One dissimilar pair scores higher than the similar one, which is allowed among 1000 and not among 999."""
     assert tar_at_far([1] + [0] * n, [1, 2] + [0] * (n - 1)) == expected
 
 
@@ -151,7 +151,7 @@ def test_recall_at_k_counts_queries_with_a_hit(
 
 
 def test_default_depths_are_1_2_4_and_8() -> None:
-    """The hit is the third of eight."""
+    """The match is the third of eight."""
     assert recall_at_k([7], [[0, 0, 7, 0, 0, 0, 0, 0]]) == {1: 0.0, 2: 0.0, 4: 1.0, 8: 1.0}
 
 

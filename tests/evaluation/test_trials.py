@@ -1,4 +1,4 @@
-"""results.json: what is written is what is read."""
+"""Tests of results.json: round trips and ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial, package_vers
 from oahu.exceptions import InvalidInputError
 
 CELL = Trial("classification", "digits", "OAHU", 3, {"seed": 7, "params": {"tau": 0.1}, "tuned": False})
-WHOLE = Outcome(
+COMPLETE = Outcome(
     CELL, {"error_rate": 0.25}, {"weights": {"rounds": [1], "weights": [[1.0]]}}, {"learning": 1.5}, {"n": 4}
 )
 FAILED = Outcome(Trial("retrieval", "digits", "LEGO", 0), error="ValueError: no")
@@ -29,9 +29,9 @@ def record(*outcomes: Outcome) -> BenchmarkRecord:
 
 
 def test_record_round_trip(tmp_path: Path) -> None:
-    whole = record(WHOLE, FAILED, TUNING)
-    whole.save(tmp_path / "results.json")
-    assert BenchmarkRecord.load(tmp_path / "results.json") == whole
+    saved = record(COMPLETE, FAILED, TUNING)
+    saved.save(tmp_path / "results.json")
+    assert BenchmarkRecord.load(tmp_path / "results.json") == saved
 
 
 def test_file_is_strict_json(tmp_path: Path) -> None:
@@ -52,11 +52,11 @@ def test_curves_can_be_arrays(tmp_path: Path) -> None:
 
 
 def test_results_exclude_tuning_and_failures() -> None:
-    whole = record(WHOLE, FAILED, TUNING)
-    assert list(whole.results("classification")) == [WHOLE]
-    assert list(whole.results("classification", "other")) == []
-    assert list(whole.results("retrieval")) == []
-    assert whole.failures == (FAILED,)
+    saved = record(COMPLETE, FAILED, TUNING)
+    assert list(saved.results("classification")) == [COMPLETE]
+    assert list(saved.results("classification", "other")) == []
+    assert list(saved.results("retrieval")) == []
+    assert saved.failures == (FAILED,)
 
 
 @given(st.permutations(["seed", "scaling", "k"]))

@@ -5,13 +5,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oahu.learners.matrix import add_outer, dot, largest, limit, negative_part, project, project_two, solve_along
+from oahu.jit import ARITHMETIC
+from oahu.learners import matrix
+
+# Helpers are Python functions until a kernel calls them: compile them as in a kernel.
+add_outer, dot, largest, limit, negative_part, project, project_two, solve_along = (
+    numba.njit(**ARITHMETIC)(helper)
+    for helper in (
+        matrix.add_outer,
+        matrix.dot,
+        matrix.largest,
+        matrix.limit,
+        matrix.negative_part,
+        matrix.project,
+        matrix.project_two,
+        matrix.solve_along,
+    )
+)
 
 #: What the Lanczos passes stop at, in units of rounding and of the matrix, and as much again for rounding.
 ROUNDINGS = 100

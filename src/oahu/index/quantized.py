@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.index.scan_kernels import keep_smallest
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 
 __all__ = ["QuantizedItems", "QuantizedQuery"]
 
@@ -110,7 +110,7 @@ class QuantizedQuery:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-@kernel
+@kernel("exact search")
 def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any, errors: Any, begin: int) -> None:
     """Quantize rows and store them as columns, several rows at a time, so that whole cache lines are written."""
     n_features, width = blocks.shape[1], blocks.shape[2]
@@ -140,7 +140,7 @@ def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any,
         start += count
 
 
-@kernel
+@helper
 def _multiply(block: Any, query: Any, row: Any) -> None:
     """Compute the inner products of a block's columns, in steps, with a query."""
     n_features = len(query)
@@ -161,7 +161,7 @@ def _multiply(block: Any, query: Any, row: Any) -> None:
             row[i] += p * np.float32(a[i])
 
 
-@kernel
+@kernel("exact search")
 def _lower_bounds(
     blocks: Any,
     steps: Any,

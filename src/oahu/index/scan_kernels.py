@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 
 __all__ = [
     "GROUP",
@@ -45,7 +45,7 @@ _ROWS_PER_WRITE = 16  # numbers of a cache line
 _COLUMNS = 1024  # columns that one query scans at a time: their keys and four features stay in the L1 cache
 
 
-@kernel
+@kernel("exact search")
 def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the squared length of each column."""
     squares = np.zeros(columns.shape[1], np.float32)
@@ -56,7 +56,7 @@ def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
     return squares
 
 
-@kernel
+@kernel("exact search")
 def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
     """Write rows as the columns from ``begin`` on, several at a time, so that whole cache lines are written."""
     n_features, width = blocks.shape[1], blocks.shape[2]
@@ -71,7 +71,7 @@ def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], beg
         start += count
 
 
-@kernel
+@helper
 def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
     """Insert an item into the sorted row of the smallest keys so far. Returns the largest of them."""
     at = len(keys) - 1
@@ -84,8 +84,8 @@ def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
     return keys[len(keys) - 1]
 
 
-@kernel
-def keep_smallest(
+@helper
+def _keep_smallest(
     row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
 ) -> None:
     """Merge a row of keys into the smallest so far. Most strips have none of these, which one comparison shows."""
@@ -101,7 +101,15 @@ def keep_smallest(
                     worst = _insert(keys, positions, strip[i], first + start + i)
 
 
-@kernel
+@kernel("exact search")
+def keep_smallest(
+    row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
+) -> None:
+    """Merge a row of keys into the smallest so far."""
+    _keep_smallest(row, first, keys, positions)
+
+
+@helper
 def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None:
     """Add the squared distance of each column to a query to its key."""
     stop, n_features = start + len(row), len(query)
@@ -123,7 +131,7 @@ def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None
             row[i] += (q0 - x[i]) * (q0 - x[i])
 
 
-@kernel
+@helper
 def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
     """Subtract the inner product of each column with a query from its key."""
     stop, n_features = start + len(row), len(query)
@@ -144,7 +152,7 @@ def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
             row[i] -= q0 * x[i]
 
 
-@kernel
+@helper
 def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
     """Add the squared distances of each column to a group of queries to its keys."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
@@ -181,7 +189,7 @@ def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: 
             d[i] += (d0 - x[i]) * (d0 - x[i])
 
 
-@kernel
+@helper
 def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
     """Subtract the inner products of each column with a group of queries from its keys."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
@@ -214,18 +222,19 @@ def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any)
             d[i] -= d0 * x[i]
 
 
-@kernel
+@helper
 def _group_keys(block: Any, hidden: Any, start: Any, queries: Any, euclidean: Any, rows: Any) -> None:
     """Compute the keys of a tile's columns for a group of queries."""
     for i in range(GROUP):
-        rows[i, :] = hidden[start : start + rows.shape[1]]
+        for j in range(rows.shape[1]):
+            rows[i, j] = hidden[start + j]
     if euclidean:
         _add_squared_distances_of_group(block, start, queries, rows)
     else:
         _subtract_products_of_group(block, start, queries, rows)
 
 
-@kernel
+@kernel("exact search")
 def scan_one(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
@@ -242,15 +251,16 @@ def scan_one(
     for block in range(begin, end):
         for start in range(0, width, _COLUMNS):
             row = sums[: min(_COLUMNS, width - start)]
-            row[:] = hidden[block, start : start + len(row)]
+            for i in range(len(row)):
+                row[i] = hidden[block, start + i]
             if euclidean:
                 _add_squared_distances(blocks[block], start, query, row)
             else:
                 _subtract_products(blocks[block], start, query, row)
-            keep_smallest(row, block * width + start, keys, positions)
+            _keep_smallest(row, block * width + start, keys, positions)
 
 
-@kernel
+@kernel("exact search")
 def scan_groups(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
@@ -267,10 +277,10 @@ def scan_groups(
             for group in range(0, len(queries), GROUP):
                 _group_keys(blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows)
                 for i in range(GROUP):
-                    keep_smallest(rows[i], block * width + start, keys[group + i], positions[group + i])
+                    _keep_smallest(rows[i], block * width + start, keys[group + i], positions[group + i])
 
 
-@kernel
+@kernel("exact search")
 def collect_below(
     blocks: NDArray[np.float32],
     hidden: NDArray[np.float32],
@@ -299,7 +309,7 @@ def collect_below(
                             counts[query] += 1
 
 
-@kernel
+@kernel("exact search")
 def keep_smallest_products(
     products: NDArray[np.float32],
     bias: NDArray[np.float32],
@@ -312,11 +322,11 @@ def keep_smallest_products(
         row = products[query]
         for i in range(len(row)):
             row[i] = bias[i] - row[i]
-        keep_smallest(row, first, keys[query], positions[query])
+        _keep_smallest(row, first, keys[query], positions[query])
 
 
-@kernel
-def measure(
+@helper
+def _measure(
     blocks: NDArray[np.float32],
     query: NDArray[np.float32],
     euclidean: bool,
@@ -340,7 +350,19 @@ def measure(
         distances[i] = distance
 
 
-@kernel
+@kernel("exact search")
+def measure(
+    blocks: NDArray[np.float32],
+    query: NDArray[np.float32],
+    euclidean: bool,
+    positions: NDArray[np.int64],
+    distances: NDArray[np.float64],
+) -> None:
+    """Compute squared Euclidean distances, or negative inner products, in float64; infinity at position -1."""
+    _measure(blocks, query, euclidean, positions, distances)
+
+
+@kernel("exact search")
 def measure_each(
     blocks: NDArray[np.float32],
     queries: NDArray[np.float32],
@@ -350,10 +372,10 @@ def measure_each(
 ) -> None:
     """`measure` each query's own items."""
     for query in range(len(queries)):
-        measure(blocks, queries[query], euclidean, positions[query], distances[query])
+        _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 
 
-@kernel
+@kernel("exact search")
 def measure_and_sort(
     blocks: NDArray[np.float32],
     queries: NDArray[np.float32],
@@ -364,7 +386,7 @@ def measure_and_sort(
     """`measure` each query's candidates and sort them, nearest first, ties by position."""
     for query in range(len(queries)):
         places, values = positions[query], distances[query]
-        measure(blocks, queries[query], euclidean, places, values)
+        _measure(blocks, queries[query], euclidean, places, values)
         for i in range(1, len(places)):
             place, value, at = places[i], values[i], i
             while at > 0 and (values[at - 1] > value or (values[at - 1] == value and places[at - 1] > place)):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import storable
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 from oahu.learners.kinds import PairLearner
 from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
 from oahu.learners.state import LEARNED, Arrays, LearnerState
@@ -180,7 +180,7 @@ def _check_two(owner: object, name: str, value: Any, high: float) -> None:
         )
 
 
-@kernel
+@kernel("LEGO's update step")
 def _learn(
     pairs: Floats,
     similar: NDArray[np.bool_],
@@ -240,7 +240,7 @@ def _learn(
     return LEARNED
 
 
-@kernel
+@helper
 def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) -> int:
     """Insert a value into the sorted distances if there is space; return its position or -1."""
     if n[0] == distances.shape[0]:
@@ -253,7 +253,7 @@ def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) 
     return int(at)
 
 
-@kernel
+@helper
 def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> None:
     """Undo `_insert`."""
     if at >= 0:
@@ -263,7 +263,7 @@ def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> No
         distances[n[0]] = 0.0
 
 
-@kernel
+@helper
 def _percentile(distances: NDArray[np.float64], n: int, percentile: float) -> float:
     """Return a percentile of sorted values as numpy does, linear between neighbours."""
     place = (n - 1) * percentile / 100.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import helper
 
 __all__ = [
     "add_outer",
@@ -35,7 +35,7 @@ Floats = NDArray[np.floating]
 Scalar = Any  # a float of the arrays' dtype
 
 
-@kernel
+@helper
 def dot(a: Floats, b: Floats) -> Scalar:
     """Return a^T b."""
     total = a.dtype.type(0)
@@ -44,7 +44,7 @@ def dot(a: Floats, b: Floats) -> Scalar:
     return total
 
 
-@kernel
+@helper
 def largest(a: Floats) -> float:
     """Return the largest absolute value, or NaN if one of the values is NaN."""
     most, total = 0.0, 0.0
@@ -55,13 +55,13 @@ def largest(a: Floats) -> float:
     return most if total == total else total  # a comparison loses NaN, a sum does not
 
 
-@kernel
+@helper
 def limit(matrix: Floats) -> float:
     """Return the largest change by one constraint: no sum of such changes overflows."""
     return math.sqrt(np.finfo(matrix.dtype).max)
 
 
-@kernel
+@helper
 def project(matrix: Floats, vector: Floats, out: Floats) -> None:
     """Compute out = matrix @ vector, two rows at a time."""
     rows, columns = matrix.shape
@@ -77,7 +77,7 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[rows - 1] = dot(matrix[rows - 1], vector)
 
 
-@kernel
+@helper
 def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
     """Compute out = vectors @ matrix^T for a few vectors; each row of the matrix is read once."""
     for i in range(matrix.shape[0]):
@@ -86,7 +86,7 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
             out[k, i] = dot(row, vectors[k])
 
 
-@kernel
+@helper
 def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Floats) -> float:
     """Return 1 - x^T W (p - n), the loss of a triplet if positive; write p - n to ``difference``."""
     for j in range(difference.shape[0]):
@@ -95,7 +95,7 @@ def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Fl
     return 1.0 - float(dot(triplet[0], along))
 
 
-@kernel
+@helper
 def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
     """Compute along_a = matrix @ a and along_b = matrix @ b in one pass, two rows at a time."""
     rows, columns = matrix.shape
@@ -114,7 +114,7 @@ def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: 
         along_b[rows - 1] = dot(matrix[rows - 1], b)
 
 
-@kernel
+@helper
 def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
     """Add left right^T to the matrix. With left = +-right a symmetric matrix stays symmetric to the last bit."""
     for i in range(matrix.shape[0]):
@@ -124,7 +124,7 @@ def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
             row[j] += scale * right[j]
 
 
-@kernel
+@helper
 def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Floats, out: Floats) -> None:
     """Add left right^T to the matrix and compute out = matrix @ vector in one pass, two rows at a time."""
     rows, columns = matrix.shape
@@ -146,7 +146,7 @@ def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Flo
         out[rows - 1] = dot(last, vector)
 
 
-@kernel
+@helper
 def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
     """Compute out = matrix^T @ weights, two rows at a time."""
     rows, columns = matrix.shape
@@ -160,7 +160,7 @@ def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
             out[j] += weights[rows - 1] * matrix[rows - 1, j]
 
 
-@kernel
+@helper
 def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
     """Add weight z z^T to the matrix, symmetric to the last bit; ``left`` and ``right`` are work arrays."""
     size = matrix.dtype.type(math.sqrt(abs(weight)))
@@ -170,7 +170,7 @@ def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Fl
     add_outer(matrix, left, right)
 
 
-@kernel
+@helper
 def _tridiagonal(
     matrix: Floats, basis: Floats, diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, w: Floats
 ) -> None:
@@ -191,7 +191,7 @@ def _tridiagonal(
             basis[k + 1, j] = w[j] / beside[k]
 
 
-@kernel
+@helper
 def _first_column(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
@@ -210,7 +210,7 @@ def _first_column(
     return True
 
 
-@kernel
+@helper
 def _negative_eigenvalue(
     diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, weight: float, column: NDArray[np.float64]
 ) -> float:
@@ -245,7 +245,7 @@ def _negative_eigenvalue(
     return mu
 
 
-@kernel
+@helper
 def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -> float:
     """Return an estimate of the norm of the matrix from its tridiagonal form."""
     most = 0.0
@@ -254,7 +254,7 @@ def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -
     return most
 
 
-@kernel
+@helper
 def _grown(basis: Floats, rows: int) -> Floats:
     """Return a copy with more rows, which are zero."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
@@ -262,7 +262,7 @@ def _grown(basis: Floats, rows: int) -> Floats:
     return larger
 
 
-@kernel
+@helper
 def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
     """Return the negative eigenvalue of ``matrix - step z z^T`` for a positive semi-definite matrix, or 0.
 
@@ -309,7 +309,7 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
             return eigenvalue
 
 
-@kernel
+@helper
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
@@ -344,7 +344,7 @@ def subtract_square(
         add_square(matrix, -weight, z, left, right)
 
 
-@kernel
+@helper
 def solve_along(matrix: Floats, z: Floats) -> float:
     """Return z^T A^-1 z for a positive semi-definite A; infinite or very large if z is not in its range."""
     d = z.shape[0]

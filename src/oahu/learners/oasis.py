@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Tuples
 from oahu.io.model_files import storable
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
 from oahu.learners.state import LEARNED, Arrays, LearnerState
@@ -124,7 +124,7 @@ class OASIS(BilinearLearner):
         return int(_learn(self._scaled(triplets), arrays["matrix"], float(self.aggressiveness), used))
 
 
-@kernel
+@kernel("OASIS's update step")
 def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]) -> int:
     d = matrix.shape[0]
     difference, along, scaled = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
@@ -148,7 +148,7 @@ def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArra
     return LEARNED
 
 
-@kernel
+@kernel("OASIS's update step")
 def _learn_sparse(
     starts: Whole, columns: Whole, values: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]
 ) -> int:
@@ -204,7 +204,7 @@ def _learn_sparse(
     return LEARNED
 
 
-@kernel
+@helper
 def _is_among(ordered: Whole, column: int) -> bool:
     at = np.searchsorted(ordered, column)
     return bool(at < ordered.shape[0] and ordered[at] == column)

@@ -250,7 +250,7 @@ def _exact_step(gamma: float, aa: float, bb: float, ab: float, la: float, lb: fl
 compilable(_determinant, _loss_after, _exact_step)
 
 
-@kernel
+@kernel("OPML's update step")
 def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bool, used: NDArray[np.bool_]) -> int:
     d = factor.shape[0]
     dtype = factor.dtype
@@ -297,7 +297,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
     return LEARNED
 
 
-@kernel
+@kernel("OPML's update step")
 def _learn_similar(pairs: Floats, factor: Floats, gamma: float, used: NDArray[np.bool_]) -> int:
     """COPML: L (I + gamma v v^T)^-1 for every similar pair, v the difference of its items."""
     d = factor.shape[0]

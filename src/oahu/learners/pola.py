@@ -114,7 +114,7 @@ class POLA(MahalanobisLearner):
         return int(_learn(pairs, similar, arrays["matrix"], arrays["threshold"], float(self.relaxation), used))
 
 
-@kernel
+@kernel("POLA's update step")
 def _learn(
     pairs: Floats,
     similar: NDArray[np.bool_],

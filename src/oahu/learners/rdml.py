@@ -110,7 +110,7 @@ class RDML(MahalanobisLearner):
         return int(_learn(pairs, similar, arrays["matrix"], float(self.learning_rate), self.mode == "ray", used))
 
 
-@kernel
+@kernel("RDML's update step")
 def _learn(
     pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, ray: bool, used: NDArray[np.bool_]
 ) -> int:

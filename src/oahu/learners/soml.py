@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 from oahu.learners.linear import BilinearLearner
 from oahu.learners.matrix import limit
 from oahu.learners.state import LEARNED, Arrays
@@ -137,7 +137,7 @@ class SOML(BilinearLearner):
         )
 
 
-@kernel
+@helper
 def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
     """Write f = x * (p - n) to ``out``; return its largest absolute value, or NaN."""
     most, total = 0.0, 0.0
@@ -148,7 +148,7 @@ def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
     return most if total == total else total  # a comparison loses NaN, a sum does not
 
 
-@kernel
+@helper
 def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
     """Return 1 - w^T f."""
     score = 0.0
@@ -157,7 +157,7 @@ def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
     return 1.0 - score
 
 
-@kernel
+@kernel("SOML's update step")
 def _learn_truncating(
     triplets: Floats, weights: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
 ) -> int:
@@ -178,7 +178,7 @@ def _learn_truncating(
     return LEARNED
 
 
-@kernel
+@kernel("SOML's update step")
 def _learn_averaging(
     triplets: Floats,
     weights: Floats,

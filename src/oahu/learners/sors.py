@@ -191,7 +191,7 @@ class AdaSORS(SORS):
         return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
 
 
-@kernel
+@kernel("SORS's update step")
 def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]) -> int:
     d = matrix.shape[0]
     dtype = matrix.dtype
@@ -218,7 +218,7 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
     return LEARNED
 
 
-@kernel
+@kernel("SORS's update step")
 def _learn_adaptive(
     triplets: Floats,
     matrix: Floats,

@@ -1,4 +1,4 @@
-"""What follows a layer's matrix product, in one pass while it is still near."""
+"""What follows a layer's matrix product in an encoder, in one pass while the product is in the cache."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from oahu.jit import kernel
 
-__all__ = ["rectify", "to_unit_sphere"]
+__all__ = ["add_bias_and_relu", "write_unit_columns"]
 
 Floats = NDArray[np.floating]
 
-_TOGETHER = 64  # items at a time: what is written of a unit fills cache lines
+_ITEMS_PER_PASS = 64  # so that a unit's outputs fill whole cache lines
 
 
-@kernel
-def rectify(rows: Floats, biases: Floats) -> None:
-    """``max(rows + biases, 0)``, in place; NaN stays."""
+@kernel("the encoder of OAHU's metric")
+def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
+    """Replace rows by ``max(rows + biases, 0)``; NaN stays NaN."""
     for i in range(rows.shape[0]):
         row = rows[i]
         for j in range(len(row)):
@@ -24,16 +24,17 @@ def rectify(rows: Floats, biases: Floats) -> None:
             row[j] = 0 if value < 0 else value
 
 
-@kernel
-def to_unit_sphere(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
-    """Scale ``rows + biases`` to length 1; they become the columns from ``first`` on, as an index has them.
+@kernel("the encoder of OAHU's metric")
+def write_unit_columns(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
+    """Scale ``rows + biases`` to length 1 and write them to the columns from ``first`` on, the layout of an index.
 
-    Returns False if the square of one over- or underflows or is not a number. All are to be written again then.
+    Returns False if the square of a length over- or underflows or is NaN. The caller must then write all of them
+    again.
     """
-    n_units, usual = rows.shape[1], True
-    scales = np.empty(_TOGETHER, rows.dtype)
-    for start in range(0, len(rows), _TOGETHER):
-        size = min(_TOGETHER, len(rows) - start)
+    n_units, valid = rows.shape[1], True
+    scales = np.empty(_ITEMS_PER_PASS, rows.dtype)
+    for start in range(0, len(rows), _ITEMS_PER_PASS):
+        size = min(_ITEMS_PER_PASS, len(rows) - start)
         scales[:] = 0
         for unit in range(n_units):
             line, bias = columns[unit, first + start : first + start + size], biases[unit]
@@ -42,10 +43,10 @@ def to_unit_sphere(rows: Floats, biases: Floats, columns: Floats, first: int) ->
                 line[i] = value
                 scales[i] += value * value
         for i in range(size):
-            usual &= 1e-30 < scales[i] < 1e30
+            valid &= 1e-30 < scales[i] < 1e30
             scales[i] = 1 / np.sqrt(scales[i])
         for unit in range(n_units):
             line = columns[unit, first + start : first + start + size]
             for i in range(size):
                 line[i] *= scales[i]
-    return usual
+    return valid

@@ -143,16 +143,16 @@ class EnsembleMetric(DistanceMetric):
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
         """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
-        from oahu.metrics.activations import rectify, to_unit_sphere  # numba takes its time to import
+        from oahu.metrics.activations import add_bias_and_relu, write_unit_columns  # numba takes its time to import
 
         hidden, usual = inputs, True
         for level, place in enumerate(places):
             if level:
                 hidden = hidden @ self.hidden_weights[level - 1].T
-                rectify(hidden, self.hidden_biases[level - 1])
+                add_bias_and_relu(hidden, self.hidden_biases[level - 1])
             outputs = hidden @ self.embedding_weights[level].T
             biases = self.embedding_biases[level]
-            if not to_unit_sphere(outputs, biases, place, first):
+            if not write_unit_columns(outputs, biases, place, first):
                 place[:, first : first + len(inputs)] = on_unit_sphere(outputs + biases).T
                 usual = False
         return usual

@@ -1,4 +1,4 @@
-"""A server that behaves as servers do, and as they should not."""
+"""An HTTP server that can misbehave."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one content at every address.
+    """Serves the same content at every address.
 
     Attributes
     ----------
     content : bytes
     ranges : bool
-        Whether it understands Range.
+        Whether it supports the Range header.
     drops : list of int
-        For each request to come: the bytes after which the connection ends. None are left: it does not.
+        For each of the next requests, the bytes after which the connection ends.
     status : int
-        Other than 200: all that is answered.
+        If it is not 200, the response to every request.
     extra : int
-        By how much Content-Length is wrong.
+        Error of Content-Length in bytes.
     shift : int
-        By how much the answered range is wrong.
+        Error of the returned range in bytes.
     hangs : bool
-        After half of the content, nothing more comes.
-    asked : list of (path, Range header)
+        Whether it stops sending without closing the connection.
+    requests : list of (path, Range header)
     """
 
     daemon_threads = True
@@ -38,11 +38,11 @@ class Server(ThreadingHTTPServer):
         self.content, self.ranges, self.status = b"", True, 200
         self.extra, self.shift, self.hangs = 0, 0, False
         self.drops: list[int] = []
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         self.released = threading.Event()
 
     def handle_error(self, *_: object) -> None:
-        """A client that went away is part of the tests."""
+        """Ignore clients that disconnect, which the tests do."""
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_port}/{name}"
@@ -53,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server, wanted = self.server, self.headers.get("Range")
-        server.asked.append((self.path, wanted))
+        server.requests.append((self.path, wanted))
         if server.status != 200:
             self.send_error(server.status)
             return
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
             server.released.wait()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log."""
 
 
 @pytest.fixture

@@ -141,16 +141,16 @@ def test_grey_does_not_depend_on_the_number_of_images() -> None:
 
 @pytest.mark.parametrize("left", [0, 1, 15, 100, 0.3, 0.9, -9, -1])
 def test_truncated_archive_is_rejected(tmp_path: Path, left: float) -> None:
-    whole = tar(members("cifar10-gray"))
-    write_archive(tmp_path, "cifar10-gray", whole[: int(left * len(whole)) if 0 < left < 1 else int(left)])
+    archive = tar(members("cifar10-gray"))
+    write_archive(tmp_path, "cifar10-gray", archive[: int(left * len(archive)) if 0 < left < 1 else int(left)])
     assert "damaged or incomplete" in error_of(tmp_path, "cifar10-gray")
 
 
 @pytest.mark.parametrize("where", [0.2, 0.5, 0.8])
 def test_changed_byte_is_detected(tmp_path: Path, where: float) -> None:
-    whole = bytearray(tar(members("cifar10-gray")))
-    whole[int(where * len(whole))] ^= 1
-    write_archive(tmp_path, "cifar10-gray", bytes(whole))
+    archive = bytearray(tar(members("cifar10-gray")))
+    archive[int(where * len(archive))] ^= 1
+    write_archive(tmp_path, "cifar10-gray", bytes(archive))
     error_of(tmp_path, "cifar10-gray")
 
 

@@ -53,7 +53,7 @@ def test_existing_file_is_not_replaced(server: Any, tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "items.gz").write_bytes(b"copied by the user")
     download(remote(server.url("items.gz")), tmp_path, HOMEPAGE)
-    assert server.asked == []
+    assert server.requests == []
     assert (tmp_path / "set" / "items.gz").read_bytes() == b"copied by the user"
 
 
@@ -71,7 +71,7 @@ def test_lost_connection_is_resumed(server: Any, tmp_path: Path) -> None:
     reported: list[int] = []
     got = download(remote(server.url("items.gz")), tmp_path, HOMEPAGE, lambda _, done, __: reported.append(done))
     assert got.read_bytes() == CONTENT
-    assert [wanted for _, wanted in server.asked] == [None, "bytes=300000-", "bytes=700000-"]
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=300000-", "bytes=700000-"]
     assert reported == sorted(reported)
 
 
@@ -80,22 +80,22 @@ def test_earlier_download_is_resumed(server: Any, tmp_path: Path) -> None:
     message = error_of(remote(server.url("items.gz")), tmp_path)
     assert "the connection ended after 300,000 of 1,000,000 bytes" in message
     assert (tmp_path / "set" / "items.gz.part").stat().st_size == 300_000
-    server.asked.clear()
+    server.requests.clear()
     assert download(remote(server.url("items.gz")), tmp_path, HOMEPAGE).read_bytes() == CONTENT
-    assert server.asked == [("/items.gz", "bytes=300000-")]
+    assert server.requests == [("/items.gz", "bytes=300000-")]
 
 
 def test_server_without_ranges_starts_again(server: Any, tmp_path: Path) -> None:
     server.ranges, server.drops = False, [300_000]
     assert download(remote(server.url("items.gz")), tmp_path, HOMEPAGE).read_bytes() == CONTENT
-    assert [wanted for _, wanted in server.asked] == [None, "bytes=300000-"]
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=300000-"]
 
 
 def test_earlier_part_without_checksum_is_discarded(server: Any, tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "items.gz.part").write_bytes(b"of another version")
     assert download(remote(server.url("items.gz"), checksum=None), tmp_path, HOMEPAGE).read_bytes() == CONTENT
-    assert server.asked == [("/items.gz", None)]
+    assert server.requests == [("/items.gz", None)]
 
 
 def test_complete_part_is_used(server: Any, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_part_longer_than_the_file_is_replaced(server: Any, tmp_path: Path) -> N
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "items.gz.part").write_bytes(CONTENT + b"more")
     assert download(remote(server.url("items.gz")), tmp_path, HOMEPAGE).read_bytes() == CONTENT
-    assert [wanted for _, wanted in server.asked] == ["bytes=1000004-", None]
+    assert [wanted for _, wanted in server.requests] == ["bytes=1000004-", None]
 
 
 def test_wrong_range_is_rejected(server: Any, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_next_address_is_tried(server: Any, tmp_path: Path) -> None:
         dead = f"http://127.0.0.1:{taken.getsockname()[1]}/items.gz"
         got = download(remote(dead, server.url("copy/items.gz")), tmp_path, HOMEPAGE)
     assert got.read_bytes() == CONTENT
-    assert server.asked == [("/copy/items.gz", None)]
+    assert server.requests == [("/copy/items.gz", None)]
 
 
 # -- data folder ------------------------------------------------------------------------------------------

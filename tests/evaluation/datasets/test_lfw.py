@@ -82,8 +82,8 @@ def test_views_have_the_official_pairs(home: Path) -> None:
 
 
 def test_pairs_without_attributes_are_counted(home: Path) -> None:
-    kept = [place for place, image in enumerate(IMAGES) if image != ("Bo", 2)]
-    text = attributes([IMAGES[place] for place in kept], VALUES[kept])
+    remaining = [place for place, image in enumerate(IMAGES) if image != ("Bo", 2)]
+    text = attributes([IMAGES[place] for place in remaining], VALUES[remaining])
     (home / "lfw" / "lfw_attributes.txt").write_text(text)
     read = load("lfw", home)
     assert read.views is not None

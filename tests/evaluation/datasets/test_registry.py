@@ -161,9 +161,9 @@ def test_fetched_data_set_is_available(server: Any, tmp_path: Path, monkeypatch:
     assert entry.is_available(tmp_path)
     assert len(load("small", tmp_path)) == 1
     assert dict.fromkeys(reported) == dict.fromkeys("ab")
-    assert [path for path, _ in server.asked] == ["/a", "/b"]
+    assert [path for path, _ in server.requests] == ["/a", "/b"]
     fetch("small", tmp_path)
-    assert len(server.asked) == 2  # nothing is requested for an available data set
+    assert len(server.requests) == 2  # nothing is requested for an available data set
 
 
 def test_only_missing_files_are_fetched(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_only_missing_files_are_fetched(server: Any, tmp_path: Path, monkeypatch
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a").write_bytes(b"by hand")
     fetch("small", tmp_path)
-    assert [path for path, _ in server.asked] == ["/b"]
+    assert [path for path, _ in server.requests] == ["/b"]
 
 
 def test_failed_download_names_all_missing_files(

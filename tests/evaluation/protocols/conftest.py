@@ -71,9 +71,9 @@ def recording() -> Iterator[Callable[[str], Method]]:
 @pytest.fixture(scope="session")
 def digits() -> Dataset:
     """Two hundred handwritten digits."""
-    whole = datasets.load("digits")
-    assert whole.X[:200].max() == 16
-    return Dataset("some digits", whole.X[:200], whole.y[:200], scaling="range")
+    all_digits = datasets.load("digits")
+    assert all_digits.X[:200].max() == 16
+    return Dataset("some digits", all_digits.X[:200], all_digits.y[:200], scaling="range")
 
 
 @pytest.fixture(scope="session")

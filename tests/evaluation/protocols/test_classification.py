@@ -222,11 +222,11 @@ def test_folds_partition_the_development_half(
     tune_items: int,
     used: int,
 ) -> None:
-    galleries, queries = [], []
+    training_sets, queries = [], []
 
     class Watching(classification.Classifier):  # type: ignore[name-defined, misc]
         def fit(self, X: Any, y: Any) -> Any:
-            galleries.append(X[:, 0].astype(int).tolist())
+            training_sets.append(X[:, 0].astype(int).tolist())
             return super().fit(X, y)
 
         def predict(self, X: Any) -> Any:
@@ -239,8 +239,8 @@ def test_folds_partition_the_development_half(
     development = set(split_halves(numbered, 0, 0)[0].tolist())
     held_out = [row for rows in queries for row in rows]
     assert len(held_out) == len(set(held_out)) == used
-    for items, asked in zip(galleries, queries, strict=True):
-        assert sorted([*items, *asked]) == sorted(held_out)
+    for items, tested in zip(training_sets, queries, strict=True):
+        assert sorted([*items, *tested]) == sorted(held_out)
     assert set(held_out) <= development
 
 
@@ -269,7 +269,7 @@ def test_fewer_constraints_are_a_sample(
     digits: Dataset, measure: Measure, recording: RecordingMethod, name: str
 ) -> None:
     method = recording(name)
-    whole = measure("classification", digits, method)
+    complete = measure("classification", digits, method)
     some = measure("constraints", digits, method, n_constraints=40, of=200)
     every = measure("constraints", digits, method, n_constraints=200, of=200)
     (_, stream, _), (_, sample, _), (_, again, _) = type(method.learner).calls
@@ -277,7 +277,7 @@ def test_fewer_constraints_are_a_sample(
     assert len(sample) == 40
     assert all(row in remaining for row in sample.tolist())  # a subsequence
     np.testing.assert_array_equal(again, stream)
-    assert every.scores == whole.scores
+    assert every.scores == complete.scores
     assert some.facts["n_seen"] == 40
     assert min(some.facts["n_drawn"], some.facts["n_implied"]) >= 0
     assert some.facts["n_drawn"] + some.facts["n_implied"] == 40

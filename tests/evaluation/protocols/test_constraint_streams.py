@@ -159,9 +159,9 @@ def test_generator_depends_on_seed_and_words_only(both: list[tuple[int, str, int
 def test_sample_preserves_the_order(request: dict[str, Any], seed: int, data: st.DataObject) -> None:
     stream = stream_of(0, **request)
     n = data.draw(st.integers(1, len(stream)))
-    some, whole = constraints_of(stream.sample(n, np.random.default_rng(seed))), iter(constraints_of(stream))
+    some, remaining = constraints_of(stream.sample(n, np.random.default_rng(seed))), iter(constraints_of(stream))
     assert len(some) == n
-    assert all(constraint in whole for constraint in some)  # consumes the iterator, so that the order counts
+    assert all(constraint in remaining for constraint in some)  # consumes the iterator, so that the order counts
 
 
 @every_kind

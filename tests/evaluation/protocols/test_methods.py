@@ -55,6 +55,11 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "tuned = oahu.OAHU(tau=0.3)\n"
         "fixed = oahu.CosineMetric(3)\n"
         "number = 7\n"
+        "class Incomplete(oahu.TripletLearner):\n"
+        "    def initial_arrays(self, n_features, dtype, rng): return {}\n"
+        "class DuckTyped:\n"
+        "    def partial_fit(self, X, y=None): return self\n"
+        "    def metric(self): return oahu.EuclideanMetric(3)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     return "importable_module"
@@ -86,11 +91,23 @@ def test_imported_number_is_rejected(importable: str) -> None:
         as_method(f"{importable}:number")
 
 
-@pytest.mark.parametrize("what", ["learner", "metric"])
-def test_model_file_becomes_its_metric(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Incomplete", "it does not implement build_metric, learn_triplets"),
+        ("DuckTyped", r"a subclass of oahu.TripletLearner or oahu.PairLearner.* It has no fit, learn_one, score"),
+    ],
+)
+def test_error_names_the_missing_methods_of_a_learner(importable: str, name: str, message: str) -> None:
+    with pytest.raises(InvalidTypeError, match=f"The method '{importable}:{name}' cannot be used.*{message}"):
+        as_method(f"{importable}:{name}")
+
+
+@pytest.mark.parametrize("saved", ["learner", "metric"])
+def test_model_file_becomes_its_metric(tmp_path: Path, saved: str) -> None:
     rng = np.random.default_rng(0)
     learner = oahu.LEGO().partial_fit(rng.normal(size=(30, 2, 3)), rng.choice([-1, 1], 30))
-    (learner if what == "learner" else learner.metric()).save(tmp_path / "mine.oahu")
+    (learner if saved == "learner" else learner.metric()).save(tmp_path / "mine.oahu")
     method = as_method(str(tmp_path / "mine.oahu"))
     assert (method.name, method.learns_from) == ("mine", "nothing")
     a, b = rng.normal(size=(2, 5, 3))

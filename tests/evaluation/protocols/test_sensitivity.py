@@ -123,10 +123,12 @@ def test_regret_uses_the_stream_of_classification(
     method = recording("OAHU")
     measure("classification", digits, method, n_constraints=40, n_seeds=20)
     measure("regret", digits, method, n_constraints=40, n_seeds=20)
-    (whole, rows, _), *rounds = type(method.learner).calls
-    np.testing.assert_array_equal(np.concatenate([triplet for _, triplet, _ in rounds]), whole.preprocessor[rows])
-    assert {learner.random_state for learner, *_ in rounds} == {whole.random_state}
-    assert len(whole.preprocessor) == len(split_halves(digits, 0, 0)[0])
+    (classifier_learner, rows, _), *rounds = type(method.learner).calls
+    np.testing.assert_array_equal(
+        np.concatenate([triplet for _, triplet, _ in rounds]), classifier_learner.preprocessor[rows]
+    )
+    assert {learner.random_state for learner, *_ in rounds} == {classifier_learner.random_state}
+    assert len(classifier_learner.preprocessor) == len(split_halves(digits, 0, 0)[0])
 
 
 def test_fewer_constraints_than_seeds(digits: Dataset, measure: Measure) -> None:

@@ -26,18 +26,18 @@ RecordingMethod = Callable[[str], Method]
 def fold_of(classes: list[int], rng: np.random.Generator) -> Fold:
     """Return a third of the similar pairs of classes with six items, and as many dissimilar ones."""
     items = [6 * c + i for c in classes for i in range(6)]
-    alike = [pair for pair in combinations(items, 2) if pair[0] // 6 == pair[1] // 6]
-    unlike = [pair for pair in combinations(items, 2) if pair[0] // 6 != pair[1] // 6]
-    n = len(alike) // 3
-    chosen = [*rng.permutation(alike)[:n].tolist(), *rng.permutation(unlike)[:n].tolist()]
+    similar = [pair for pair in combinations(items, 2) if pair[0] // 6 == pair[1] // 6]
+    dissimilar = [pair for pair in combinations(items, 2) if pair[0] // 6 != pair[1] // 6]
+    n = len(similar) // 3
+    chosen = [*rng.permutation(similar)[:n].tolist(), *rng.permutation(dissimilar)[:n].tolist()]
     return Fold(np.array(chosen), np.arange(2 * n) < n)
 
 
 @pytest.fixture(scope="module")
 def faces() -> Dataset:
-    """Fifteen people with six images each; views as LFW has them: nobody is in two of the three folds.
+    """Fifteen people with six images each, with views as in LFW: no person is in two of the three folds.
 
-    The first feature of an image is its row, scaled to be next to nothing.
+    The first feature of an image is its row number, scaled to be negligible.
     """
     rng = np.random.default_rng(11)
     y = np.arange(90) // 6
@@ -118,10 +118,10 @@ def test_disjoint_people_exclude_all_images_of_the_fold(
     method = recording(name)
     measure("verification", faces, method, run, people="disjoint")
     [(learner, X, _)] = type(method.learner).calls
-    kept = rows_of(X if name == "OPML" else learner.preprocessor)
+    learned = rows_of(X if name == "OPML" else learner.preprocessor)
     assert faces.views is not None
     tested = set(faces.y[faces.views.folds[run].pairs].ravel())
-    assert sorted(kept) == [row for row in range(90) if faces.y[row] not in tested]
+    assert sorted(learned) == [row for row in range(90) if faces.y[row] not in tested]
 
 
 @pytest.mark.parametrize("scaling", ["standard", "centred"])
@@ -290,9 +290,9 @@ def test_examples_are_right_and_wrong(faces: Dataset, measure: Measure, method: 
 
 
 def test_examples_have_the_largest_margins(faces: Dataset, measure: Measure) -> None:
-    """That is, far from the threshold: of pairs said to be alike the nearest ones.
+    """The margin is the distance to the threshold: of pairs judged similar, the nearest ones have the largest.
 
-    Nearly all pairs of the fold are alike: the median of their scores is nowhere near the threshold.
+    Nearly all pairs of the fold are similar, so that the median of their scores is far from the threshold.
     """
     assert faces.views is not None
     assert faces.keys is not None
@@ -307,10 +307,10 @@ def test_examples_have_the_largest_margins(faces: Dataset, measure: Measure) -> 
 
 
 def test_examples_without_keys_are_rows(faces: Dataset, measure: Measure) -> None:
-    told = measure("verification", faces, "Euclidean").curves["examples"]
-    nameless = measure("verification", replace(faces, keys=None), "Euclidean").curves["examples"]
+    with_keys = measure("verification", faces, "Euclidean").curves["examples"]
+    without_keys = measure("verification", replace(faces, keys=None), "Euclidean").curves["examples"]
     for kind in ("right", "wrong"):
-        for one, other in zip(told[kind], nameless[kind], strict=True):
+        for one, other in zip(with_keys[kind], without_keys[kind], strict=True):
             assert {**other, "a": faces.keys[other["a"]], "b": faces.keys[other["b"]]} == one
 
 

@@ -44,10 +44,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Draw
     """Return the figures of an experiment by the last word of their names, before they are saved."""
 
     def draw(experiment: Experiment, dataset: Dataset | None = None) -> Drawn:
-        kept: Drawn = {}
-        monkeypatch.setattr(plots, "save", lambda figure, stem: kept.update({stem.name.rsplit("-", 1)[-1]: figure}))
+        figures_by_name: Drawn = {}
+        monkeypatch.setattr(
+            plots, "save", lambda figure, stem: figures_by_name.update({stem.name.rsplit("-", 1)[-1]: figure})
+        )
         figures.draw_experiment(experiment, tmp_path, dataset)
-        return kept
+        return figures_by_name
 
     return draw
 
@@ -245,7 +247,7 @@ def test_pair_sheet_shows_vote_shares(drawn: Callable[..., Drawn], keys: bool, n
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
 def test_image_files_are_found_by_key(drawn: Callable[..., Drawn], tmp_path: Path, suffix: str) -> None:
-    """Files at any depth; a colour picture and a grey one."""
+    """Image files at any depth, one in colour and one in greyscale."""
     keys = np.array(["Ann_0001", "Bob_0001", "Bob_0002"])
     (tmp_path / "Ann").mkdir()
     imsave(tmp_path / "Ann" / f"Ann_0001.{suffix}", np.full((4, 6, 3), 0.5))

@@ -1,4 +1,4 @@
-"""The report is one file that holds everything and needs nothing."""
+"""Tests of the HTML report: contents, structure, escaping and missing parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVIL = "<b>&\"'<script>alert(1)</script>"
 
 
 class Page(HTMLParser):
-    """A page taken apart; a tag that is not closed is an error."""
+    """Parses a page; a tag that is not closed is an error."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def of_all_protocols(method: str = "OAHU") -> list[Outcome]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of everything, drawn once."""
+    """Return the path of a report with all protocols."""
     return html_page.write(record(*of_all_protocols()), tmp_path_factory.mktemp("report") / "new" / "folder")
 
 
@@ -104,12 +104,12 @@ def page(path: Path) -> Page:
     return Page(path)
 
 
-def test_everything_is_written(path: Path) -> None:
+def test_all_files_are_written(path: Path) -> None:
     assert path.name == "report.html"
     assert {each.name for each in path.parent.iterdir()} == {"report.html", "tables.md", "tables.tex", "figures"}
 
 
-def test_there_is_a_section_for_each_protocol(page: Page) -> None:
+def test_each_protocol_has_a_section(page: Page) -> None:
     sections = [attrs["id"] for attrs in page.all("section")]
     protocols = ["classification", "constraints", "verification", "retrieval", "sensitivity", "regret"]
     assert [name for name in sections if name in protocols] == protocols
@@ -122,7 +122,7 @@ def test_ids_are_unique(page: Page) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_it_needs_nothing_from_elsewhere(page: Page, path: Path) -> None:
+def test_page_has_no_external_resources(page: Page, path: Path) -> None:
     assert page.all("script") == page.all("link") == []
     assert all(str(attrs["src"]).startswith("data:image/") for attrs in page.all("img"))
     outside = {attrs["href"] for attrs in page.all("a") if not str(attrs["href"]).startswith("#")}
@@ -133,7 +133,7 @@ def test_it_needs_nothing_from_elsewhere(page: Page, path: Path) -> None:
     assert "@import" not in style[1]
 
 
-def test_figures_are_inside_and_described(page: Page, path: Path) -> None:
+def test_figures_are_embedded_and_described(page: Page, path: Path) -> None:
     images = page.all("img")
     assert len(images) == len(list((path.parent / "figures").glob("*.svg"))) == 12
     assert all(attrs["alt"] for attrs in images)
@@ -145,31 +145,31 @@ def test_tables_have_captions_and_scopes(page: Page) -> None:
     assert {attrs.get("scope") for attrs in page.all("th")} == {"row", "col"}
 
 
-def test_there_is_one_main_heading_and_no_level_is_skipped(page: Page) -> None:
+def test_heading_levels(page: Page) -> None:
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_whatever_is_given_is_escaped(tmp_path: Path) -> None:
+def test_all_values_are_escaped(tmp_path: Path) -> None:
     mixed = [
         *of_all_protocols(EVIL),
         outcome("classification", "OAHU", 0, dataset=EVIL, scores={"error_rate": 0.1}),
     ]
     mixed.append(Outcome(Trial("regret", EVIL, EVIL, 0, {"scaling": EVIL}), error=EVIL))
-    whole = record(*mixed, command=EVIL, started=EVIL, machine={EVIL: EVIL})
-    page = Page(html_page.write(whole, tmp_path))
+    with_markup = record(*mixed, command=EVIL, started=EVIL, machine={EVIL: EVIL})
+    page = Page(html_page.write(with_markup, tmp_path))
     assert page.all("script") == page.all("b")[2:] == []
     assert page.text.count(EVIL) > 20
 
 
-def test_how_it_was_run_is_said(page: Page) -> None:
+def test_command_and_machine_are_shown(page: Page) -> None:
     for words in ("oahu benchmark", "a & b", "numpy 2.0", "1 h 02 min (3,725 s)", "2026-01-02T03:04:05"):
         assert words in page.text
     assert "two samples with a pooled variance" in page.text
 
 
-def test_a_paired_report_says_so(tmp_path: Path) -> None:
+def test_paired_test_is_stated(tmp_path: Path) -> None:
     assert "by a paired Student's t-test" in Page(html_page.write(record(), tmp_path, paired=True)).text
 
 
@@ -177,17 +177,17 @@ def test_a_paired_report_says_so(tmp_path: Path) -> None:
     ("seconds", "words"),
     [(1.25, "1.2 seconds"), (59.0, "59.0 seconds"), (61.0, "1 min 01 s"), (nan, "an unknown time")],
 )
-def test_time_is_said_as_people_do(tmp_path: Path, seconds: float, words: str) -> None:
+def test_duration_format(tmp_path: Path, seconds: float, words: str) -> None:
     assert f"took {words}." in Page(html_page.write(record(seconds=seconds), tmp_path)).text
 
 
-def test_an_empty_record_is_a_page_too(tmp_path: Path) -> None:
+def test_empty_record(tmp_path: Path) -> None:
     page = Page(html_page.write(record(), tmp_path))
     assert "Nothing was measured." in page.text
     assert page.all("img") == []
 
 
-def test_failures_only_are_a_page_too(tmp_path: Path) -> None:
+def test_record_with_failures_only(tmp_path: Path) -> None:
     page = Page(
         html_page.write(record(Outcome(Trial("classification", "digits", "LEGO", 4), error="E: x < y")), tmp_path)
     )
@@ -195,12 +195,12 @@ def test_failures_only_are_a_page_too(tmp_path: Path) -> None:
     assert "failures" in [attrs.get("id") for attrs in page.all("section")]
 
 
-def test_a_single_run_is_a_page_too(tmp_path: Path) -> None:
+def test_single_run(tmp_path: Path) -> None:
     one = [each for each in of_all_protocols() if each.trial.run == 0 and each.trial.protocol == "classification"]
     assert "no standard deviation and no test" in Page(html_page.write(record(*one), tmp_path)).text
 
 
-def test_scores_that_are_nan_are_dashes(tmp_path: Path) -> None:
+def test_nan_is_shown_as_a_dash(tmp_path: Path) -> None:
     nothing = [
         outcome("classification", method, run, scores={"error_rate": nan})
         for method in ("OAHU", "LEGO")
@@ -215,22 +215,22 @@ def with_examples() -> BenchmarkRecord:
     return record(outcome("verification", "OAHU", 0, scores={"auc": 0.9}, curves={"examples": examples}))
 
 
-def test_without_images_the_report_says_what_is_needed(tmp_path: Path) -> None:
+def test_report_states_that_images_are_missing(tmp_path: Path) -> None:
     assert "It needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
 
 
-def test_with_images_there_is_a_sheet(tmp_path: Path) -> None:
+def test_example_sheet_with_images(tmp_path: Path) -> None:
     dataset = Dataset("digits", np.arange(8.0).reshape(2, 4), np.arange(2), image_shape=(2, 2))
     page = Page(html_page.write(with_examples(), tmp_path, {"digits": dataset}))
     assert any(str(attrs["src"]).startswith("data:image/png") for attrs in page.all("img"))
     assert "it needs the images" not in page.text
 
 
-def test_without_examples_the_report_says_that_none_were_kept(page: Page) -> None:
+def test_report_states_that_examples_are_missing(page: Page) -> None:
     assert "OAHU has stored none" in page.text
 
 
-def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any) -> None:
         raise ImportError("oahu.plots needs matplotlib: pip install 'oahu[plots]'")
 
@@ -241,7 +241,7 @@ def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest
     assert page.all("table")
 
 
-def test_a_report_can_be_written_again(tmp_path: Path) -> None:
+def test_report_can_be_replaced(tmp_path: Path) -> None:
     some = record(*(each for each in of_all_protocols() if each.trial.protocol == "regret"))
     first = html_page.write(some, tmp_path).read_bytes()
     assert html_page.write(some, tmp_path).read_bytes() == first

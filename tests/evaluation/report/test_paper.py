@@ -1,4 +1,4 @@
-"""The paper's numbers, against what its text says about them."""
+"""Tests of the numbers of the paper against statements in its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_three_data_sets_and_five_methods() -> None:
     assert all(set(rows) == {"OAHU", "LEGO", "RDML", "OASIS", "OPML"} for rows in paper.CLASSIFICATION.values())
 
 
-def test_oahu_learns_from_every_constraint() -> None:
+def test_oahu_has_full_utilization() -> None:
     assert {rows["OAHU"].utilization for rows in paper.CLASSIFICATION.values()} == {paper.PrintedScore(1.0, 0.0)}
 
 
@@ -27,7 +27,7 @@ def test_oahu_is_best_in_the_paper(dataset: str) -> None:
 
 
 @pytest.mark.parametrize(("dataset", "method"), PLACES)
-def test_error_and_f1_nearly_add_up(dataset: str, method: str) -> None:
+def test_error_and_f1_add_up_to_about_one(dataset: str, method: str) -> None:
     row = paper.CLASSIFICATION[dataset][method]
     assert row.error_rate.mean + row.macro_f1.mean == pytest.approx(1.0, abs=0.08)
 
@@ -41,7 +41,7 @@ def test_error_and_f1_nearly_add_up(dataset: str, method: str) -> None:
         (("cifar10-gray", "LEGO", "error_rate"), "0.88 ± 0.00"),
     ],
 )
-def test_numbers_as_printed(place: tuple[str, str, str], expected: str) -> None:
+def test_printed_numbers(place: tuple[str, str, str], expected: str) -> None:
     assert str(paper.printed(*place)) == expected
 
 
@@ -49,20 +49,20 @@ def test_numbers_as_printed(place: tuple[str, str, str], expected: str) -> None:
     "place",
     [("digits", "OAHU", "error_rate"), ("fashion-mnist", "POLA", "error_rate"), ("fashion-mnist", "OAHU", "auc")],
 )
-def test_what_is_not_printed_is_none(place: tuple[str, str, str]) -> None:
+def test_missing_numbers_are_none(place: tuple[str, str, str]) -> None:
     assert paper.printed(*place) is None
 
 
-def test_our_defaults_are_the_papers() -> None:
+def test_defaults_of_oahu_match_the_paper() -> None:
     ours = OAHU().get_params()
     stated = {name: value for name, value in paper.DEFAULTS.items() if name != "tau"}
     assert {name: ours[name] for name in stated} == stated
 
 
-def test_what_stands_in_figures_only_is_said() -> None:
+def test_notes_on_numbers_that_are_not_printed() -> None:
     assert set(paper.PAPER_NOTES) == {"constraints", "verification", "retrieval", "sensitivity", "regret"}
 
 
-def test_a_table_cannot_be_changed() -> None:
+def test_tables_are_read_only() -> None:
     with pytest.raises(TypeError):
         paper.CLASSIFICATION["fashion-mnist"]["OAHU"] = None  # type: ignore[index]

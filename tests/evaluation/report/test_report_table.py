@@ -1,4 +1,4 @@
-"""One table, three forms: each says what was put in."""
+"""Tests of report tables in Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DASH = format_number(nan)
 
 
 class Tags(HTMLParser):
-    """Which tags are open, and the text of cells."""
+    """Tracks open tags and the text of cells."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ SMALL = ReportTable(
 
 
 @given(TEXT, TEXT, TEXT)
-def test_html_says_what_was_put_in(title: str, name: str, word: str) -> None:
+def test_html_contains_the_texts(title: str, name: str, word: str) -> None:
     tags = Tags(ReportTable(title, (name,), ((TableCell(word),),), (word,)).to_html())
     assert tags.open == []
     assert tags.cells == [name, word]
@@ -73,19 +73,19 @@ def test_latex_is_balanced_and_escaped(word: str) -> None:
 
 
 @given(TEXT)
-def test_markdown_keeps_its_columns(word: str) -> None:
+def test_markdown_preserves_the_columns(word: str) -> None:
     lines = ReportTable("t", (word, "b"), ((TableCell(word), TableCell(word)),)).to_markdown().splitlines()
     rows = [line for line in lines if line.startswith("| ")]
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", row))) for row in rows] == [3, 3, 3]
 
 
-def test_markdown_by_hand() -> None:
+def test_markdown_example() -> None:
     assert SMALL.to_markdown() == (
         "### A &lt;title&gt;\n\n| a\\|b | n |\n| --- | ---: |\n| x\\_1 | **1.5** |\n| y | 2.0 • |\n\n50%\n"
     )
 
 
-def test_latex_by_hand() -> None:
+def test_latex_example() -> None:
     lines = SMALL.to_latex().splitlines()
     assert lines[2] == r"\caption{A \textless{}title\textgreater{}}"
     assert lines[3].endswith(r"\begin{tabular}{lr}")
@@ -93,13 +93,13 @@ def test_latex_by_hand() -> None:
     assert lines[11] == r"\par\smallskip{\footnotesize 50\%\par}"
 
 
-def test_a_table_without_rows_is_still_one() -> None:
+def test_table_without_rows() -> None:
     empty = ReportTable("none", ("a", "b"), ())
     assert Tags(empty.to_html()).cells == ["a", "b"]
     assert r"\begin{tabular}{ll}" in empty.to_latex()
 
 
-def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
+def test_number_format() -> None:
     assert format_summary(Summary(0.12345, 0.0067, 10)) == "0.123 ± 0.007"
     assert format_summary(Summary(0.5, nan, 1)) == "0.500"
     assert format_summary(Summary(nan, nan, 0)) == DASH

@@ -127,11 +127,11 @@ def as_method(given: Any) -> Method:
         return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
     if isinstance(thing, Metric):
         return Method(name or type(thing).__name__, metric=thing)
-    lacking = missing_methods(thing)
+    missing = missing_methods(thing)
     raise InvalidTypeError(
         "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
         f"a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
-        + (f" It has no {', '.join(lacking)}." if lacking else "")
+        + (f" It has no {', '.join(missing)}." if missing else "")
     )
 
 
@@ -197,12 +197,11 @@ def _imported(name: str) -> Method:
     try:
         thing = getattr(import_module(module), attribute)
         thing = thing() if isinstance(thing, type) else thing
+        return as_method((attribute, thing))
+    except InvalidTypeError as error:  # not a learner, or a learner with missing methods
+        raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error
     except Exception as error:  # the user's code may raise anything
         raise InvalidInputError(
             f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on the "
             "Python path (PYTHONPATH), and a class must be callable without arguments."
         ) from error
-    try:
-        return as_method((attribute, thing))
-    except InvalidTypeError as error:
-        raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error

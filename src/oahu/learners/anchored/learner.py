@@ -9,8 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import Content, storable
-from oahu.learners.anchored.scales import softness
-from oahu.learners.anchored.weights import earned_weights, standard_errors
+from oahu.learners.anchored.model_arrays import (
+    ARRAY_NAMES,
+    N_SEEN,
+    UNLEARNED_DISTANCE,
+    NetworkParameters,
+    empty_arrays,
+    network_shape,
+)
+from oahu.learners.anchored.scaling_rules import softness
+from oahu.learners.anchored.space_weights import space_weights, standard_errors
 from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import Network, Shape
 from oahu.learners.state import Arrays, LearnerState
@@ -19,12 +27,7 @@ from oahu.metrics.ensemble import EnsembleMetric
 from oahu.parameters import check_integer, check_real
 from oahu.randomness import RandomState
 
-__all__ = ["AnchoredOAHU", "rank_of"]
-
-#: The most directions that the scatter of similar pairs is known in.
-_RANK = 64
-
-_NETWORK = ("first", "first_bias", "middle", "middle_bias", "last", "last_bias")
+__all__ = ["AnchoredOAHU"]
 
 
 @storable
@@ -149,106 +152,59 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         super().check_parameters()
 
     def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
-        network = Network.random(self._shape(n_features), dtype, rng, "orthogonal")
+        shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
+        network = Network.random(shape, dtype, rng, "orthogonal")
         for weights in network.hidden_weights:
-            weights *= math.sqrt(2.0)  # half of a layer is silent
-        arrays = _empty(network.shape, self.window, dtype)
-        for name in _NETWORK:
+            weights *= math.sqrt(2.0)  # compensates for the ReLU, which makes half of a layer inactive
+        arrays = empty_arrays(shape, self.window, dtype)
+        for name in NetworkParameters._fields:
             arrays[name][...] = getattr(network, name)
         return arrays
 
-    def _shape(self, n_features: int) -> Shape:
-        return Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
-
     def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
-        first, middle, items, evidence = (
-            content.array(name, (None,) * n).shape
-            for name, n in (("first", 2), ("middle", 3), ("items", 2), ("evidence", 2))
-        )
-        n_layers, hidden_size = evidence[1] - 3, middle[1]
-        embedding_size = first[0] - (hidden_size if n_layers else 0)
-        if min(n_layers + 1, hidden_size, embedding_size, items[0] // 3 - 1) < 1:
-            raise ValueError("its arrays are of no network and no window")
-        shape = Shape(self.n_features_in_, n_layers, hidden_size, embedding_size)
-        return _empty(shape, items[0] // 3, dtype)
+        dimensions = {"first": 2, "middle": 3, "items": 2, "evidence": 2}
+        stored = {name: content.array(name, (None,) * n) for name, n in dimensions.items()}
+        _, *sizes = shape = network_shape(stored)
+        window = len(stored["items"]) // 3
+        if min(shape.n_layers + 1, *sizes[1:], window - 1) < 1:
+            raise ValueError("the shapes of its arrays do not fit a network and a window")
+        return empty_arrays(Shape(self.n_features_in_, *sizes), window, dtype)
 
     def check_arrays(self, arrays: Arrays) -> None:
-        if min(arrays[name].min() for name in ("counts", "variances", "gains", "softening")) < 0:
-            raise ValueError("its counts, variances, gains and softening cannot be negative")
+        names = ("stream_scalars", "stream_variances", "encoder_gains", "encoder_mean_squares")
+        if min(arrays[name].min() for name in names) < 0:
+            raise ValueError(f"its arrays {', '.join(names)} cannot be negative")
         if arrays["evidence"][1].min() < 0:
-            raise ValueError("its evidence has negative squares")
+            raise ValueError("its evidence has negative sums of squares")
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         """Only a constraint that closes a window can be rejected after arrays have changed."""
-        counts, items = state.arrays["counts"], state.arrays["items"]
-        return (int(counts[0]) + 1) % (len(items) // 3) != 0
+        n_seen, window = int(state.arrays["stream_scalars"][N_SEEN]), len(state.arrays["items"]) // 3
+        return (n_seen + 1) % window != 0
 
     def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int:
-        from oahu.learners.anchored.step import learn  # not before it is needed: numba takes time to import
+        from oahu.learners.anchored.window_step import learn  # imported late: importing numba takes time
 
-        a = arrays
-        return learn(
-            triplets,
-            (a["first"], a["first_bias"], a["middle"], a["middle_bias"], a["last"], a["last_bias"]),
-            _sizes(a),
-            (a["counts"], a["mean"], a["directions"], a["variances"]),
-            (a["read_mean"], a["read_directions"], a["gains"], a["softening"]),
-            (a["items"], a["along"], a["first_out"], a["middle_out"], a["last_out"]),
-            a["evidence"],
-            float(self.learning_rate),
-            float(self.temperature),
-            float(self.shrinkage),
-            used,
-        )
+        numbers = (float(self.learning_rate), float(self.temperature), float(self.shrinkage))
+        arguments: list[Any] = [triplets, *(arrays[name] for name in ARRAY_NAMES), *numbers, used]
+        return learn(*arguments)
 
     def _weights(self, arrays: Arrays) -> NDArray[np.float64]:
-        return earned_weights(arrays["evidence"], self.strength, arrays["softening"][3])
+        mean_square = arrays["encoder_mean_squares"][UNLEARNED_DISTANCE]
+        return space_weights(arrays["evidence"], self.strength, mean_square)
 
     def build_metric(self, arrays: Arrays, version: int) -> AnchoredMetric:
-        a, n_features = arrays, len(arrays["mean"])
-        network = Network(Shape(n_features, *_sizes(a)), a["items"].dtype)
-        for name in _NETWORK:
-            getattr(network, name)[...] = a[name]
-        n = network.shape.n_layers + 1
-        experts = EnsembleMetric.frozen(*network.layers, np.full(n, 1 / n), version)
-        weights = self._weights(arrays)
-        softening = softness(n_features) * a["softening"][:3]
+        shape = network_shape(arrays)
+        network = Network(shape, arrays["items"].dtype)
+        for name in NetworkParameters._fields:
+            getattr(network, name)[...] = arrays[name]
+        n_experts = shape.n_layers + 1
         return AnchoredMetric.frozen(
-            a["read_mean"], a["read_directions"], a["gains"], softening, experts, weights, version
+            mean=arrays["encoder_mean"],
+            directions=arrays["encoder_directions"],
+            gains=arrays["encoder_gains"],
+            softening=softness(shape.n_features) * arrays["encoder_mean_squares"][:UNLEARNED_DISTANCE],
+            experts=EnsembleMetric.frozen(*network.layers, np.full(n_experts, 1 / n_experts), version),
+            metric_weights=self._weights(arrays),
+            version=version,
         )
-
-
-def rank_of(n_features: int) -> int:
-    """r: the directions that the scatter is known in. The rest, at least half of them, share one variance."""
-    return max(1, min(_RANK, n_features // 2))
-
-
-def _empty(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
-    """The arrays of a model that has seen nothing, with a network of zeros."""
-    d, r, m = shape.n_features, rank_of(shape.n_features), 3 * window
-    network = Network(shape, dtype)
-    arrays = {name: getattr(network, name).copy() for name in _NETWORK}
-    # What is known of the stream: constraints, mean squares of (a - p) / sqrt(2) and of items; ...
-    arrays["counts"] = np.zeros(3)
-    arrays["mean"] = np.zeros(d)
-    arrays["directions"] = np.zeros((r, d), dtype)
-    arrays["variances"] = np.zeros(r)
-    # ... what items are seen with, since the last window was closed; ...
-    arrays["read_mean"] = np.zeros(d, dtype)
-    arrays["read_directions"] = np.zeros((r, d), dtype)
-    arrays["gains"] = np.ones(r + 1)
-    arrays["softening"] = np.array([d, d, d, 0.0])  # of three lengths; mean squared unlearned distance
-    # ... and the window that is open: items, their coordinates, what the layers made of them.
-    arrays["items"] = np.zeros((m, d), dtype)
-    arrays["along"] = np.zeros((m, r), dtype)
-    arrays["first_out"] = np.zeros((m, len(network.first)), dtype)
-    arrays["middle_out"] = np.zeros((len(network.middle), m, network.middle.shape[2]), dtype)
-    arrays["last_out"] = np.zeros((m, network.last.shape[1]), dtype)
-    arrays["evidence"] = np.zeros((2, shape.n_layers + 3))
-    return arrays
-
-
-def _sizes(arrays: Arrays) -> tuple[int, int, int]:
-    """L, S_hidden and S_emb of what was learned; the parameters are about the next start."""
-    n_layers, hidden_size = arrays["evidence"].shape[1] - 3, arrays["middle"].shape[1]
-    return n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0)

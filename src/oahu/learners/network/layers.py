@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -39,8 +38,7 @@ INITIALIZATIONS: tuple[Initialization, ...] = ("pytorch", "he", "orthogonal")
 _LINE = 128  # bytes; whole lines leave no remainder to the vector loops
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The sizes of a network: d, L, S_hidden and S_emb of the paper."""
 
     n_features: int

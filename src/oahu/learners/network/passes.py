@@ -1,9 +1,9 @@
-"""Passes over the network's parameters, compiled: what every learner of an over-complete network is made of.
+"""Passes over the network's parameters that OAHU and AnchoredOAHU share, compiled.
 
-A round's work is bounded by reading and writing the parameters once. The d-wide matrix ``first`` is where most
-of them are, so its update waits: while the next round's dot products are taken, each row is updated and used
-in one pass (`update_then_project`). In the deeper layers the gradient needs the weights before their update, so
-there both are one pass (`backpropagate_then_update`), from the deepest layer down.
+A round must read and write every parameter once, and most parameters are in the d-wide matrix ``first``. So the
+update of that matrix is delayed: `update_then_project` updates each row and takes the next round's dot products
+with it in one pass. In the deeper layers the gradient needs the weights before their update, so
+`backpropagate_then_update` does both in one pass, from the deepest layer down.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -15,31 +15,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
+from oahu.jit import helper, inlined
 
 __all__ = [
+    "apply_layer",
+    "backpropagate_normalize",
     "backpropagate_then_update",
-    "length_of",
-    "owe",
-    "project",
-    "reach",
-    "rectify",
-    "through_unit",
-    "to_unit",
+    "normalize",
+    "relu",
+    "step_bound",
+    "store_pending_update",
     "update_then_project",
+    "vector_length",
+    "write_columns",
 ]
 
 Floats = NDArray[np.floating]
-Scalar = Any  # a float of the kind that the arrays hold
+Scalar = Any  # a float of the arrays' type
 
 
-@kernel
+@inlined
 def update_then_project(
-    matrix: Floats, bias: Floats, owed: Floats, previous: Floats, current: Floats, out: Floats
+    matrix: Floats, bias: Floats, pending: Floats, previous: Floats, current: Floats, out: Floats
 ) -> None:
-    """Settle the last round's rank-three update of (out, in) weights and take this round's dot products.
+    """Apply the pending rank-three update of (out, in) weights, then project this round's items.
 
-    ``matrix += owed.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
+    ``matrix += pending.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
     """
     rows, d = matrix.shape
     x0, x1, x2 = previous[0], previous[1], previous[2]
@@ -47,8 +48,8 @@ def update_then_project(
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
         u, v = matrix[i], matrix[i + 1]
-        a0, a1, a2 = owed[0, i], owed[1, i], owed[2, i]
-        b0, b1, b2 = owed[0, i + 1], owed[1, i + 1], owed[2, i + 1]
+        a0, a1, a2 = pending[0, i], pending[1, i], pending[2, i]
+        b0, b1, b2 = pending[0, i + 1], pending[1, i + 1], pending[2, i + 1]
         p0 = p1 = p2 = q0 = q1 = q2 = zero
         for j in range(d):
             p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
@@ -66,7 +67,7 @@ def update_then_project(
     if rows % 2:
         i = rows - 1
         u = matrix[i]
-        a0, a1, a2 = owed[0, i], owed[1, i], owed[2, i]
+        a0, a1, a2 = pending[0, i], pending[1, i], pending[2, i]
         p0 = p1 = p2 = zero
         for j in range(d):
             p = u[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j]
@@ -77,9 +78,9 @@ def update_then_project(
         out[0, i], out[1, i], out[2, i] = p0 + bias[i], p1 + bias[i], p2 + bias[i]
 
 
-@kernel
-def project(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
-    """``out = hidden @ matrix + bias`` for (in, out) weights, over the active units only, six at a time."""
+@helper
+def apply_layer(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
+    """``out = hidden @ matrix + bias`` for (in, out) weights. Only active units are read, six at a time."""
     n_units, width = matrix.shape
     active = np.empty(n_units, np.intp)
     for k in range(3):
@@ -87,7 +88,7 @@ def project(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
         for r in range(width):
             o[r] = bias[r]
         n = 0
-        for j in range(n_units):  # without a branch: which units are active is anyone's guess
+        for j in range(n_units):  # no branch: the processor could not predict which units are active
             active[n] = j
             n += h[j] != 0
         for i in range(0, n - n % 6, 6):
@@ -103,15 +104,15 @@ def project(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
                 o[r] += h0 * w0[r]
 
 
-@kernel
+@helper
 def backpropagate_then_update(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
     delta: Floats,
 ) -> None:  # fmt: skip
-    """The gradient before the ReLU below, and the descent step of (in, out) weights, in one pass.
+    """Compute the gradient before the ReLU below and take the descent step of (in, out) weights, in one pass.
 
-    ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights as they are, then
-    ``matrix -= rate * hidden.T @ gradient``. The rows of units that are silent in all three are passed over.
+    ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights before the step, then
+    ``matrix -= rate * hidden.T @ gradient``. The rows of units that are inactive in all three items are skipped.
     """
     n_units, width = matrix.shape
     g0, g1, g2 = gradient[0], gradient[1], gradient[2]
@@ -134,36 +135,36 @@ def backpropagate_then_update(
             d2 += w * g2[r]
             row[r] = w + a0 * g0[r] + a1 * g1[r] + a2 * g2[r]
         delta[0, j], delta[1, j], delta[2, j] = d0, d1, d2
-    for k in range(3):  # in a loop of its own it is a selection, not a branch
+    for k in range(3):  # a separate loop compiles to a selection instead of a branch
         for j in range(n_units):
             delta[k, j] = delta[k, j] if hidden[k, j] > 0 else zero
     for r in range(width):
         bias[r] -= bias_rate * (g0[r] + g1[r] + g2[r])
 
 
-@kernel
-def owe(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, owed: Floats) -> None:
-    """Note what the d-wide matrix is owed, and update its bias."""
+@inlined
+def store_pending_update(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats) -> None:
+    """Store the d-wide matrix's step for `update_then_project`, and update its bias."""
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
     for k in range(3):
         for i in range(bias.size):
-            owed[k, i] = -rate * gradient[k, i]
+            pending[k, i] = -rate * gradient[k, i]
 
 
-@kernel
-def rectify(output: Floats, start: int, hidden: Floats) -> None:
-    """ReLU of the hidden part of a layer's output."""
+@helper
+def relu(output: Floats, start: int, hidden: Floats) -> None:
+    """Write the ReLU of a layer's outputs from column ``start`` on to ``hidden``."""
     zero = output.dtype.type(0)
     for k in range(3):
         for j in range(hidden.shape[1]):
             value = output[k, start + j]
-            hidden[k, j] = zero if value <= 0 else value  # NaN passes, and is refused later
+            hidden[k, j] = zero if value <= 0 else value  # NaN stays NaN: the bound of the step detects it
 
 
-@kernel
-def reach(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
-    """An upper bound of how far a rank-three step moves any weight; NaN or infinite if a part of it would be."""
+@helper
+def step_bound(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
+    """Return an upper bound of how far a rank-three step moves any weight; NaN or infinite if a part of it is."""
     bound = 0.0
     for k in range(3):
         g = x = gradient.dtype.type(0)
@@ -175,9 +176,9 @@ def reach(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> 
     return bound
 
 
-@kernel
-def length_of(vector: Floats, size: int) -> Scalar:
-    """The Euclidean length of the first ``size`` entries, also where their squares over- or underflow."""
+@helper
+def vector_length(vector: Floats, size: int) -> Scalar:
+    """Return the Euclidean length of the first ``size`` entries, also if their squares over- or underflow."""
     total = vector.dtype.type(0)
     for r in range(size):
         total += vector[r] * vector[r]
@@ -195,18 +196,26 @@ def length_of(vector: Floats, size: int) -> Scalar:
     return largest * np.sqrt(total)
 
 
-@kernel
-def to_unit(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Project onto the unit sphere; the zero vector stays where it is."""
+@helper
+def normalize(vector: Floats, length: Scalar, unit: Floats) -> None:
+    """Write a vector scaled to length 1 to ``unit``; a zero vector stays zero."""
     for r in range(unit.size):
         unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
 
 
-@kernel
-def through_unit(gradient: Floats, unit: Floats, along: Scalar, length: Scalar) -> None:
-    """Take a gradient back through the projection onto the unit sphere."""
+@helper
+def backpropagate_normalize(gradient: Floats, unit: Floats, along: Scalar, length: Scalar) -> None:
+    """Backpropagate through `normalize`, in place; ``along`` is the gradient's dot product with ``unit``."""
     for r in range(unit.size):
         if length != 0:
             gradient[r] = (gradient[r] - along * unit[r]) / length
         else:
             gradient[r] = 0
+
+
+@helper
+def write_columns(values: Floats, out: Floats, start: int) -> None:
+    """Write an array to the columns of ``out`` from ``start`` on; a slice assignment would compile for seconds."""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            out[i, start + j] = values[i, j]

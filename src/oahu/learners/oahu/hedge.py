@@ -63,11 +63,18 @@ def hedge_update(
     >>> alpha[0] > alpha[1], float(alpha.sum())
     (np.True_, 1.0)
     """
-    least_loss = losses.min()
+    # Loops instead of min() and sum(): numba compiles those for a second.
+    least_loss = losses[0]
+    for expert in range(1, weights.size):
+        least_loss = min(least_loss, losses[expert])
     floor = smoothing / weights.size
-    updated: NDArray[np.float64] = np.empty_like(weights)
+    updated: NDArray[np.float64] = np.zeros(weights.size)
     for expert in range(weights.size):
         factor = hedge_factor(losses[expert], least_loss, beta, rule)
         updated[expert] = max(weights[expert] * factor, floor)
-    updated /= updated.sum()
+    total = 0.0
+    for expert in range(weights.size):
+        total += updated[expert]
+    for expert in range(weights.size):
+        updated[expert] /= total
     return updated

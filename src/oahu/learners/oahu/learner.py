@@ -259,10 +259,9 @@ class OAHU(TripletLearner[EnsembleMetric]):
         from oahu.learners.oahu.step import learn  # late, because numba takes time to import
 
         network, rate = _network(arrays), float(self.learning_rate)
-        sizes = (network.shape.n_layers, network.shape.hidden_size, network.shape.embedding_size)
         rejected: int = learn(
             triplets, network.first, network.first_bias, network.middle, network.middle_bias, network.last,
-            network.last_bias, arrays["alpha"], sizes, rate, rate if self.bias else 0.0, float(self.tau),
+            network.last_bias, arrays["alpha"], rate, rate if self.bias else 0.0, float(self.tau),
             self.through_thresholds, float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge],
             arrays["owed"], arrays["previous"], arrays["bound"], arrays["counters"], arrays["running"],
             arrays["totals"], arrays["weights"], used, in_place,

@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import compilable, kernel
+from oahu.jit import compilable, helper, inlined, kernel
 from oahu.learners.history import record_round
-from oahu.learners.matrix import dot, largest
+from oahu.learners.matrix import dot, largest, limit
 from oahu.learners.network.passes import (
+    apply_layer,
+    backpropagate_normalize,
     backpropagate_then_update,
-    length_of,
-    owe,
-    project,
-    reach,
-    rectify,
-    through_unit,
-    to_unit,
+    normalize,
+    relu,
+    step_bound,
+    store_pending_update,
     update_then_project,
+    vector_length,
+    write_columns,
 )
 from oahu.learners.oahu.hedge import hedge_factor, hedge_update
 from oahu.learners.oahu.loss import (
@@ -45,14 +46,14 @@ from oahu.learners.state import LEARNED
 __all__ = ["learn"]
 
 Floats = NDArray[np.floating]
-Scalar = Any  # a float of the kind that the arrays hold
+Scalar = Any  # a float of the arrays' type
 
 compilable(hedge_factor, hedge_update, record_round)
 compilable(similarity_threshold, dissimilarity_threshold, attractive_loss, repulsive_loss, local_loss)
 compilable(attractive_slope, repulsive_slope)
 
 
-@kernel
+@kernel("OAHU's update step")
 def learn(
     triplets: Floats,
     first: Floats,
@@ -62,15 +63,14 @@ def learn(
     last: Floats,
     last_bias: Floats,
     alpha: NDArray[np.float64],
-    sizes: tuple[int, int, int],
     learning_rate: float,
-    bias_rate: float,
+    bias_learning_rate: float,
     tau: float,
     through_thresholds: bool,
     beta: float,
     smoothing: float,
     hedge_rule: int,
-    owed: Floats,
+    pending: Floats,
     previous: Floats,
     bound: NDArray[np.float64],
     counters: NDArray[np.int64],
@@ -82,25 +82,23 @@ def learn(
 ) -> int:
     """Learn triplets of shape (n, 3, d) in order; parameters, ``alpha`` and the history change in place.
 
-    ``owed`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound`` is
-    an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
+    ``pending`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound``
+    is an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
 
     Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays, unless
     ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is
     that it is also rejected if it might overflow the parameters, but would not.
     """
     n, _, d = triplets.shape
-    n_layers, H, E = sizes
+    n_layers, H, rows = alpha.size - 1, middle.shape[1], first.shape[0]
+    E = rows - H if n_layers else rows
     dtype = first.dtype
-    rows = first.shape[0]
     rate = dtype.type(learning_rate)
-    rate_of_bias = dtype.type(bias_rate)
-    # A round may move a weight by the square root of the largest float: whatever came before and whatever
-    # comes next, no sum of such steps reaches infinity.
-    limit = math.sqrt(np.finfo(dtype).max)
+    bias_rate = dtype.type(bias_learning_rate)
+    largest_step = limit(first)
 
-    nothing = np.zeros((3, d), dtype)
-    projected = np.empty((3, rows), dtype)
+    no_items = np.zeros((3, d), dtype)
+    projected = np.zeros((3, rows), dtype)
     outputs = np.zeros((middle.shape[0], 3, middle.shape[2]), dtype)
     last_output = np.zeros((3, last.shape[1]), dtype)
     hidden = np.zeros((n_layers, 3, H), dtype)
@@ -108,73 +106,77 @@ def learn(
     first_gradient = np.zeros((3, rows), dtype)
     last_gradient = np.zeros((3, last.shape[1]), dtype)
     delta = np.zeros((3, H), dtype)
-    unit = np.empty((3, E), dtype)
-    loss = np.empty(n_layers + 1)
+    unit = np.zeros((3, E), dtype)
+    loss = np.zeros(n_layers + 1)
 
     if not in_place:
         bound[0] = math.inf
     before = previous
     for t in range(max(n, 1)):
-        current = triplets[t] if n else nothing
-        update_then_project(first, first_bias, owed, before, current, projected)
-        owed[:] = -dtype.type(0)  # adding -0 * 0 to a weight changes none of its bits
+        current = triplets[t] if n else no_items
+        update_then_project(first, first_bias, pending, before, current, projected)
+        for k in range(3):
+            for i in range(rows):
+                pending[k, i] = -dtype.type(0)  # adding -0 * 0 to a weight changes none of its bits
         if n == 0:
             break
 
         # Embeddings and local losses, from the shallowest expert to the deepest.
-        loss[0] = _expert(projected, E, alpha[0], tau, through_thresholds, unit, first_gradient)
-        if n_layers:
-            rectify(projected, E, hidden[0])
-        for i in range(n_layers - 1):
-            project(middle[i], middle_bias[i], hidden[i], outputs[i])
-            loss[i + 1] = _expert(outputs[i], E, alpha[i + 1], tau, through_thresholds, unit, gradients[i])
-            rectify(outputs[i], E, hidden[i + 1])
-        if n_layers:
-            project(last, last_bias, hidden[n_layers - 1], last_output)
-            loss[n_layers] = _expert(last_output, E, alpha[n_layers], tau, through_thresholds, unit, last_gradient)
+        for level in range(n_layers + 1):
+            deepest = level == n_layers
+            output = projected if level == 0 else last_output if deepest else outputs[level - 1]
+            gradient = first_gradient if level == 0 else last_gradient if deepest else gradients[level - 1]
+            if level:
+                matrix = last if deepest else middle[level - 1]
+                bias = last_bias if deepest else middle_bias[level - 1]
+                apply_layer(matrix, bias, hidden[level - 1], output)
+            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, gradient)
+            if level < n_layers:
+                relu(output, E, hidden[level])
 
         if in_place:
             for attempt in range(2):
                 far = _furthest(first_gradient, gradients, last_gradient, hidden, current, E, bound[0],
-                                learning_rate, bias_rate)  # fmt: skip
-                if far < limit:  # false for NaN too
+                                learning_rate, bias_learning_rate)  # fmt: skip
+                if far < largest_step:  # false for NaN too
                     break
                 if attempt:
                     return t
-                bound[0] = max(largest(middle.ravel()), largest(last.ravel()))
+                bound[0] = _largest_weight(middle, last)
 
         # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
         moved = 0.0
-        if n_layers:
-            moved += reach(last_gradient, hidden[n_layers - 1], rate, rate_of_bias)
-            backpropagate_then_update(last, last_bias, hidden[n_layers - 1], last_gradient, rate,
-                                       rate_of_bias, delta)  # fmt: skip
-        for i in range(n_layers - 2, -1, -1):
-            gradients[i][:, E : E + H] = delta
-            moved += reach(gradients[i], hidden[i], rate, rate_of_bias)
-            backpropagate_then_update(middle[i], middle_bias[i], hidden[i], gradients[i], rate,
-                                       rate_of_bias, delta)  # fmt: skip
-        if n_layers:
-            first_gradient[:, E:] = delta
-        moved += reach(first_gradient, current, rate, rate_of_bias)
-        if not moved < limit:  # true for NaN too
+        for level in range(n_layers, -1, -1):
+            deepest = level == n_layers
+            gradient = first_gradient if level == 0 else last_gradient if deepest else gradients[level - 1]
+            inputs = current if level == 0 else hidden[level - 1]
+            if not deepest:
+                write_columns(delta, gradient, E)
+            moved += step_bound(gradient, inputs, rate, bias_rate)
+            if level:
+                matrix = last if deepest else middle[level - 1]
+                bias = last_bias if deepest else middle_bias[level - 1]
+                backpropagate_then_update(matrix, bias, inputs, gradient, rate, bias_rate, delta)
+        if not moved < largest_step:  # true for NaN too
             return t
-        owe(first_gradient, first_bias, rate, rate_of_bias, owed)
+        store_pending_update(first_gradient, first_bias, rate, bias_rate, pending)
         before = current
         if in_place:
             for i in range(n_layers):
                 above = last_gradient if i == n_layers - 1 else gradients[i]
                 bound[0] += 1.01 * learning_rate * _largest_step(above, hidden[i])  # 1.01 covers rounding
 
-        alpha[:] = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
+        updated = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
+        for level in range(n_layers + 1):
+            alpha[level] = updated[level]
         record_round(counters, running, totals, weights, loss, alpha)
         used[t] = moved > 0.0
     if n:
-        previous[:] = before
+        write_columns(before, previous, 0)
     return LEARNED
 
 
-@kernel
+@inlined
 def _furthest(
     first_gradient: Floats, gradients: Floats, last_gradient: Floats, hidden: Floats, inputs: Floats, size: int,
     bound: float, rate: float, bias_rate: float,
@@ -207,7 +209,18 @@ def _furthest(
     return total
 
 
-@kernel
+@helper
+def _largest_weight(middle: Floats, last: Floats) -> float:
+    """Return the largest absolute weight above the first layer."""
+    result = 0.0
+    for j in range(last.shape[0]):
+        for i in range(middle.shape[0]):
+            result = max(result, largest(middle[i, j]))
+        result = max(result, largest(last[j]))
+    return result
+
+
+@helper
 def _largest_step(gradient: Floats, hidden: Floats) -> float:
     """An upper bound of the absolute entries of ``hidden.T @ gradient``."""
     total = 0.0
@@ -216,21 +229,21 @@ def _largest_step(gradient: Floats, hidden: Floats) -> float:
     return total
 
 
-@kernel
+@helper
 def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
     gradient: Floats,
 ) -> Scalar:  # fmt: skip
-    """One expert's local loss; its gradient, weighted, goes to the first ``size`` columns of ``gradient``.
+    """Return one expert's local loss; write its weighted gradient to the first ``size`` columns of ``gradient``.
 
-    An embedding of length zero (every unit of its layer silent) stays zero and has no gradient. Two embeddings that
-    are equal up to rounding have no direction to move in: their distance counts as 0, and its gradient is 0.
+    An embedding of length zero (all units of its layer are inactive) stays zero and has no gradient. Between two
+    embeddings that are equal up to rounding, the distance and its gradient are 0, because no direction is defined.
     """
     zero = output.dtype.type(0)
-    n0, n1, n2 = length_of(output[0], size), length_of(output[1], size), length_of(output[2], size)
-    to_unit(output[0], n0, unit[0])
-    to_unit(output[1], n1, unit[1])
-    to_unit(output[2], n2, unit[2])
+    n0, n1, n2 = vector_length(output[0], size), vector_length(output[1], size), vector_length(output[2], size)
+    normalize(output[0], n0, unit[0])
+    normalize(output[1], n1, unit[1])
+    normalize(output[2], n2, unit[2])
     a, p, n = unit[0], unit[1], unit[2]
     to_positive = to_negative = zero
     for r in range(size):
@@ -254,7 +267,7 @@ def _expert(
         along_a -= (g_p + g_n) * a[r]
         along_p += g_p * p[r]
         along_n += g_n * n[r]
-    through_unit(gradient[0], a, along_a, n0)
-    through_unit(gradient[1], p, along_p, n1)
-    through_unit(gradient[2], n, along_n, n2)
+    backpropagate_normalize(gradient[0], a, along_a, n0)
+    backpropagate_normalize(gradient[1], p, along_p, n1)
+    backpropagate_normalize(gradient[2], n, along_n, n2)
     return local_loss(positive, negative, tau)

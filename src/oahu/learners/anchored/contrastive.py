@@ -1,4 +1,4 @@
-"""The experts' part of a window: InfoNCE, and the descent of every layer of the network, compiled.
+"""The experts' update for a window: the gradient of InfoNCE, and gradient descent of every layer, compiled.
 
 Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint.
 """
@@ -11,33 +11,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import kernel
-from oahu.learners.anchored.question import row_of
+from oahu.jit import helper
+from oahu.learners.anchored.local_ranking import candidate_row
 from oahu.learners.matrix import dot, largest
-from oahu.learners.network.passes import length_of, through_unit, to_unit
+from oahu.learners.network.passes import backpropagate_normalize, normalize, vector_length
 
-__all__ = ["contrast", "descend", "descend_first", "hidden_of"]
+__all__ = ["hidden_inputs", "info_nce_gradient", "update_first_layer", "update_layer"]
 
 Floats = NDArray[np.floating]
 Flags = NDArray[np.bool_]
-Scalar = Any  # a float of the kind that the arrays hold
+Scalar = Any  # a float of the arrays' type
 
 
-@kernel
-def contrast(
-    outputs: Floats, size: int, open_to: Flags, temperature: float, units: Floats, gradient: Floats
+@helper
+def info_nce_gradient(
+    outputs: Floats, size: int, eligible: Flags, temperature: float, units: Floats, gradient: Floats
 ) -> None:
-    """InfoNCE of one expert, averaged over the window.
+    """Write one expert's unit vectors, and its gradient of InfoNCE to the first ``size`` columns of ``gradient``.
 
-    It is -log of the positive's share of exp(cosine / temperature) among the candidates that count. Writes the unit
-    vectors, and the gradient to the first ``size`` columns of ``gradient``.
+    InfoNCE is -log of the positive's share of exp(cosine / temperature) among the eligible candidates, averaged
+    over the window.
     """
     dtype = outputs.dtype
-    m, n = len(outputs), len(open_to)
+    m, n = len(outputs), len(eligible)
     lengths = np.empty(m, dtype)
     for i in range(m):
-        lengths[i] = length_of(outputs[i], size)
-        to_unit(outputs[i], lengths[i], units[i])
+        lengths[i] = vector_length(outputs[i], size)
+        normalize(outputs[i], lengths[i], units[i])
         for q in range(size):
             gradient[i, q] = 0
     shares = np.empty(2 * n)
@@ -45,50 +45,51 @@ def contrast(
         x = units[3 * i]
         highest = -2.0
         for j in range(2 * n):
-            shares[j] = float(dot(x, units[row_of(j, n)]))
-            if open_to[i, j]:
+            shares[j] = float(dot(x, units[candidate_row(j, n)]))
+            if eligible[i, j]:
                 highest = max(highest, shares[j])
-        whole = 0.0
+        total = 0.0
         for j in range(2 * n):
-            shares[j] = math.exp((shares[j] - highest) / temperature) if open_to[i, j] else 0.0
-            whole += shares[j]
+            shares[j] = math.exp((shares[j] - highest) / temperature) if eligible[i, j] else 0.0
+            total += shares[j]
         for j in range(2 * n):
-            weight = dtype.type((shares[j] / whole - (j == i)) / (temperature * n))
-            at = row_of(j, n)
-            y = units[at]
+            weight = dtype.type((shares[j] / total - (j == i)) / (temperature * n))
+            row = candidate_row(j, n)
+            y = units[row]
             for q in range(size):
                 gradient[3 * i, q] += weight * y[q]
-                gradient[at, q] += weight * x[q]
+                gradient[row, q] += weight * x[q]
     for i in range(m):
         along = dtype.type(0)
         for q in range(size):
             along += gradient[i, q] * units[i, q]
-        through_unit(gradient[i], units[i], along, lengths[i])
+        backpropagate_normalize(gradient[i], units[i], along, lengths[i])
 
 
-@kernel
-def hidden_of(first_out: Floats, middle_out: Floats, level: int, start: int, hidden: Floats) -> None:
-    """The hidden units that layer ``level`` + 2 reads, from what the layer below it gave out."""
-    outputs = middle_out[level - 1] if level else first_out
+@helper
+def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats) -> None:
+    """Write the hidden units that layer ``level`` + 2 reads, from the outputs of the layer below it."""
+    outputs = middle_outputs[level - 1] if level else first_outputs
     for i in range(len(hidden)):
         for q in range(hidden.shape[1]):
             value = outputs[i, start + q]
             hidden[i, q] = 0 if value <= 0 else value
 
 
-@kernel
-def descend(
+@helper
+def update_layer(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, size: int, rate: Scalar, below: Floats
 ) -> float:
-    """The gradient before the ReLU below, with the weights as they are; then the step of (in, out) weights.
+    """Compute the gradient before the ReLU below, then take the step of (in, out) weights.
 
-    The first ``size`` outputs are an embedding, which has no bias: where all units are silent it stays 0.
+    The first ``size`` outputs are an embedding, which has no bias: if all units are inactive it stays 0. Returns an
+    upper bound of how far the step moves any weight.
     """
     n_units, width = matrix.shape
     m = len(hidden)
-    furthest = 0.0
+    bound = 0.0
     zero = matrix.dtype.type(0)
-    for q in range(n_units):  # four items at a time: a row is read and written less often
+    for q in range(n_units):  # four items at a time, so that a row is read and written less often
         row = matrix[q]
         for i in range(0, m - m % 4, 4):
             g0, g1, g2, g3 = gradient[i], gradient[i + 1], gradient[i + 2], gradient[i + 3]
@@ -122,16 +123,21 @@ def descend(
             total += abs(g[p])
         for p in range(size, width):
             bias[p] -= rate * g[p]
-        furthest += float(rate * total) * largest(hidden[i]) + float(rate * total)
-    return furthest
+        bound += float(rate * total) * largest(hidden[i]) + float(rate * total)
+    return bound
 
 
-@kernel
-def descend_first(matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar) -> float:
-    """The step of the d-wide (out, in) weights, four items at a time: a row is read and written less often."""
+@helper
+def update_first_layer(
+    matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar
+) -> float:
+    """Take the step of the d-wide (out, in) weights, four items at a time, so that a row is read less often.
+
+    Returns an upper bound of how far the step moves any weight.
+    """
     rows, d = matrix.shape
     m = len(inputs)
-    furthest = 0.0
+    bound = 0.0
     for q in range(rows):
         row = matrix[q]
         if q >= size:
@@ -154,5 +160,5 @@ def descend_first(matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats
         total = matrix.dtype.type(0)
         for q in range(rows):
             total += abs(gradient[i, q])
-        furthest += float(rate * total) * largest(inputs[i]) + float(rate * total)
-    return furthest
+        bound += float(rate * total) * largest(inputs[i]) + float(rate * total)
+    return bound

@@ -1,4 +1,4 @@
-"""A window against oracles derived another way: autograd for the experts, brute force for the evidence."""
+"""The update step against independent oracles: autograd for the experts, brute force for the evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oahu import AnchoredMetric, AnchoredOAHU, EnsembleMetric
-from oahu.learners.anchored.weights import standard_errors
+from oahu.learners.anchored.model_arrays import UNLEARNED_DISTANCE
+from oahu.learners.anchored.space_weights import standard_errors
 
 Rows = NDArray[np.float64]
 LAYERS = ("hidden_weights", "hidden_biases", "embedding_weights", "embedding_biases")
@@ -23,15 +24,15 @@ def learner_of(**parameters: Any) -> AnchoredOAHU:
 
 
 def constraints(n: int, d: int, n_items: int, seed: int) -> Rows:
-    """Triplets among few items, so that windows hold some of them more than once."""
+    """Return triplets of few items, so that some items occur several times in a window."""
     rng = np.random.default_rng(seed)
     items = rng.standard_normal((n_items, d)) + 0.3
     rows = np.array([rng.choice(n_items, 3, replace=False) for _ in range(n)])
     return items[rows]
 
 
-def counting(window: Rows) -> NDArray[np.bool_]:
-    """Which candidates, positives then negatives, count for which constraint."""
+def eligible_candidates(window: Rows) -> NDArray[np.bool_]:
+    """Return which candidates, positives then negatives, are eligible for which constraint."""
     n = len(window)
     candidates = np.concatenate([window[:, 1], window[:, 2]])
     counts = np.ones((n, 2 * n), bool)
@@ -45,7 +46,7 @@ def counting(window: Rows) -> NDArray[np.bool_]:
 # -- the experts ---------------------------------------------------------------------------------------------
 
 
-def seen_by_experts(metric: AnchoredMetric, items: Rows) -> Rows:
+def expert_inputs(metric: AnchoredMetric, items: Rows) -> Rows:
     d = metric.n_features
     centred = items - metric.mean
     lengths = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) + metric.softening[1])
@@ -55,21 +56,21 @@ def seen_by_experts(metric: AnchoredMetric, items: Rows) -> Rows:
 def autograd_step(
     metric: AnchoredMetric, window: Rows, learning_rate: float, temperature: float
 ) -> list[list[Rows]]:
-    """The experts' layers after one window, as a PyTorch user would learn from it."""
+    """Return the experts' layers after one window, trained with PyTorch."""
     layers = [[torch.tensor(a, requires_grad=True) for a in getattr(metric.experts, name)] for name in LAYERS]
     hidden_weights, hidden_biases, embedding_weights, embedding_biases = layers
-    inputs = torch.tensor(seen_by_experts(metric, window))
-    counts = torch.tensor(counting(window))
+    inputs = torch.tensor(expert_inputs(metric, window))
+    counts = torch.tensor(eligible_candidates(window))
     n = len(window)
     hidden, loss = inputs, torch.zeros((), dtype=torch.float64)
     for level, (theta, bias) in enumerate(zip(embedding_weights, embedding_biases, strict=True)):
         if level:
             before = hidden @ hidden_weights[level - 1].T + hidden_biases[level - 1]
-            assume(before.abs().min() > 1e-9)  # not at the kink, where both sides are right
+            assume(before.abs().min() > 1e-9)  # at 0 the ReLU has two valid gradients
             hidden = torch.relu(before)
         outputs = hidden @ theta.T + bias
         lengths = outputs.norm(dim=-1, keepdim=True)
-        assume(not ((lengths > 0) & (lengths < 1e-6)).any())  # nor a direction that is rounding
+        assume(not ((lengths > 0) & (lengths < 1e-6)).any())  # the direction would be rounding error
         units = torch.where(lengths > 0, outputs / torch.where(lengths > 0, lengths, 1.0), 0.0)
         candidates = torch.cat([units[:, 1], units[:, 2]])
         logits = (units[:, 0] @ candidates.T / temperature).masked_fill(~counts, -torch.inf)
@@ -95,7 +96,7 @@ def layers_of(experts: EnsembleMetric) -> list[list[Rows]]:
     temperature=st.floats(0.05, 1.0),
     seed=st.integers(0, 10**6),
 )
-def test_a_window_moves_the_experts_as_autograd_does(
+def test_a_window_updates_the_experts_as_autograd_does(
     n_layers: int,
     hidden_size: int,
     embedding_size: int,
@@ -113,7 +114,7 @@ def test_a_window_moves_the_experts_as_autograd_does(
         temperature=temperature,
     ).initialize(d)
     stream = constraints(4 * window, d, n_items, seed)
-    learner.partial_fit(stream[:window])  # how long items are is not known before
+    learner.partial_fit(stream[:window])  # the first window estimates the items' lengths
     for start in range(window, len(stream), window):
         part = stream[start : start + window]
         rate = learner.learning_rate / np.sqrt(1 + (start + window) / 2_000)
@@ -124,7 +125,7 @@ def test_a_window_moves_the_experts_as_autograd_does(
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
-def test_a_window_that_is_not_full_leaves_the_experts_where_they_were() -> None:
+def test_an_open_window_does_not_change_the_experts() -> None:
     learner = learner_of(window=8).initialize(6)
     before = layers_of(learner.metric().experts)
     learner.partial_fit(constraints(7, 6, 20, 0))
@@ -136,8 +137,8 @@ def test_a_window_that_is_not_full_leaves_the_experts_where_they_were() -> None:
 # -- the evidence --------------------------------------------------------------------------------------------
 
 
-def answers(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
-    """Where each pair is among all distances of its window; vectors are (n, 3, dimensions)."""
+def pair_scores(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
+    """Return how each pair ranks among all distances of its window; vectors are (n, 3, dimensions)."""
     whole = np.concatenate(vectors, axis=2)
     n = len(whole)
     candidates = np.concatenate([whole[:, 1], whole[:, 2]])
@@ -152,14 +153,14 @@ def answers(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
     )
     found = []
     for anchor, positive, _ in whole:
-        near = (1.0 - 1e-5) * np.square(anchor - positive).sum()  # the same pair twice is not before itself
-        assume(not (np.abs(others - near) < 1e-9 * near).any())  # which is first is not rounding
+        near = (1.0 - 1e-5) * np.square(anchor - positive).sum()  # a repeated pair is not nearer than itself
+        assume(not (np.abs(others - near) < 1e-9 * near).any())  # rounding must not decide the order
         found.append(1.0 / (1.0 + np.sum(others < near) / (0.01 * len(others))))
     return found
 
 
-def mean_apart(vectors: Rows) -> float:
-    """The mean squared distance of both ends of all pairs to all candidates; the other end is the positive."""
+def mean_squared_distance(vectors: Rows) -> float:
+    """Return the mean squared distance of both ends of all pairs to all candidates."""
     candidates = np.concatenate([vectors[:, 1], vectors[:, 2]])
     total = 0.0
     for end, other in ((0, 1), (1, 0)):
@@ -170,18 +171,19 @@ def mean_apart(vectors: Rows) -> float:
     return total / (2 * len(vectors))
 
 
-def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
-    """The evidence of a stream, by what each part's vectors say before the window is learned."""
-    sums, mean_square = learner._state.arrays["evidence"].copy(), learner._state.arrays["softening"][3]
+def expected_evidence(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
+    """Return the evidence of a stream: each window is evaluated before it is learned."""
+    arrays = learner._state.arrays
+    sums, mean_square = arrays["evidence"].copy(), arrays["encoder_mean_squares"][UNLEARNED_DISTANCE]
     seen = learner.n_seen_
     for start in range(0, len(stream), window):
         part = stream[start : start + window]
-        metric, counts = learner.metric(), counting(part)
+        metric, counts = learner.metric(), eligible_candidates(part)
         spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
-        mean_square += (mean_apart(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
+        mean_square += (mean_squared_distance(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
         spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.3 / mean_square))
-        base = answers(spaces[:1], counts)
-        beside = [answers([spaces[0], space], counts) for space in spaces[1:]]
+        base = pair_scores(spaces[:1], counts)
+        beside = [pair_scores([spaces[0], space], counts) for space in spaces[1:]]
         for i in range(len(part)):
             keep = 1.0 - 1.0 / min(100.0 + 0.5 * seen, 10_000.0)
             near, far = (np.square(spaces[0][i, 0] - spaces[0][i, k]).sum() for k in (1, 2))
@@ -195,20 +197,18 @@ def gathered(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
 @settings(max_examples=15)
 @example(d=2, window=3, n_items=5, seed=1)  # three items, each pair of them twice
 @given(d=st.integers(2, 12), window=st.integers(2, 8), n_items=st.integers(5, 30), seed=st.integers(0, 10**6))
-def test_the_evidence_is_what_the_parts_say_of_constraints_not_yet_learned(
-    d: int, window: int, n_items: int, seed: int
-) -> None:
+def test_evidence_is_measured_before_each_window_is_learned(d: int, window: int, n_items: int, seed: int) -> None:
     learner = learner_of(n_layers=2, hidden_size=8, embedding_size=5, window=window).initialize(d)
     stream = constraints(6 * window, d, n_items, seed)
-    learner.partial_fit(stream[:window])  # how long items are is not known before
-    sums = gathered(learner, stream[window:], window)
+    learner.partial_fit(stream[:window])  # the first window estimates the items' lengths
+    sums = expected_evidence(learner, stream[window:], window)
     assert learner.evidence_ == pytest.approx(standard_errors(sums), rel=1e-6, abs=1e-6)
 
 
-# -- the anchor ----------------------------------------------------------------------------------------------
+# -- the encoder ---------------------------------------------------------------------------------------------
 
 
-def test_the_moments_are_those_of_the_stream() -> None:
+def test_the_encoder_has_the_mean_and_mean_square_of_the_stream() -> None:
     stream = constraints(64, 7, 25, 3)
     metric = learner_of(window=16).partial_fit(stream).metric()
     items = stream.reshape(-1, 7)
@@ -216,7 +216,7 @@ def test_the_moments_are_those_of_the_stream() -> None:
     assert metric.softening[0] == pytest.approx((4 / 6) ** 3 * np.square(items).sum(axis=1).mean())
 
 
-def test_the_whitened_space_shrinks_what_similar_pairs_differ_in() -> None:
+def test_the_whitened_space_shrinks_differences_of_similar_pairs() -> None:
     rng = np.random.default_rng(0)
     anchors = rng.standard_normal((4_000, 6))
     nuisance = np.zeros((4_000, 6))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.anchored.scales import unlearned_scale
+from oahu.learners.anchored.scaling_rules import unlearned_scale
 
-__all__ = ["earned_weights", "standard_errors"]
+__all__ = ["space_weights", "standard_errors"]
 
 Doubles = NDArray[np.float64]
 
@@ -24,25 +24,25 @@ _TAKEN = 0.75
 _HEDGE = 0.5
 
 
-def earned_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
+def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
     """How much each space counts: the unlearned one, the whitened one, E_0 ... E_L. They sum to 1.
 
     ``mean_square`` is that of distances in the unlearned space. Before there is evidence, and for feedback that
     orders items no better than by chance, that space is all:
 
-    >>> earned_weights(np.zeros((2, 4)), strength=0.5)
+    >>> space_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
 
     With the surest evidence the whitened space counts as much:
 
-    >>> earned_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
+    >>> space_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
     array([0.5, 0.5, 0. , 0. ])
 
     The experts count ``strength`` times both together, and if they count in full, the whitened space takes three
     quarters of the unlearned one's place. Among them a hedge decides: an expert loses weight exponentially to one
     that has more evidence.
 
-    >>> earned_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
+    >>> space_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
     array([0.083, 0.583, 0.126, 0.207])
     """
     sure = standard_errors(evidence)

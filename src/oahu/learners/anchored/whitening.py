@@ -1,12 +1,12 @@
-"""What holds the experts: where items lie, the unlearned space, and the space whitened by similar pairs.
+"""The whitened space: a low-rank model of the scatter of similar pairs, and softened lengths, compiled.
 
-A similar pair says which differences do not matter. The scatter of all, C_w = mean of (a - p)(a - p)^T / 2, is kept
-as its leading directions and one number for all others: a rank-r model that every pair updates in O(r d), with no
-decomposition at any time (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal
-weight may rotate among themselves, which leaves what is made of them as it is.
+A similar pair shows which differences do not matter. The scatter of these differences,
+C_w = mean of (a - p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every
+pair updates this model in O(r d) without an eigendecomposition (candid covariance-free incremental PCA: Weng,
+Zhang, Hwang 2003). Directions of equal variance may rotate among themselves, which does not change the whitened
+space.
 
-Lengths are softened everywhere: x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2) lies between the unit vector and
-x itself.
+All lengths are softened: x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2) lies between the unit vector and x.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import compilable, kernel
-from oahu.learners.anchored.scales import softness
+from oahu.jit import compilable, helper
+from oahu.learners.anchored.scaling_rules import softness
 from oahu.learners.matrix import combine, dot
 
-__all__ = ["learn_pair", "soften", "whitened", "whitening"]
+__all__ = ["compute_gains", "soften", "update_scatter", "whiten"]
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -28,9 +28,9 @@ Doubles = NDArray[np.float64]
 compilable(softness)
 
 
-@kernel
+@helper
 def soften(rows: Floats, mean_square: float, length: float) -> None:
-    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place; 0 stays 0."""
+    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place; a zero row stays zero."""
     d = rows.shape[1]
     added = softness(d) * mean_square
     for i in range(len(rows)):
@@ -41,19 +41,19 @@ def soften(rows: Floats, mean_square: float, length: float) -> None:
             x[j] *= scale
 
 
-@kernel
-def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
-    """Let the n-th similar pair's difference, which is used up, turn the directions towards it.
+@helper
+def update_scatter(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
+    """Update the leading directions with the n-th similar pair's difference, which is overwritten.
 
-    Each direction moves towards what the ones before it leave over, by 3/n: early pairs, when the directions were
-    still anywhere, are forgotten.
+    Each direction moves towards the part of the difference that the directions before it do not explain, by 3/n, so
+    that early pairs, learned while the directions were still arbitrary, are forgotten.
     """
     dtype = difference.dtype
     d = difference.size
     step = min(1.0, 3.0 / n) if n > 3.0 else 1.0 / n
     for k in range(len(directions)):
         v = directions[k]
-        if not variances[k] > 0.0:  # a direction that no pair had a part in yet
+        if not variances[k] > 0.0:  # no pair has contributed to this direction yet
             left = float(dot(difference, difference))
             if left > 0.0:
                 scale = dtype.type(1.0 / math.sqrt(left))
@@ -81,23 +81,23 @@ def learn_pair(difference: Floats, n: float, directions: Floats, variances: Doub
             difference[j] -= along * v[j]
 
 
-@kernel
-def whitening(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
-    """How much each of the r directions is stretched, then all others: (1 + w_k / floor)^(-1/2).
+@helper
+def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
+    """Write the gains of the r directions, then the gain of all others: (1 + w_k / floor)^(-1/2).
 
-    The floor is ``shrinkage`` times the mean of the variances, weighted by themselves, which does not change when
-    constant features are added.
+    The floor is ``shrinkage`` times the mean of the variances, each weighted by itself. Constant features do not
+    change it. ``within`` is the total variance.
     """
     r = len(variances)
-    known = 0.0
+    explained = 0.0
     for k in range(r):
-        known += variances[k]
-    rest = max(within - known, 0.0) / max(d - r, 1)
-    total = known + rest * (d - r)
+        explained += variances[k]
+    rest = max(within - explained, 0.0) / max(d - r, 1)
+    total = explained + rest * (d - r)
     squares = rest * rest * (d - r)
     for k in range(r):
         squares += variances[k] * variances[k]
-    if not total > 0.0:  # similar pairs were equal, or there were none
+    if not total > 0.0:  # the similar pairs were equal, or there were none
         gains[:] = 1.0
         return
     floor = shrinkage * squares / total
@@ -106,15 +106,15 @@ def whitening(variances: Doubles, within: float, d: int, shrinkage: float, gains
     gains[r] = math.sqrt(floor / (rest + floor))
 
 
-@kernel
-def whitened(centred: Floats, along: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
-    """Centred items, stretched; ``along`` are their coordinates along the directions."""
+@helper
+def whiten(centred: Floats, coordinates: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
+    """Write whitened items to ``out``; ``coordinates`` are the centred items' coordinates along the directions."""
     r, d = directions.shape
     rest = centred.dtype.type(gains[r])
     weights = np.empty(r, centred.dtype)
     for i in range(len(centred)):
         for k in range(r):
-            weights[k] = (gains[k] - gains[r]) * along[i, k]
+            weights[k] = (gains[k] - gains[r]) * coordinates[i, k]
         combine(directions, weights, out[i])
         for j in range(d):
             out[i, j] += rest * centred[i, j]

@@ -1,0 +1,123 @@
+"""How well each space ranks the similar pairs of a window among its nearest pairs, compiled.
+
+Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
+j is the positive of constraint j, and candidate n + j its negative. ``distances[end, i, j]`` is the squared
+distance of the anchor (end 0) or the positive (end 1) of constraint i to candidate j, and for j = i to the pair's
+other end. A space ranks a pair well if distances[:, i, i] is among the smallest of the n * (4 n - 2) others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.jit import helper
+
+__all__ = ["GAINS", "SQUARES", "add_evidence", "candidate_row", "mark_eligible", "measure_candidates"]
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+#: The rows of the evidence array: each space's summed gains, and the sums of their squares.
+GAINS, SQUARES = 0, 1
+
+#: A pair that is farther than this share of all distances scores 1/2.
+_LOCAL = 0.01
+
+#: A distance must be smaller than another by this share to count as smaller, because equal items differ by
+#: rounding.
+_ROUNDING = 1e-5
+
+
+@helper
+def candidate_row(j: int, n: int) -> int:
+    """Return the row of candidate j in a window of n constraints."""
+    return 3 * j + 1 if j < n else 3 * (j - n) + 2
+
+
+@helper
+def mark_eligible(items: Floats, eligible: Flags) -> None:
+    """Mark the candidates of each constraint: its own, and those that equal neither its anchor nor its positive."""
+    n = len(eligible)
+    for i in range(n):
+        for j in range(2 * n):
+            y = items[candidate_row(j, n)]
+            own = j == i or j == n + i
+            eligible[i, j] = own or (_differ(y, items[3 * i]) and _differ(y, items[3 * i + 1]))
+
+
+@helper
+def _differ(x: Floats, y: Floats) -> bool:
+    j = 0
+    while j < x.size and x[j] == y[j]:  # different items usually differ in an early feature
+        j += 1
+    return j < x.size
+
+
+@helper
+def measure_candidates(vectors: Floats, distances: Doubles) -> None:
+    """Write the squared distances of both ends of every pair to every candidate."""
+    n = len(vectors) // 3
+    for end in range(2):
+        for i in range(n):
+            x = vectors[3 * i + end]
+            for j in range(2 * n):
+                y = vectors[candidate_row(j, n) if j != i else 3 * i + 1 - end]
+                total = vectors.dtype.type(0)
+                for q in range(x.size):
+                    total += (x[q] - y[q]) * (x[q] - y[q])
+                distances[end, i, j] = float(total)
+
+
+@helper
+def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, scores: Doubles) -> None:
+    """Write each pair's score: 1 / (1 + the number of smaller distances / 1 % of all distances).
+
+    Distances are those of the unlearned space times ``scale``, plus those of ``space`` unless it is 0.
+    """
+    n = len(eligible)
+    combined = np.zeros((2, n, 2 * n))
+    for end in range(2):
+        for i in range(n):
+            for j in range(2 * n):
+                combined[end, i, j] = scale * distances[0, end, i, j]
+                if space:
+                    combined[end, i, j] += distances[space, end, i, j]
+    own = np.zeros(n)
+    smaller = np.zeros(n, np.int64)
+    for i in range(n):
+        own[i] = (1.0 - _ROUNDING) * combined[0, i, i]
+    total = 0
+    for i in range(n):
+        for j in range(2 * n):
+            if eligible[i, j] and j != i:
+                total += 2
+                for end in range(2):
+                    other = combined[end, i, j]
+                    for k in range(n):
+                        smaller[k] += other < own[k]
+    for i in range(n):
+        scores[i] = 1.0 / (1.0 + smaller[i] / (_LOCAL * total))
+
+
+@helper
+def add_evidence(distances: Doubles, eligible: Flags, scale: float, n_seen: float, evidence: Doubles) -> None:
+    """Add each space's gains over the unlearned space, and their squares, to the sums in ``evidence``.
+
+    Column 0 measures the feedback itself: whether the unlearned space orders its triplets correctly. Evidence from
+    the first half of the stream counts less, and evidence from 10,000 constraints ago hardly counts.
+    """
+    n = len(eligible)
+    unlearned, scores = np.zeros(n), np.zeros(n)
+    for space in range(len(distances)):
+        _score_pairs(distances, space, scale, eligible, scores)
+        for i in range(n):
+            keep = 1.0 - 1.0 / min(100.0 + 0.5 * (n_seen - n + i), 10_000.0)
+            if space:
+                gain = scores[i] - unlearned[i]
+            else:
+                unlearned[i] = scores[i]
+                gain = 0.5 if distances[0, 0, i, i] < distances[0, 0, i, n + i] else -0.5
+            evidence[GAINS, space] = keep * evidence[GAINS, space] + gain
+            evidence[SQUARES, space] = keep * evidence[SQUARES, space] + gain * gain

@@ -1,0 +1,130 @@
+"""The arrays of an AnchoredOAHU model, grouped as its update step uses them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.learners.network.layers import Network, Shape
+from oahu.learners.state import Arrays
+
+__all__ = [
+    "ARRAY_NAMES",
+    "CENTRED",
+    "ITEMS",
+    "N_SEEN",
+    "PAIR_VARIANCE",
+    "SQUARED_LENGTH",
+    "UNLEARNED_DISTANCE",
+    "WHITENED",
+    "EncoderState",
+    "NetworkParameters",
+    "StreamStatistics",
+    "Window",
+    "empty_arrays",
+    "network_shape",
+    "scatter_rank",
+]
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+
+#: The entries of `StreamStatistics.scalars`: constraints seen, the mean of ||a - p||^2 / 2, the mean of ||x||^2.
+N_SEEN: Final = 0
+PAIR_VARIANCE: Final = 1
+SQUARED_LENGTH: Final = 2
+
+#: The entries of `EncoderState.mean_squares`: of the lengths of items, of centred items and of whitened items, and
+#: of distances in the unlearned space.
+ITEMS: Final = 0
+CENTRED: Final = 1
+WHITENED: Final = 2
+UNLEARNED_DISTANCE: Final = 3
+
+_MAX_RANK = 64
+
+
+class NetworkParameters(NamedTuple):
+    """The parameters of a network, laid out as in network/layers.py."""
+
+    first: Floats
+    first_bias: Floats
+    middle: Floats
+    middle_bias: Floats
+    last: Floats
+    last_bias: Floats
+
+
+class StreamStatistics(NamedTuple):
+    """Statistics of all constraints seen so far: scalars, the items' mean, and the scatter of similar pairs."""
+
+    scalars: Doubles
+    mean: Doubles
+    directions: Floats
+    variances: Doubles
+
+
+class EncoderState(NamedTuple):
+    """The parameters that encode items. They change only when a window closes."""
+
+    mean: Floats
+    directions: Floats
+    gains: Doubles
+    mean_squares: Doubles
+
+
+class Window(NamedTuple):
+    """The open window: its items, their coordinates along the directions, and the outputs of each layer."""
+
+    items: Floats
+    coordinates: Floats
+    first_outputs: Floats
+    middle_outputs: Floats
+    last_outputs: Floats
+
+
+#: The names of a model's arrays, in the order in which the update step takes them.
+ARRAY_NAMES: Final = (
+    *NetworkParameters._fields,
+    *(f"stream_{name}" for name in StreamStatistics._fields),
+    *(f"encoder_{name}" for name in EncoderState._fields),
+    *Window._fields,
+    "evidence",
+)
+
+
+def scatter_rank(n_features: int) -> int:
+    """Return r, the number of directions of the scatter. The rest, at least half of all, share one variance."""
+    return max(1, min(_MAX_RANK, n_features // 2))
+
+
+def empty_arrays(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
+    """Return the arrays of a model before the first constraint, with a network of zeros."""
+    d, r, m = shape.n_features, scatter_rank(shape.n_features), 3 * window
+    network = Network(shape, dtype)
+    groups = (
+        [getattr(network, name).copy() for name in NetworkParameters._fields],
+        StreamStatistics(np.zeros(3), np.zeros(d), np.zeros((r, d), dtype), np.zeros(r)),
+        EncoderState(
+            np.zeros(d, dtype), np.zeros((r, d), dtype), np.ones(r + 1), np.array([d, d, d, 0], np.float64)
+        ),
+        Window(
+            items=np.zeros((m, d), dtype),
+            coordinates=np.zeros((m, r), dtype),
+            first_outputs=np.zeros((m, len(network.first)), dtype),
+            middle_outputs=np.zeros((len(network.middle), m, network.middle.shape[2]), dtype),
+            last_outputs=np.zeros((m, network.last.shape[1]), dtype),
+        ),
+        [np.zeros((2, shape.n_layers + 3))],
+    )
+    arrays = [array for group in groups for array in group]
+    return dict(zip(ARRAY_NAMES, arrays, strict=True))
+
+
+def network_shape(arrays: Arrays) -> Shape:
+    """Return the sizes of a model's network. The learner's parameters may have changed since it was created."""
+    n_features, n_layers = arrays["items"].shape[1], arrays["evidence"].shape[1] - 3
+    hidden_size = arrays["middle"].shape[1]
+    return Shape(n_features, n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0))
