@@ -341,15 +341,15 @@ def test_a_refresh_waits_for_running_queries_between_its_blocks(
 ) -> None:
     monkeypatch.setattr(service_module, "_MAX_PAUSE", TIMEOUT)
     collection = service.create(CollectionConfig("things", 4))
-    rested = threading.Event()
+    order: list[str] = []
 
     def rest() -> None:
         service._rest(0.0)
-        rested.set()
+        order.append("refresh")
 
     with collection.queries.active:
         thread = threading.Thread(target=rest)
         thread.start()
-        assert not rested.wait(0.05)
-    assert rested.wait(TIMEOUT)
+        order.append("query")
     thread.join()
+    assert order == ["query", "refresh"]

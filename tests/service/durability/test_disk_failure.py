@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.server  # runs a real HTTP server
+
 Json = dict[str, Any]
 Fault = Callable[[Any], AbstractContextManager[None]]
 
@@ -348,29 +350,23 @@ if _can_mount():
         found: Json = json.loads(done.stdout)
         return found
 
-    @pytest.mark.server
     def test_a_full_disk_rejects_requests_with_a_clear_status(report: Json) -> None:
         assert report["rejected"]
         assert {(status, retry) for status, retry in report["rejected"]} <= {(507, "30"), (503, "10")}
         assert 507 in [status for status, _ in report["rejected"]]
 
-    @pytest.mark.server
     def test_a_full_disk_does_not_stop_reads_and_searches(report: Json) -> None:
         assert report["answers while full"] == [200, 200, 200, 200]
 
-    @pytest.mark.server
     def test_a_full_disk_loses_nothing_and_stores_nothing_else(report: Json) -> None:
         assert report["stored"] == report["accepted"]
 
-    @pytest.mark.server
     def test_a_full_disk_recovers_once_there_is_space(report: Json) -> None:
         assert report["accepted after"] == 30
         assert report["model is the log"]
 
-    @pytest.mark.server
     def test_a_restart_after_a_full_disk_changes_nothing(report: Json) -> None:
         assert report["restart is equal"]
 
-    @pytest.mark.server
     def test_a_service_cannot_start_on_a_full_disk(report: Json) -> None:
         assert "Cannot open" in report["start"]

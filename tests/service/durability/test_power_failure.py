@@ -21,6 +21,8 @@ import pytest
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.server  # starts and kills processes
+
 _SOURCE = Path(__file__).with_name("flushed.c")
 _CUTS = 4
 
@@ -42,7 +44,6 @@ def _can_compile() -> bool:
 
 if _can_compile():
 
-    @pytest.mark.server
     def test_no_acknowledged_change_is_lost_in_a_power_failure(
         tmp_path: Path, new_fork_server: Any, clients: Any, config: Json
     ) -> None:

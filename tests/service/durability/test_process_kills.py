@@ -15,7 +15,7 @@ import pytest
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.server  # starts or kills processes
+pytestmark = pytest.mark.server  # starts and kills processes
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 N_CLIENTS = {"triplets": 3, "pairs": 2}

@@ -17,7 +17,7 @@ import pytest
 from oahu.service.errors import StoreBusyError
 from oahu.service.store import SQLiteStore
 
-pytestmark = pytest.mark.server  # starts or kills processes
+pytestmark = pytest.mark.server  # starts and kills processes
 
 _OAHU = [sys.executable, "-m", "oahu"]
 

@@ -13,6 +13,8 @@ import pytest
 
 from oahu.service.store.snapshots import SnapshotFolder
 
+pytestmark = pytest.mark.server  # runs a real HTTP server
+
 Json = dict[str, Any]
 
 

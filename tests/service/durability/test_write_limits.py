@@ -14,6 +14,8 @@ import pytest
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.server  # runs a real HTTP server
+
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 

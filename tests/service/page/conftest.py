@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 from sklearn.datasets import load_digits
 
-from oahu import Client
+from oahu import Client, ServiceRequestError
 from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 
@@ -140,6 +140,8 @@ def digits(address: str) -> Iterator[Digits]:
     """A collection whose metric changes with each click."""
     with Client(address, f"digits-{next(_numbers)}") as client:
         yield _digits(client)
+        with suppress(ServiceRequestError):  # a test may have deleted it; one with a failed learner must not stay
+            client.delete()
 
 
 @pytest.fixture
