@@ -67,7 +67,7 @@ def test_training_equals_partial_fit(folder: Path, name: str) -> None:
     learner.save("expected")
     again = oahu.load("model")
     again.save("plain")  # without the position
-    assert Path("plain").read_bytes() == Path("expected").read_bytes()
+    assert same_bytes("plain", "expected")
 
 
 def test_constraints_with_values_need_no_features(folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_joining_pairs_resumes_as_if_it_had_not_been_interrupted(folder: Path, n
     trained("parts", *PAIR_ARGUMENTS)
     oahu.write_stream("pairs.jsonl", PAIRS)
     trained("parts", *PAIR_ARGUMENTS)
-    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("parts", "whole")
 
 
 def test_the_summary_counts_joined_pairs_and_lists_the_learners_of_pairs(folder: Path) -> None:
@@ -186,7 +186,7 @@ def test_training_continues_after_the_learned_lines(folder: Path, n: int) -> Non
     write_first_lines(n)
     trained("parts", "--features", "items.npy", "--constraints", "begun.jsonl")
     trained("parts", *ALL)
-    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("parts", "whole")
 
 
 def test_new_lines_learns_all_lines(folder: Path) -> None:
@@ -199,7 +199,7 @@ def test_new_lines_learns_all_lines(folder: Path) -> None:
     assert lines_in("parts") == 2000  # lines of the second stream
     for name in ("whole", "parts"):
         oahu.load(name).save(name)  # without the position
-    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("parts", "whole")
 
 
 def test_a_second_stream_is_resumed(folder: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_second_stream_is_resumed(folder: Path) -> None:
     trained("parts", "--features", "items.npy", "--constraints", "two.jsonl")
     for name in ("whole", "parts"):
         oahu.load(name).save(name)
-    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("parts", "whole")
 
 
 def test_reordered_columns_are_another_stream(folder: Path) -> None:
@@ -265,6 +265,11 @@ def lines_in(model: str) -> int:
     return position.lines if position else 0
 
 
+def same_bytes(first: str, second: str) -> bool:
+    """Whether two files are equal. A plain ``==`` in an assertion would print a difference of megabytes."""
+    return Path(first).read_bytes() == Path(second).read_bytes()
+
+
 def wait_for(condition: Any) -> None:
     """Wait for a condition. The limit only ends a test that hangs."""
     end = time.monotonic() + 600
@@ -295,7 +300,7 @@ def test_interrupted_training_gives_the_same_file(folder: Path, signals: list[si
         done = lines_in("parts")
         assert 0 < done <= upto
     trained("parts", *ALL)
-    assert Path("parts").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("parts", "whole")
 
 
 def test_an_interrupt_prints_how_to_continue(folder: Path) -> None:
@@ -350,7 +355,7 @@ def test_training_continues_after_a_line_is_corrected(folder: Path) -> None:
     Path("mended.jsonl").write_text("\n".join(lines))
     trained("model", "--features", "items.npy", "--constraints", "mended.jsonl")
     trained("whole", *ALL)
-    assert Path("model").read_bytes() == Path("whole").read_bytes()
+    assert same_bytes("model", "whole")
 
 
 def test_an_invalid_first_line_is_named(folder: Path) -> None:

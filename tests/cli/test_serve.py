@@ -100,13 +100,13 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         line = failed("serve", "--port", str(port), "--data", str(tmp_path / "data"))
-    assert line == f"error: Cannot listen at 127.0.0.1, port {port}: Address already in use."
+    assert line == f"error: Cannot listen on 127.0.0.1, port {port}: Address already in use."
     assert not (tmp_path / "data").exists()
 
 
 def test_an_address_of_another_machine_is_an_error(tmp_path: Path) -> None:
     KeyFile(tmp_path).add("one", "admin")
-    assert "Cannot listen at 203.0.113.1" in failed("serve", "--host", "203.0.113.1", "--data", str(tmp_path))
+    assert "Cannot listen on 203.0.113.1" in failed("serve", "--host", "203.0.113.1", "--data", str(tmp_path))
 
 
 def test_a_store_in_use_is_an_error(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         url = re.findall(r"http://[\d.]+:\d+", output)[0]
         assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
         (tmp_path / "keys.json").write_text("{")
-        output += request_until(main, f"{url}/v1/collections", "the keys stay as they were")
+        output += request_until(main, f"{url}/v1/collections", "cannot reload the keys")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:
@@ -322,7 +322,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         os.close(main)
     first, second = output.replace("\r", "").splitlines()[:2]
     assert first == f"oahu listens at {url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
-    assert second.startswith("error: the keys stay as they were: ")
+    assert second.startswith("error: cannot reload the keys, keeping the previous ones: ")
 
 
 def read_until(terminal: int, words: str) -> str:
@@ -393,8 +393,8 @@ def test_the_examples_contain_digits_with_thumbnails(store: Service, monkeypatch
     oahu.cli.serve_command._add_examples(output.append, store)
     digits = store.collection("digits")
     images, labels = load_digits(return_X_y=True)
-    assert (digits.n_items, len(output)) == (1797, 1)
-    item = digits.item("digits-00017")
+    assert (digits.describe()["items"], len(output)) == (1797, 1)
+    item = digits.catalogue.item("digits-00017")
     assert (item.label, item.has_thumbnail) == (str(labels[17]), True)
     found = digits.search((images[17] / 16).astype(np.float32), 1)
     assert found.matches[0][0] == "digits-00017"
@@ -475,22 +475,22 @@ def filled(service: Service) -> Any:
     collection = service.create(CollectionConfig("c", 4, parameters=SMALL))
     items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
     collection.put_items(items).result()
-    collection.settle()
-    collection.feedback(FEEDBACK, "once").result()
+    collection.queries.apply_changes()
+    collection.add_feedback(FEEDBACK, "once").result()
     collection.undo(1).result()
     collection.delete_items(["i19"]).result()
-    collection.settle()
+    collection.queries.apply_changes()
     return collection
 
 
 def contents(collection: Any) -> dict[str, Any]:
     """Return everything a collection shows."""
-    collection.fresh(60)
+    collection.learner.wait_for(collection.feedback_log.last_seq, 600)
     return {
-        "items": collection.page(0, 100),
-        "image": collection.thumbnail("i0"),
-        "log": collection.log(0, 100),
-        "model": collection.model(),
+        "items": collection.catalogue.page(0, 100),
+        "image": collection.catalogue.thumbnail("i0"),
+        "log": collection.feedback_log.page(0, 100),
+        "model": collection.learner.model_file(),
         "found": [(key, match.similarity, output) for key, match, output in collection.search("i0", 20).matches],
         "config": collection.config,
     }
@@ -507,7 +507,7 @@ def test_a_backup_of_a_running_service_restores_everything(store: Service, tmp_p
     again.open()
     try:
         assert contents(again.collection("c")) == before
-        receipt = again.collection("c").feedback(FEEDBACK, "once")
+        receipt = again.collection("c").add_feedback(FEEDBACK, "once")
         assert receipt.result().replayed
     finally:
         again.close()
@@ -520,7 +520,7 @@ def test_a_backup_during_writes_is_consistent(store: Service, tmp_path: Path) ->
 
     def write() -> None:
         while not stop.is_set():
-            collection.feedback([Triplet("i0", "i1", "i2")] * 20).result()
+            collection.add_feedback([Triplet("i0", "i1", "i2")] * 20).result()
 
     writer = threading.Thread(target=write)
     writer.start()

@@ -721,9 +721,9 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
     "triplets": (np.ones((N, 3, D)), r"A pair has 2 items"),
     "rows without a table": (ROWS, "preprocessor="),
     "no pairs": (np.ones((0, 2, D)), "At least one pair is needed"),
-    "one vector": (np.ones(D), "1 dimension"),
-    "a number": (5, "0 dimension"),
-    "nothing": (None, "0 dimension"),
+    "one vector": (np.ones(D), r"Pairs must have shape .*Got shape \(\d+,\)"),
+    "a number": (5, r"Pairs must have shape .*Got shape \(\)"),
+    "nothing": (None, r"Pairs must have shape .*Got shape \(\)"),
     "ragged": ([[[1.0, 2.0], [1.0]]], "ragged"),
     "strings": ([["a", "b"]], "must be real numbers"),
 }

@@ -77,10 +77,9 @@ class History:
 def empty_history(n_experts: int, capacity: int = CAPACITY) -> History:
     """Return a history without rounds.
 
-    >>> from dataclasses import astuple
     >>> history = empty_history(n_experts=1, capacity=4)
     >>> for t in range(10):
-    ...     record_round(*astuple(history), np.array([t]), np.array([1.0]))
+    ...     record_round(*vars(history).values(), np.array([t]), np.array([1.0]))
     >>> history.rounds, history.losses.ravel()
     (array([4, 8]), array([1.5, 5.5]))
     """
