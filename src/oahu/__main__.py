@@ -1,4 +1,4 @@
-"""``python -m oahu`` is ``oahu``."""
+"""Entry point of ``python -m oahu``."""
 
 from oahu.cli import app
 

@@ -1,4 +1,4 @@
-"""OAHU as a torch module: the same experts, loss and hedge, differentiable, to stand behind any network.
+"""OAHU as a torch module: a differentiable head with the same experts, loss and hedge.
 
 `OAHUHead` replaces the classifier of a CNN or RNN (the paper's Section 3.8, Extendability): the loss flows back
 through it into the layers that make the features. One triplet at a time with plain SGD it takes the same steps as

@@ -1,4 +1,4 @@
-"""`oahu evaluate`: measure a model next to unlearned distances."""
+"""`oahu evaluate`: compare a model with Euclidean and cosine distance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which items a constraint made similar and dissimilar, as blocks of new pairs and triplets."""
+"""The pairs and triplets that a new constraint implies, in blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph of similar and dissimilar items that knows every implied constraint.
+"""A graph of similar and dissimilar items that answers which constraints follow from given ones.
 
 Similarity is an equivalence relation, and dissimilarity holds between whole components of similar items. These are
 the four rules of the paper's footnote in Section 3. The graph stores the components and the dissimilar edges

@@ -1,4 +1,4 @@
-"""Implied constraints, counted and sampled from products of components. They are listed only on request."""
+"""Implied constraints: counted and sampled without listing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random constraints about items that are similar to those of one constraint, drawn in constant time each."""
+"""Random variants of a constraint: its items replaced by similar ones, in constant time each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of classification, comparison and retrieval, all from 0 to 1. The truth is the first argument."""
+"""Scores of classification, comparison and retrieval, from 0 to 1. Arguments are (truth, prediction)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of an exact index: items in blocks that a scan reads, and the exact vectors."""
+"""Storage of an exact index: blocks for scanning, and the exact vectors."""
 
 from __future__ import annotations
 

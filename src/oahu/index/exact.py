@@ -1,4 +1,4 @@
-"""Exact nearest neighbours: a float32 scan of all items, then float64 distances for the candidates that it leaves.
+"""Exact nearest neighbours: a float32 scan of all items, then float64 distances for the remaining candidates.
 
 The rounding error of the scan has a known bound. Its best candidates are measured in float64. If the bound does not
 rule out that the scan missed a better item, or one that ties, all items that might be are collected and measured.

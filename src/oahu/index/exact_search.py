@@ -1,4 +1,4 @@
-"""One exact search: for up to some thousand queries, or for few queries in several spaces together."""
+"""One batch of exact queries, in one space or in several."""
 
 from __future__ import annotations
 

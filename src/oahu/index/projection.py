@@ -1,4 +1,4 @@
-"""Low-dimensional projections of long vectors whose distances are lower bounds.
+"""Low-dimensional projections of long vectors. Distances of projections are lower bounds.
 
 Most of the variance of long vectors lies in few directions. A projected vector has the coordinates in these
 directions and, as one more coordinate, the length of the residual. By the triangle inequality (for inner products:

@@ -1,4 +1,4 @@
-"""Vectors quantized to eight bits a number, with a bound on the quantization error of each vector.
+"""Vectors quantized to eight bits per number, with an error bound for each vector.
 
 A search that reads all items once is limited by memory bandwidth. Quantized items are a quarter of the size. By the
 triangle inequality (for inner products: by the Cauchy-Schwarz inequality) the distance of a query to a quantized

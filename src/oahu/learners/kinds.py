@@ -1,4 +1,4 @@
-"""The learners of triplets and of pairs, and the mixin for learners whose metric has scores but no distances."""
+"""Base classes of triplet and pair learners, and a mixin for learners with scores but no distances."""
 
 from __future__ import annotations
 

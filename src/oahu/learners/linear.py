@@ -1,4 +1,4 @@
-"""Base classes of the learners of one matrix: Mahalanobis metrics, and bilinear similarities."""
+"""Base classes of learners of one matrix: Mahalanobis metrics and bilinear similarities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a learner has learned: named arrays, counts and a random generator."""
+"""The state of a learner: named arrays, counts and a random generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out: frozen, versioned metrics, and the files they live in."""
+"""Frozen, versioned metrics: what learners publish and tasks use."""
 
 from oahu.metrics.anchored import AnchoredMetric
 from oahu.metrics.ensemble import EnsembleMetric, Expert

@@ -1,4 +1,4 @@
-"""What follows a layer's matrix product in an encoder, in one pass while the product is in the cache."""
+"""Compiled steps of the encoder after each matrix product: bias and ReLU, bias and normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AnchoredOAHU's metric: the unlearned space, the whitened one and the experts', each with what it has earned."""
+"""AnchoredOAHU's metric: a weighted sum of the distances in the unlearned, whitened and expert spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that nobody learned: the floor under every comparison."""
+"""Unlearned metrics: Euclidean and cosine distance."""
 
 from __future__ import annotations
 

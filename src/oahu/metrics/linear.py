@@ -1,4 +1,4 @@
-"""Linear metrics: a Mahalanobis distance, and a bilinear similarity that has scores only."""
+"""Linear metrics: Mahalanobis distance, and bilinear similarity (scores but no distances)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every metric offers: a frozen value that scores how alike items are."""
+"""Base classes of all metrics: immutable objects that score the similarity of items."""
 
 from __future__ import annotations
 

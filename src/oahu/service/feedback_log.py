@@ -1,4 +1,4 @@
-"""The feedback log of a collection, and the constraint graph of everything that follows from it.
+"""The feedback log of a collection, and the constraint graph built from it.
 
 Feedback is expanded once, when it is accepted: into constraints, which the graph holds, and into training examples,
 which the store holds for the learner. Queries ask the graph which items are similar or dissimilar.

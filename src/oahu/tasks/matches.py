@@ -1,4 +1,4 @@
-"""The results of a search: arrays, from which typed matches are made on access."""
+"""Search results: arrays that create `Match` objects on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the neighbours in every space to one ranking of distinct items."""
+"""Merging of the neighbours in each space into one ranking."""
 
 from __future__ import annotations
 

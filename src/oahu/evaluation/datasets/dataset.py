@@ -1,4 +1,4 @@
-"""The common form of all data sets."""
+"""`Dataset`: the class that every reader returns."""
 
 from __future__ import annotations
 

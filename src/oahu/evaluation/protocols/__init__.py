@@ -1,4 +1,4 @@
-"""Evaluation protocols: Section 4 of the paper, with every detail that it leaves open stated explicitly."""
+"""Evaluation protocols of Section 4 of the paper. Details that the paper leaves open are documented."""
 
 from typing import Final
 

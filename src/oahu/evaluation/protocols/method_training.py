@@ -1,4 +1,4 @@
-"""Training of a method on the constraints of a trial, which every protocol starts with."""
+"""Training of a method on the constraints of a trial, for all protocols."""
 
 from __future__ import annotations
 

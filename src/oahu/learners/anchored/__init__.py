@@ -1,4 +1,4 @@
-"""AnchoredOAHU: OAHU's experts, held to the metric they started from."""
+"""AnchoredOAHU: OAHU's experts combined with the unlearned metric."""
 
 from oahu.learners.anchored.learner import AnchoredOAHU
 

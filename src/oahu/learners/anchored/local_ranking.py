@@ -1,4 +1,4 @@
-"""How well each space ranks the similar pairs of a window among its nearest pairs, compiled.
+"""Local ranking of a window's similar pairs in each space, compiled.
 
 Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
 j is the positive of constraint j, and candidate n + j its negative. ``distances[end, i, j]`` is the squared

@@ -1,4 +1,4 @@
-"""Three scales, in plain Python: kernels compile them, and what is read out uses them as they are."""
+"""Scale factors shared by kernels and Python code: length softening, step size, unlearned distances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evidence is worth: from what each space added, summed, to how much it counts."""
+"""The weight of each space, computed from its evidence."""
 
 from __future__ import annotations
 

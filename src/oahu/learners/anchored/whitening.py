@@ -1,4 +1,4 @@
-"""The whitened space: a low-rank model of the scatter of similar pairs, and softened lengths, compiled.
+"""The whitened space: low-rank scatter of similar pairs, and softened normalisation, compiled.
 
 A similar pair shows which differences do not matter. The scatter of these differences,
 C_w = mean of (a - p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every

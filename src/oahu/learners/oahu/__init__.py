@@ -1,4 +1,4 @@
-"""OAHU: the loss, the hedge, the network, the fused step, and the learner made of them."""
+"""OAHU: its loss, hedge update, compiled update step and estimator."""
 
 from oahu.learners.oahu.learner import OAHU
 

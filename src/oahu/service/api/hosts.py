@@ -1,4 +1,4 @@
-"""Host names: which are this machine, and whether other machines can reach the service."""
+"""Host names: is it this machine, and can other machines reach the service?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login with an API key. The login page has no scripts except the theme's, so strangers get no other code."""
+"""Login with an API key. Before authentication, only the theme's script is served."""
 
 from __future__ import annotations
 

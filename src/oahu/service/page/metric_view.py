@@ -1,4 +1,4 @@
-"""The metric view: the weights of its spaces, their history, and what is still to be learned."""
+"""The metric view: the weights of its spaces, their history, and the feedback that waits to be learned."""
 
 from __future__ import annotations
 

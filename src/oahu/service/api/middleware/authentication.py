@@ -1,4 +1,4 @@
-"""Middleware that rejects changes without a valid API key before their body is read."""
+"""Middleware that rejects write requests without a valid API key before it reads their body."""
 
 from __future__ import annotations
 

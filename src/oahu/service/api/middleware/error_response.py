@@ -1,4 +1,4 @@
-"""Middleware that turns errors of the other middlewares, and unexpected ones, into responses."""
+"""Middleware that turns middleware errors and unhandled exceptions into error responses."""
 
 from __future__ import annotations
 

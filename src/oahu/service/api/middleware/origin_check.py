@@ -1,4 +1,4 @@
-"""Middleware that rejects changes requested by pages of other sites."""
+"""Middleware that rejects write requests from pages of other sites (CSRF protection)."""
 
 from __future__ import annotations
 
