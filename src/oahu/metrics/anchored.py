@@ -16,16 +16,16 @@ __all__ = ["AnchoredMetric", "Part"]
 
 Floats = NDArray[np.floating]
 
-_VERIFYING = 8.0  # times as much that the experts count in verification
-_ENOUGH = 4  # features for a direction to say in verification what there is to say
-_TUPLES = 128  # pairs or triplets that are scored at a time
-_BLOCK = 2048  # items that are between two spaces at a time
+_VERIFYING = 8.0  # factor on the experts' weights for comparing pairs
+_ENOUGH = 4  # with as many features or more, pairs are compared by direction alone
+_TUPLES = 128  # pairs or triplets scored at a time
+_BLOCK = 2048  # items encoded at a time
 
 
 @storable
 @dataclass(frozen=True, eq=False)
 class AnchoredMetric(DistanceMetric):
-    """A frozen metric: the distance that items had before anything was learned, and beside it what was learned.
+    """The frozen metric of AnchoredOAHU: the unlearned distance combined with the learned ones.
 
     ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0 compares items by direction and,
     the fewer features there are, also by length; D_white does so after whitening by the scatter of similar pairs.
@@ -78,7 +78,7 @@ class AnchoredMetric(DistanceMetric):
         metric_weights: NDArray[np.float64],
         version: int,
     ) -> AnchoredMetric:
-        """A metric of its own read-only copies."""
+        """Create a metric from read-only copies of the arrays."""
         return cls(
             frozen_copy(mean),
             frozen_copy(directions),
@@ -103,15 +103,15 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def spaces(self) -> tuple[SingleSpace]:
-        """One: its parts are made to be measured together."""
+        """A single space: the joint vectors of all parts."""
         return (SingleSpace(self),)
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """The same with experts that count eight times as much, and the unlearned space by direction alone.
+        """This metric with eight times the weight on the experts, and lengths ignored in the unlearned space.
 
-        Neighbours are a local matter, and best left to spaces that bend little. One threshold for all pairs is a
-        global one, and what experts were made for; and there lengths were no help anywhere.
+        Search needs good local distances, where the experts can hurt. Comparing pairs with one threshold needs
+        distances that are comparable everywhere, which the experts learn. Lengths never helped in comparisons.
         """
         weights = self.metric_weights.copy()
         weights[2:] *= _VERIFYING
@@ -122,7 +122,7 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The unlearned space, the whitened one, then the experts' from shallow to deep, each with its weight."""
+        """The unlearned space, the whitened space and the experts, shallow to deep, each with its weight."""
         return tuple(Part(self, index) for index in range(len(self.metric_weights)))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
@@ -139,9 +139,9 @@ class AnchoredMetric(DistanceMetric):
         return scores
 
     def _joint(self, items: NDArray[Any], row: int = 0) -> Floats:
-        """All spaces' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions).
+        """Return joint vectors: all spaces' vectors, scaled by the roots of their weights and concatenated.
 
-        ``row`` is that of the first item, for who is told of one that is too large.
+        ``row`` is the row of the first item, for error messages.
         """
         d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
         scales = np.sqrt(self.metric_weights).astype(self.dtype)
@@ -158,13 +158,13 @@ class AnchoredMetric(DistanceMetric):
         return joint
 
     def _encoded(self, items: NDArray[Any]) -> list[Floats]:
-        """Every space's vectors."""
+        """Return the vectors of each space."""
         wanted = np.ones(len(self.metric_weights), bool)
         blocks = [self._block(items[i : i + _BLOCK], i, wanted) for i in range(0, len(items), _BLOCK)]
         return [np.concatenate([block[space] for block in blocks]) for space in range(len(wanted))]
 
     def _block(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
-        """The vectors of the spaces that are wanted; ``first`` is the row of the first item."""
+        """Return the vectors of the wanted spaces. ``first`` is the row of the first item, for error messages."""
         items = items.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             spaces: list[Any] = [self._softened(items, 0) if wanted[0] else None]
@@ -179,7 +179,7 @@ class AnchoredMetric(DistanceMetric):
                 inputs[~np.isfinite(inputs).all(axis=1)] = np.nan
         for space in spaces:
             if space is not None:
-                self._refuse(~np.isfinite(space).all(axis=1), first)
+                self._raise_overflow(~np.isfinite(space).all(axis=1), first)
         if not wanted[2:].any():
             return spaces + [None] * (len(wanted) - 2)
         return spaces + list(self.experts.embed_checked(inputs))
@@ -200,7 +200,7 @@ class AnchoredMetric(DistanceMetric):
         return softened
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are as read-only as the original."""
+        """Copies and pickles are read-only, too."""
         return AnchoredMetric.frozen, tuple(getattr(self, one.name) for one in fields(self))
 
     def _to_content(self) -> Content:
@@ -226,7 +226,7 @@ class AnchoredMetric(DistanceMetric):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One of the spaces that an anchored metric is made of, with its weight."""
+    """One space of an anchored metric, with its weight."""
 
     metric: AnchoredMetric
     index: int
@@ -246,5 +246,5 @@ class Part:
         return metric.n_features if self.index < 2 else metric.experts.spaces[self.index - 2].dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
-        """This space's vectors: (n_items, n_features) to (n_items, dimensions)."""
+        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
         return self.metric._encoded(self.metric._check(X))[self.index]

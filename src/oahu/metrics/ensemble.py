@@ -16,13 +16,13 @@ __all__ = ["EnsembleMetric", "Expert"]
 
 Floats = NDArray[np.floating]
 
-_BLOCK = 2048  # items encoded at a time: what lies between two layers stays near
+_BLOCK = 2048  # items encoded at a time, so that the layers' outputs stay in the cache
 
 
 @storable
 @dataclass(frozen=True, eq=False)
 class EnsembleMetric(DistanceMetric):
-    """A frozen metric: experts E_0 ... E_L of growing depth, and how much each counts.
+    """A frozen metric: experts E_0 ... E_L of growing depth, each with a weight.
 
     ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2`` with every ``f_l`` on the unit sphere. Learners hand it
     out; what they learn afterwards does not touch it.
@@ -69,7 +69,7 @@ class EnsembleMetric(DistanceMetric):
         metric_weights: NDArray[np.float64],
         version: int,
     ) -> EnsembleMetric:
-        """A metric of its own read-only copies."""
+        """Create a metric from read-only copies of the arrays."""
         return cls(
             tuple(map(frozen_copy, hidden_weights)),
             tuple(map(frozen_copy, hidden_biases)),
@@ -97,11 +97,11 @@ class EnsembleMetric(DistanceMetric):
         return tuple(Expert(self, level) for level in range(len(self.embedding_weights)))
 
     def embed(self, X: ArrayLike) -> Floats:
-        """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        """Return the unit vectors of each expert: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
         return self.embed_checked(self._check(X))
 
     def embed_checked(self, items: NDArray[Any]) -> Floats:
-        """`embed` for items that are known to be finite and to have the right features."""
+        """`embed` for validated items."""
         return np.ascontiguousarray(self._columns(items).transpose(0, 2, 1))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
@@ -112,13 +112,13 @@ class EnsembleMetric(DistanceMetric):
         return [self._joint(items)] if joint else [level.T for level in self._columns(items)]
 
     def _joint(self, items: NDArray[Any]) -> Floats:
-        """All experts' vectors, scaled by the roots of their weights, end to end: (n_items, dimensions)."""
+        """Return joint vectors: all experts' vectors, scaled by the roots of their weights and concatenated."""
         columns = self._columns(items)
         columns *= np.sqrt(self.metric_weights).astype(columns.dtype)[:, None, None]
         return columns.reshape(-1, len(items)).T
 
     def _columns(self, items: NDArray[Any], n_levels: int | None = None) -> Floats:
-        """The unit vectors of all experts, or of the first, as columns: (n_levels, embedding_size, n_items)."""
+        """Return the unit vectors of the first ``n_levels`` experts, as columns."""
         size, dtype = self.embedding_weights[0].shape[0], self.dtype
         columns: Floats = np.empty((n_levels or len(self.embedding_weights), size, len(items)), dtype)
         self._embed_into(items, columns, 0)
@@ -131,7 +131,7 @@ class EnsembleMetric(DistanceMetric):
             super().encode_columns(items, places, first)
 
     def _embed_into(self, items: NDArray[Any], places: Sequence[Floats] | Floats, first: int) -> None:
-        """The unit vectors of as many experts as there are places, into the columns from ``first`` on."""
+        """Write the unit vectors of the first ``len(places)`` experts into the columns from ``first`` on."""
         for start in range(0, len(items), _BLOCK):
             inputs = items[start : start + _BLOCK].astype(self.dtype, copy=False)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -139,11 +139,14 @@ class EnsembleMetric(DistanceMetric):
             if not usual:
                 block = slice(first + start, first + start + len(inputs))
                 finite = [np.isfinite(place[:, block]).all(axis=0) for place in places]
-                self._refuse(~np.logical_and.reduce(finite), start)
+                self._raise_overflow(~np.logical_and.reduce(finite), start)
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
         """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
-        from oahu.metrics.activations import add_bias_and_relu, write_unit_columns  # numba takes its time to import
+        from oahu.metrics.activations import (
+            add_bias_and_relu,
+            write_unit_columns,
+        )  # imported late: importing numba takes time
 
         hidden, usual = inputs, True
         for level, place in enumerate(places):
@@ -157,7 +160,7 @@ class EnsembleMetric(DistanceMetric):
                 usual = False
         return usual
 
-    def apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+    def space_distances_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
         gaps = (self.embed_checked(left) - self.embed_checked(right)).astype(np.float64)
         return np.asarray(np.sqrt(np.square(gaps).sum(axis=2)))
 
@@ -167,7 +170,7 @@ class EnsembleMetric(DistanceMetric):
         return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are as read-only as the original."""
+        """Copies and pickles are read-only, too."""
         values = (getattr(self, one.name) for one in fields(self))
         return EnsembleMetric.frozen, tuple(values)
 
@@ -203,7 +206,7 @@ class Expert:
         return len(self.metric.embedding_weights[self.level])
 
     def encode(self, X: ArrayLike) -> Floats:
-        """This expert's unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
+        """Encode items as unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
         items = self.metric._check(X)
         return np.ascontiguousarray(self.metric._columns(items, self.level + 1)[self.level].T)
 
@@ -218,7 +221,7 @@ def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
 
 
 def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-    """The arrays of a network from a file, checked to fit each other."""
+    """Read the arrays of a network from a file, and check that their shapes fit."""
     depth = len(content.array("metric_weights", (None,))) - 1
     hidden_weights, hidden_biases, embedding_weights, embedding_biases = [], [], [], []
     size, dtype = None, content.array("embedding_weights.0", (None, None)).dtype
@@ -241,7 +244,7 @@ def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Fl
 
 
 def unpack_weights(content: Content, n_experts: int) -> NDArray[np.float64]:
-    """The metric weights from a file, checked to be some."""
+    """Read the metric weights from a file, and check that they are valid."""
     weights = content.array("metric_weights", (n_experts,), np.float64)
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
         raise ValueError("its metric_weights are not shares of 1")

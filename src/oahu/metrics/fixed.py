@@ -60,7 +60,7 @@ class _FixedMetric(DistanceMetric):
 
 @storable
 class EuclideanMetric(_FixedMetric):
-    """Plain Euclidean distance between items as they are.
+    """Euclidean distance of the features.
 
     >>> EuclideanMetric(2).distance([0.0, 0.0], [3.0, 4.0])
     5.0
@@ -74,13 +74,13 @@ class EuclideanMetric(_FixedMetric):
         with np.errstate(over="ignore", invalid="ignore"):
             apart = np.square((tuples[:, 1:] - tuples[:, :1]).astype(np.float64)).sum(axis=2)
             scores: NDArray[np.float64] = -np.sqrt(apart).T
-        self._refuse_tuples(scores, items, size)
+        self._raise_tuple_overflow(scores, items, size)
         return scores
 
 
 @storable
 class CosineMetric(_FixedMetric):
-    """Euclidean distance between items scaled to unit length: it ranks as the cosine does. 0 stays 0.
+    """Euclidean distance of items scaled to unit length. It ranks like the cosine. A zero item stays zero.
 
     >>> CosineMetric(2).distance([2.0, 0.0], [7.0, 0.0])
     0.0
@@ -90,7 +90,7 @@ class CosineMetric(_FixedMetric):
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         vectors = normalize_rows(items.astype(self.dtype, copy=False))
-        self._refuse(~np.isfinite(vectors).all(axis=1))
+        self._raise_overflow(~np.isfinite(vectors).all(axis=1))
         return vectors
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:

@@ -88,20 +88,20 @@ class MahalanobisMetric(DistanceMetric):
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             vectors: Floats = items.astype(self.dtype, copy=False) @ self.factor.T
-        self._refuse(~np.isfinite(vectors).all(axis=1))
+        self._raise_overflow(~np.isfinite(vectors).all(axis=1))
         return vectors
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        # The difference first: what the items have in common would cost digits after the product.
+        # Subtract before the product: large common parts would cancel with a loss of precision.
         tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = ((tuples[:, 1:] - tuples[:, :1]) @ self.factor.T).astype(np.float64)
             scores: NDArray[np.float64] = -np.sqrt(np.square(apart).sum(axis=2)).T
-        self._refuse_tuples(scores, items, size)
+        self._raise_tuple_overflow(scores, items, size)
         return scores
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are as read-only as the original."""
+        """Copies and pickles are read-only, too."""
         return MahalanobisMetric, (self.factor, self.version)
 
     def _to_content(self) -> Content:
@@ -176,7 +176,7 @@ class BilinearMetric(Metric):
         (rows,) = self.encode_checked(queries, joint)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
-        self._refuse(~np.isfinite(mapped).all(axis=1))
+        self._raise_overflow(~np.isfinite(mapped).all(axis=1))
         return [mapped]
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
@@ -191,7 +191,7 @@ class BilinearMetric(Metric):
                 mapped = first * self.matrix if self.matrix.ndim == 1 else first @ self.matrix
                 columns = [np.einsum("ij,ij->i", mapped, rows[k::size]) for k in range(1, size)]
         scores = np.array(columns, dtype=np.float64)
-        self._refuse_tuples(scores, items, size)
+        self._raise_tuple_overflow(scores, items, size)
         return scores
 
     def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
@@ -204,7 +204,7 @@ class BilinearMetric(Metric):
                 mapped = a @ self.matrix
             product = mapped @ b.T
         scores = np.asarray(product.toarray() if hasattr(product, "tocsr") else product, dtype=np.float64)
-        self._refuse(~np.isfinite(scores).all(axis=1))
+        self._raise_overflow(~np.isfinite(scores).all(axis=1))
         return scores
 
     @cached_property
@@ -235,7 +235,7 @@ class BilinearMetric(Metric):
         )
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are as read-only as the original."""
+        """Copies and pickles are read-only, too."""
         return BilinearMetric, (self.matrix, self.normalize, self.version)
 
     def _to_content(self) -> Content:
@@ -252,7 +252,7 @@ class BilinearMetric(Metric):
 
 
 def _floats(data: Any, what: str) -> Floats:
-    """A read-only copy of ``data`` in one of the types that metrics compute in."""
+    """Return a read-only copy of ``data`` as float32 or float64."""
     array = as_array(data, what)
     if not np.isfinite(array).all():
         raise InvalidInputError(f"The {what} must be finite numbers.")
@@ -260,16 +260,16 @@ def _floats(data: Any, what: str) -> Floats:
 
 
 def unit_rows(rows: Any) -> Any:
-    """Rows scaled to unit length, dense or CSR; a zero row stays zero."""
+    """Scale rows to unit length, dense or CSR. A zero row stays zero."""
     if not hasattr(rows, "tocsr"):
         return normalize_rows(rows)
     scaled = rows.tocsr(copy=True)
     largest = abs(scaled).max(axis=1).toarray().ravel()
-    _divide_rows(scaled, largest)  # first, so that squares neither over- nor underflow
+    _divide_rows(scaled, largest)  # so that squares neither overflow nor underflow
     _divide_rows(scaled, np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()))
     return scaled
 
 
 def _divide_rows(rows: Any, by: NDArray[Any]) -> None:
-    """Divide each row by a number; by 0, not at all."""
+    """Divide each row by its divisor. Rows with divisor 0 stay as they are."""
     rows.data /= np.repeat(np.where(by > 0, by, 1), np.diff(rows.indptr)).astype(rows.dtype)

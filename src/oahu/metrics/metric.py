@@ -21,7 +21,7 @@ Floats = NDArray[np.floating]
 
 
 class Space(Protocol):
-    """A space that a metric measures in: how much it counts, and how items get there."""
+    """One space of a metric: its weight, and the encoding of items."""
 
     @property
     def name(self) -> str: ...
@@ -35,19 +35,19 @@ class Space(Protocol):
         ...
 
     def encode(self, X: ArrayLike) -> Floats:
-        """(n_items, n_features) to (n_items, dimensions of the space)."""
+        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
         ...
 
 
 class Metric(ABC):
-    """A frozen, versioned similarity. Learners hand it out; what they learn afterwards does not touch it."""
+    """A frozen, versioned similarity. Later learning does not change it."""
 
-    version: int  # how many constraints it has learned from
+    version: int  # the number of constraints that the learner had learned
 
-    #: How vectors compare in its spaces: by Euclidean distance, or by inner product.
+    #: How vectors are compared in its spaces: by Euclidean distance or by inner product.
     measure: ClassVar[Literal["l2", "ip"]] = "l2"
 
-    #: The largest distance there can be in any of its spaces, if there is one.
+    #: The largest possible distance in any of its spaces, if distances are bounded.
     diameter: ClassVar[float | None] = None
 
     #: Whether the last bits of encoded items may differ with the batch size, because matrix products encode them.
@@ -66,32 +66,32 @@ class Metric(ABC):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """What the metric computes in."""
+        """The floating-point type of all computations."""
 
     @property
     @abstractmethod
     def spaces(self) -> tuple[Space, ...]:
-        """The spaces it measures in, each with its weight; the weights sum to 1."""
+        """The spaces of the metric, each with its weight. The weights sum to 1."""
 
     @property
     def for_verification(self) -> Metric:
-        """What to verify pairs by: the metric itself, unless being alike is weighed differently there."""
+        """The metric to compare pairs with. It can have other weights than the metric for search."""
         return self
 
     @property
     def accepts_sparse(self) -> bool:
-        """Whether items may come as a sparse matrix."""
+        """Whether items can be given as a sparse matrix."""
         return False
 
     @abstractmethod
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        """How alike a tuple's first item is to each of its others: (m * size, d) items to (size - 1, m).
+        """Score the first item of each tuple against its other items: (m * size, d) items to (size - 1, m).
 
         The items were checked. `OverflowedItemError` names the row of one whose score is not finite.
         """
 
     def score(self, a: Any, b: Any) -> Any:
-        """How alike items are, higher is more: two vectors give a float, two (n, n_features) arrays give (n,)."""
+        """Return the similarity of items, higher is more similar: a float for two vectors, (n,) for two arrays."""
         a, b = (side if hasattr(side, "tocsr") else as_array(side, "items") for side in (a, b))
         one = a.ndim == 1 and b.ndim == 1
         left, right = (self._check(side[None] if one else side) for side in (a, b))
@@ -103,22 +103,22 @@ class Metric(ABC):
         return float(scores[0]) if one else scores
 
     def scores(self, X: Any, Y: Any) -> NDArray[np.float64]:
-        """How alike each of X is to each of Y, higher is more: an array of shape (len(X), len(Y))."""
+        """Return the similarity of each item of X to each item of Y, of shape (len(X), len(Y))."""
         return self._all_scores(self._check(X), self._check(Y))
 
     @abstractmethod
     def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """`scores` of items that were checked."""
+        """`scores` for validated items."""
 
     def encode(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
-        """Items as vectors, for an index: one array of shape (n_items, dimensions) for every space.
+        """Encode items as vectors for an index: one array of shape (n_items, dimensions) for each space.
 
         If ``joint``, one array for all spaces together, which ranks items as `score` does.
         """
         return self.encode_checked(self.check_dense(X), joint)
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
-        """`encode` for what is searched for: not the same where a similarity is not symmetric."""
+        """Encode queries. It differs from `encode` only for a similarity that is not symmetric."""
         return self.encode_queries_checked(self.check_dense(X), joint)
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
@@ -127,15 +127,15 @@ class Metric(ABC):
 
     @abstractmethod
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        """`encode` for items that are known to be finite and to have the right features."""
+        """`encode` for validated items."""
 
     def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
-        """`encode_checked`, not joint, into the columns from ``first`` on of an array for every space."""
+        """Encode validated items into the columns from ``first`` on of one array per space."""
         for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
             place[:, first : first + len(vectors)] = vectors.T
 
     def space_distances(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-        """How far apart items are in every space, two (n, n_features) arrays to (n_spaces, n).
+        """Return the distances of items in each space: two (n, n_features) arrays to (n_spaces, n).
 
         Distances; minus the score where the measure is the inner product.
         """
@@ -144,14 +144,14 @@ class Metric(ABC):
             raise InvalidInputError(
                 f"Two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
             )
-        return self.apart_checked(left, right)
+        return self.space_distances_checked(left, right)
 
-    def apart_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """`apart` for as many items on both sides that were validated; sparse ones if the metric accepts them."""
+    def space_distances_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
+        """`space_distances` for validated items, as many on both sides."""
         return np.asarray(-self._row_scores(left, right))[None]
 
     def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """The score of each item of ``left`` and the one in the same row of ``right``."""
+        """Return the score of each row of ``left`` with the same row of ``right``."""
         try:
             return np.asarray(self.scores_to_first(_side_by_side(left, right), 2)[0])
         except OverflowedItemError as error:
@@ -163,11 +163,11 @@ class Metric(ABC):
         model_files.save(self, path)  # type: ignore[arg-type]
 
     def check_dense(self, X: ArrayLike) -> NDArray[Any]:
-        """Items as an array, checked to be finite and to have the right features."""
+        """Validate items and return them as an array: finite, with the right number of features."""
         return np.asarray(self._check(as_array(X, "items")))
 
     def _check(self, X: Any) -> Any:
-        """Items, checked to be finite and to have the right features."""
+        """Validate items: finite, with the right number of features."""
         if self.accepts_sparse and hasattr(X, "tocsr"):
             items = as_table(X, "items", accept_sparse=True)
         else:
@@ -185,8 +185,8 @@ class Metric(ABC):
         check_items(items, self.dtype)
         return items
 
-    def _refuse(self, wrong: Any, first: int = 0) -> None:
-        """`OverflowedItemError` for the first item that is marked, if one is; ``first`` is the row of the first."""
+    def _raise_overflow(self, wrong: Any, first: int = 0) -> None:
+        """Raise `OverflowedItemError` for the first marked item, if any. ``first`` is the row of the first item."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0]) + first
             raise OverflowedItemError(
@@ -195,32 +195,32 @@ class Metric(ABC):
                 row,
             )
 
-    def _refuse_tuples(self, scores: NDArray[Any], items: Any, size: int) -> None:
-        """`OverflowedItemError` for the largest item of the first tuple with a score that is not finite, if any."""
+    def _raise_tuple_overflow(self, scores: NDArray[Any], items: Any, size: int) -> None:
+        """Raise `OverflowedItemError` for the largest item of the first tuple whose score is not finite."""
         wrong = ~np.isfinite(scores).all(axis=0)
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0]) * size
             largest = abs(items[first : first + size]).max(axis=1)
             at = first + int(np.argmax(largest.toarray() if hasattr(largest, "tocsr") else largest))
-            self._refuse(np.arange(items.shape[0]) == at)
+            self._raise_overflow(np.arange(items.shape[0]) == at)
 
 
 class DistanceMetric(Metric):
-    """A metric with distances, and with vectors whose Euclidean distances they are."""
+    """A metric with distances, which are the Euclidean distances of its vectors."""
 
     @abstractmethod
     def transform_checked(self, items: NDArray[Any]) -> Floats:
-        """`transform` for items that are known to be finite and to have the right features."""
+        """`transform` for validated items."""
 
     def transform(self, X: ArrayLike) -> Floats:
-        """One vector per item, Euclidean in the metric's distance."""
+        """Return one vector per item. Their Euclidean distances are the metric's distances."""
         return self.transform_checked(self._check(X))
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
         return [self.transform_checked(items)]
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
-        """The distance between items: two vectors give a float, two (n, n_features) arrays give (n,)."""
+        """Return the distance between items: a float for two vectors, (n,) for two (n, n_features) arrays."""
         left, right = as_array(a, "items"), as_array(b, "items")
         if left.shape != right.shape or left.ndim not in (1, 2):
             raise InvalidInputError(
@@ -233,13 +233,13 @@ class DistanceMetric(Metric):
         from scipy.spatial.distance import cdist
 
         scores = np.asarray(-cdist(self.transform_checked(left), self.transform_checked(right)))
-        self._refuse(~np.isfinite(scores).all(axis=1))
+        self._raise_overflow(~np.isfinite(scores).all(axis=1))
         return scores
 
 
 @dataclass(frozen=True, eq=False)
 class SingleSpace:
-    """The one space of a metric that has one."""
+    """The space of a metric with a single space."""
 
     metric: Metric
     name: str = "whole"
@@ -247,16 +247,16 @@ class SingleSpace:
 
     @property
     def dimensions(self) -> int:
-        """The length of its vectors: that of the metric's joint vector."""
+        """The length of the metric's joint vector."""
         return self.metric.dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
-        """The items' vectors: (n_items, n_features) to (n_items, dimensions)."""
+        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
         return self.metric.encode(X)[0]
 
 
 def _side_by_side(left: Any, right: Any) -> Any:
-    """The rows of two arrays by turns: (n, d) each to (2 n, d), CSR if one of them is sparse."""
+    """Interleave the rows of two arrays: (n, d) each to (2 n, d), CSR if one of them is sparse."""
     if hasattr(left, "tocsr") or hasattr(right, "tocsr"):
         from scipy import sparse
 
@@ -266,7 +266,7 @@ def _side_by_side(left: Any, right: Any) -> Any:
 
 
 def normalize_rows(vectors: Floats) -> Floats:
-    """Scale rows to length 1, also where their squares over- or underflow; a zero row stays zero."""
+    """Scale rows to length 1, without overflow or underflow of their squares. A zero row stays zero."""
     squares = np.einsum("ij,ij->i", vectors, vectors)
     extreme = ~((squares > 1e-30) & (squares < 1e30))
     if extreme.any():
@@ -278,7 +278,7 @@ def normalize_rows(vectors: Floats) -> Floats:
 
 
 def frozen_copy(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy that cannot be written to."""
+    """Return a read-only copy."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy

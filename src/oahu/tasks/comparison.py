@@ -317,7 +317,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             valid.check_finite(start, block)
             left, right = (block[::2], block[1::2]) if valid.is_sparse else (block[:, 0], block[:, 1])
             try:
-                parts.append(metric.apart_checked(left, right))
+                parts.append(metric.space_distances_checked(left, right))
             except OverflowedItemError:
                 _raise_for_pair(metric, start, left, right)
                 raise
@@ -415,7 +415,7 @@ def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
     """Raise `OverflowedItemError` for the first pair, numbered from ``start``, that the metric cannot measure."""
     for row in range(left.shape[0]):
         try:
-            metric.apart_checked(left[row : row + 1], right[row : row + 1])
+            metric.space_distances_checked(left[row : row + 1], right[row : row + 1])
         except OverflowedItemError as error:
             pair = start + row
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error

@@ -32,23 +32,24 @@ __all__ = ["AnchoredOAHU"]
 
 @storable
 class AnchoredOAHU(TripletLearner[AnchoredMetric]):
-    """OAHU held to the metric it started from: it moves away only as far as the stream has earned.
+    """OAHU combined with the unlearned metric; learned spaces get weight as evidence for them grows.
 
-    Before the first constraint it is an unlearned metric, the cosine with softened lengths. Beside that space stand
-    a whitened one, learned from similar pairs alone, and OAHU's experts E_0 to E_L, learned by InfoNCE over windows
-    of constraints. Each gets weight by how surely it answers a local question better than the unlearned space does:
-    are similar pairs among the nearest of all that a window has to compare? Among the experts a hedge over that
-    evidence decides. Feedback that the unlearned space cannot make sense of earns nothing. See docs/anchored.md.
+    Before the first constraint, the metric is the unlearned one: the cosine with softened lengths. Two kinds of
+    spaces are learned: a whitened space, from similar pairs alone, and OAHU's experts E_0 to E_L, by InfoNCE over
+    windows of constraints. Before a window is learned, each space ranks its similar pairs among all pairs of the
+    window. The evidence for a space is its gain over the unlearned space in this ranking, in standard errors. More
+    evidence gives more weight, and a hedge over the evidence divides the experts' weight. If the unlearned space
+    orders the stream's triplets no better than chance, no learned space gets weight. See docs/anchored.md.
 
     One triplet costs O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, r = min(64, d / 2),
-    and every ``window``-th settles its window, in about the time that all of it took to arrive. The model takes
-    d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers, and a
-    few, whatever the stream.
+    and every ``window``-th triplet also trains the experts on its window, in about the time of all the window's
+    triplets. The model has d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 * window) * (S_hidden
+    + S_emb) numbers, and a few more. The size does not depend on the stream.
 
     Parameters
     ----------
     n_layers : int, default=5
-        L: the number of hidden layers. There are L + 1 experts. 0 leaves the linear one.
+        L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear one.
     hidden_size : int, default=100
         S_hidden: units in each hidden layer.
     embedding_size : int, default=50
@@ -57,30 +58,29 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         The step size of gradient descent on the mean loss of a window, at the beginning; 2/5 of it after 10,000
         constraints.
     temperature : float, default=0.05
-        Of InfoNCE: how much more near candidates matter than far ones.
+        The temperature of InfoNCE. With a lower one, near candidates matter more.
     shrinkage : float, default=0.1
-        How far from full whitening the whitened space stays.
+        Shrinkage of the whitening: 0 is full whitening.
     strength : float, default=0.5
-        The most that the experts can count together, with what the unlearned and the whitened space count together
-        as 1.
+        The largest total weight of the experts, relative to that of the unlearned and the whitened space together.
     window : int, default=16
-        Constraints that are asked about and learned together by the experts.
+        The number of constraints in a window: the experts are evaluated and trained once per window.
     n_constraints : int, default=10000
         How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
         The table that triplets of indices point into. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in. float64 is for verification.
+        The floating-point type of the model. float64 is for numerical tests.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the initial weights and the drawing of triplets from labels.
 
     Attributes
     ----------
     metric_weights_ : ndarray of shape (L + 3,)
-        How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
+        The weight of each space: unlearned, whitened, E_0 ... E_L. They sum to 1.
     evidence_ : ndarray of shape (L + 3,)
-        In standard errors: how surely the feedback agrees with the unlearned space, and how surely each other space
-        adds to it.
+        In standard errors: the agreement of the feedback with the unlearned space, then the gain of each other
+        space over the unlearned space.
     n_seen_ : int
         How many triplets were learned.
     n_features_in_ : int

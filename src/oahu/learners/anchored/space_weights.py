@@ -11,36 +11,36 @@ __all__ = ["space_weights", "standard_errors"]
 
 Doubles = NDArray[np.float64]
 
-# How many standard errors it takes to count at all, and to count in full: of the feedback, and of the spaces. The
-# whitened one is trusted slowly: it is good for most neighbours, and the question cannot tell whose it ruins.
+# Standard errors at which weight starts to grow and at which it is full: for the feedback and for the spaces. The
+# whitened space needs most: it helps most queries, but the evidence does not show which queries it hurts.
 _FEEDBACK = (1.0, 3.0)
 _WHITENED = (0.0, 10.0)
 _EXPERTS = (2.0, 5.0)
 
-# How much of the unlearned space's place the whitened one takes when it and the experts count in full.
+# Share of the unlearned space's weight that moves to the whitened space when it and the experts have full weight.
 _TAKEN = 0.75
 
-# How fast an expert that is a standard error behind another loses weight to it.
+# An expert that is s standard errors behind another gets exp(-_HEDGE * s) of its weight.
 _HEDGE = 0.5
 
 
 def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
-    """How much each space counts: the unlearned one, the whitened one, E_0 ... E_L. They sum to 1.
+    """Return the weight of each space: unlearned, whitened, E_0 ... E_L. They sum to 1.
 
-    ``mean_square`` is that of distances in the unlearned space. Before there is evidence, and for feedback that
-    orders items no better than by chance, that space is all:
+    ``mean_square`` is the mean square of distances in the unlearned space. Without evidence, and if the feedback
+    agrees with the unlearned space no better than by chance, the unlearned space has all the weight:
 
     >>> space_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
 
-    With the surest evidence the whitened space counts as much:
+    With strong evidence, the whitened space gets the same weight:
 
     >>> space_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
     array([0.5, 0.5, 0. , 0. ])
 
-    The experts count ``strength`` times both together, and if they count in full, the whitened space takes three
-    quarters of the unlearned one's place. Among them a hedge decides: an expert loses weight exponentially to one
-    that has more evidence.
+    Together, the experts get up to ``strength`` times the weight of both. With full weight, three quarters of the
+    unlearned space's weight move to the whitened space. A hedge divides the experts' weight: an expert loses weight
+    exponentially to one with more evidence.
 
     >>> space_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
     array([0.083, 0.583, 0.126, 0.207])
@@ -57,7 +57,7 @@ def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) 
 
 
 def standard_errors(evidence: Doubles) -> Doubles:
-    """How many standard errors each sum is from 0."""
+    """Return the evidence of each space in standard errors."""
     return np.asarray(evidence[0] / np.sqrt(np.where(evidence[1] > 0, evidence[1], 1.0)))
 
 
