@@ -89,9 +89,9 @@ def test_a_scaler_may_stand_before_pairs(
     assert saved(scaled(make_of_pairs).fit(raw, y)[-1]) == saved(make_of_pairs().fit(by_hand, y))
 
 
-def test_a_learner_can_stand_before_a_classifier(make_with_distances: Factory) -> None:
+def test_a_learner_can_stand_before_a_classifier(make_typical: Factory) -> None:
     items, classes = blobs()
-    pipeline = make_pipeline(make_with_distances(), KNeighborsClassifier(1)).fit(items, classes)
+    pipeline = make_pipeline(make_typical(), KNeighborsClassifier(1)).fit(items, classes)
     assert pipeline.score(items, classes) == 1.0
 
 
@@ -102,10 +102,8 @@ def test_a_clone_of_a_pipeline_learns_the_same(
     assert saved(clone(pipeline).fit(triplets)[-1]) == saved(pipeline[-1])
 
 
-def test_a_pickled_pipeline_transforms_the_same(
-    make_with_distances: Factory, triplets: Floats, table: Floats
-) -> None:
-    pipeline = scaled(make_with_distances).fit(triplets)
+def test_a_pickled_pipeline_transforms_the_same(make_typical: Factory, triplets: Floats, table: Floats) -> None:
+    pipeline = scaled(make_typical).fit(triplets)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(pipeline)).transform(table), pipeline.transform(table))
 
 
