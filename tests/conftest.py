@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # `make test` draws the same examples on every machine. `make fuzz` draws new ones, and many more.
-settings.register_profile("test", deadline=None, derandomize=True, database=None)
+settings.register_profile("test", deadline=None, derandomize=True, database=None, max_examples=30)
 settings.register_profile(
     "fuzz",
     deadline=None,

@@ -129,22 +129,13 @@ def winner(scores: dict[Any, float]) -> Any:
 
 @every_metric
 @both_votes
-@pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
-def test_predict_proba_equals_the_papers_class_scores_as_shares(name: str, vote: VoteMode, k: int) -> None:
-    metric = metric_of(name)
-    scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
-    found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict_proba(QUERIES)
-    np.testing.assert_allclose(found, shares(scores), atol=1e-9)
-
-
-@every_metric
-@both_votes
-@pytest.mark.parametrize("k", [1, 2, 7, 40, 1000])
+@pytest.mark.parametrize("k", [1, 7, 1000])
 def test_predictions_equal_the_papers_rule(name: str, vote: VoteMode, k: int) -> None:
     metric = metric_of(name)
     scores = class_scores(nearest(metric, ITEMS, QUERIES, k, vote), weights_of(metric, vote), LABELS.tolist())
-    found = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS).predict(QUERIES)
-    assert found.tolist() == list(map(winner, scores))
+    classifier = Classifier(metric, k=k, vote=vote).fit(ITEMS, LABELS)
+    np.testing.assert_allclose(classifier.predict_proba(QUERIES), shares(scores), atol=1e-9)
+    assert classifier.predict(QUERIES).tolist() == list(map(winner, scores))
 
 
 @every_metric
@@ -473,9 +464,8 @@ def test_a_clone_is_unfitted_and_predicts_the_same_after_fit(name: str) -> None:
 
 
 @every_metric
-@both_votes
-def test_a_pickle_predicts_the_same(name: str, vote: VoteMode) -> None:
-    classifier = Classifier(metric_of(name), vote=vote).fit(ITEMS, LABELS)
+def test_a_pickle_predicts_the_same(name: str) -> None:
+    classifier = Classifier(metric_of(name), vote="experts").fit(ITEMS, LABELS)
     copy = pickle.loads(pickle.dumps(classifier))
     np.testing.assert_array_equal(copy.predict_proba(QUERIES), classifier.predict_proba(QUERIES))
 
@@ -553,9 +543,10 @@ def test_invalid_items_are_rejected_in_fit(bad: str, learn: str) -> None:
         getattr(Classifier(EuclideanMetric(D)), learn)(data, ["a", "b", "b"][: len(data)])
 
 
-@pytest.mark.parametrize("bad", BAD_ITEMS)
-@pytest.mark.parametrize("method", METHODS)
-def test_invalid_items_are_rejected_in_predict(bad: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "bad"), [*(("predict", bad) for bad in BAD_ITEMS), *((method, "NaN") for method in METHODS[1:])]
+)
+def test_invalid_items_are_rejected_in_predict(method: str, bad: str) -> None:
     data, message = BAD_ITEMS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier(EuclideanMetric(D)).fit(ITEMS, LABELS), method)(data)
@@ -596,9 +587,11 @@ def test_invalid_parameters_are_rejected_in_fit(bad: str, learn: str) -> None:
         getattr(Classifier(**parameters), learn)(ITEMS, LABELS)
 
 
-@every_bad_parameter
-@pytest.mark.parametrize("method", METHODS)
-def test_invalid_parameters_are_rejected_in_predict(bad: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "bad"),
+    [*(("predict", bad) for bad in BAD_PARAMETERS), *((method, "vote") for method in METHODS[1:])],
+)
+def test_invalid_parameters_are_rejected_in_predict(method: str, bad: str) -> None:
     parameters, message = BAD_PARAMETERS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Classifier().fit(ITEMS, LABELS).set_params(**parameters), method)(QUERIES)
@@ -678,21 +671,17 @@ class Named:
 
 
 @pytest.mark.parametrize("failing", FAILING)
-def test_a_failed_call_does_not_change_a_fitted_classifier(failing: str) -> None:
+def test_a_failed_call_changes_nothing(failing: str) -> None:
+    new = Classifier(EuclideanMetric(D))
+    with pytest.raises(InvalidInputError):
+        FAILING[failing](new)
+    assert vars(new) == vars(Classifier(EuclideanMetric(D)))
     classifier = Classifier(EuclideanMetric(D)).fit(ITEMS, LABELS)
     before, answers = dict(vars(classifier)), classifier.predict_proba(QUERIES)
     with pytest.raises(InvalidInputError):
         FAILING[failing](classifier)
     assert {name: id(value) for name, value in vars(classifier).items()} == {n: id(v) for n, v in before.items()}
     np.testing.assert_array_equal(classifier.predict_proba(QUERIES), answers)
-
-
-@pytest.mark.parametrize("failing", FAILING)
-def test_a_failed_call_leaves_a_new_classifier_unfitted(failing: str) -> None:
-    classifier = Classifier(EuclideanMetric(D))
-    with pytest.raises(InvalidInputError):
-        FAILING[failing](classifier)
-    assert vars(classifier) == vars(Classifier(EuclideanMetric(D)))
 
 
 def test_unknown_beside_integer_labels_counts_as_wrong() -> None:

@@ -244,11 +244,10 @@ def test_a_band_does_not_change_the_vote_share() -> None:
 
 @every_metric
 @both_rules
-@pytest.mark.parametrize("quantile", [0.03, 0.31, 0.87])
-def test_predict_equals_a_threshold_on_the_scores(name: str, rule: Rule, quantile: float) -> None:
+def test_predict_equals_a_threshold_on_the_scores(name: str, rule: Rule) -> None:
     comparator = Comparator(metric_of(name), rule=rule)
     scores = np.sort(comparator.decision_function(PAIRS))
-    cut = int(quantile * N)
+    cut = N // 3
     bound = float(scores[cut - 1 : cut + 1].mean())
     unit = 1.0 if name in BOUNDED else 0.0
     answers = comparator.set_params(threshold=unit - bound).predict(PAIRS)
@@ -453,7 +452,7 @@ def test_eer_is_where_scikit_learns_curve_crosses_the_diagonal(name: str) -> Non
     assert comparator.eer(PAIRS, SAME) == pytest.approx(expected, abs=1e-9)
 
 
-@every_metric
+@pytest.mark.parametrize("name", ["ensemble", "bilinear"])
 @pytest.mark.parametrize("far", [0.0, 0.01, 0.1, 1.0])
 def test_tar_at_far_is_the_highest_on_scikit_learns_curve(name: str, far: float) -> None:
     comparator = Comparator(metric_of(name))
@@ -479,7 +478,7 @@ SPARSE: dict[str, Callable[[Comparator], tuple[Comparator, Any]]] = {
 }
 
 
-@every_metric
+@pytest.mark.parametrize("name", ["ensemble", "Mahalanobis", "bilinear"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_pairs_gives_the_same_scores(name: str, form: str) -> None:
     comparator, pairs = FORMS[form](Comparator(metric_of(name)))
@@ -729,18 +728,18 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
 }
 METHODS = ("predict", "vote_share", "decision_function")
 CURVES = ("roc", "auc", "eer", "tar_at_far")
-every_bad_pair = pytest.mark.parametrize("bad", BAD_PAIRS)
 
 
-@every_bad_pair
-@pytest.mark.parametrize("method", METHODS)
-def test_invalid_pairs_are_rejected(bad: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "bad"), [*(("predict", bad) for bad in BAD_PAIRS), *((method, "NaN") for method in METHODS[1:])]
+)
+def test_invalid_pairs_are_rejected(method: str, bad: str) -> None:
     data, message = BAD_PAIRS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Comparator(metric_of("cosine")), method)(data)
 
 
-@every_bad_pair
+@pytest.mark.parametrize("bad", ["NaN", "triplets"])
 @pytest.mark.parametrize("method", CURVES)
 def test_invalid_pairs_have_no_roc(bad: str, method: str) -> None:
     data, message = BAD_PAIRS[bad]
@@ -799,9 +798,11 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD_PARAMETERS)
-@pytest.mark.parametrize("method", METHODS)
-def test_invalid_parameters_are_rejected(bad: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "bad"),
+    [*(("predict", bad) for bad in BAD_PARAMETERS), *((method, "rule") for method in METHODS[1:])],
+)
+def test_invalid_parameters_are_rejected(method: str, bad: str) -> None:
     parameters, message = BAD_PARAMETERS[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(Comparator(**({"metric": metric_of("cosine")} | parameters)), method)(PAIRS)
@@ -827,20 +828,12 @@ BAD_CALIBRATION: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD_CALIBRATION)
-def test_invalid_calibration_is_rejected(bad: str) -> None:
+def test_invalid_calibration_is_rejected_and_changes_nothing(bad: str) -> None:
+    new = Comparator(metric_of("cosine"))
+    calibrated = clone(new).calibrate(PAIRS, SAME, target_far=0.1, target_frr=0.1)
     arguments, target, message = BAD_CALIBRATION[bad]
-    with pytest.raises(InvalidInputError, match=message):
-        Comparator(metric_of("cosine")).calibrate(*arguments, **target)
-
-
-@pytest.mark.parametrize("bad", BAD_CALIBRATION)
-@pytest.mark.parametrize("calibrated", [False, True], ids=["new", "calibrated"])
-def test_a_failed_calibration_changes_nothing(bad: str, calibrated: bool) -> None:
-    comparator = Comparator(metric_of("cosine"))
-    if calibrated:
-        comparator.calibrate(PAIRS, SAME, target_far=0.1, target_frr=0.1)
-    before = dict(vars(comparator))
-    arguments, target, _ = BAD_CALIBRATION[bad]
-    with pytest.raises(InvalidInputError):
-        comparator.calibrate(*arguments, **target)
-    assert vars(comparator) == before
+    for comparator in (new, calibrated):
+        before = dict(vars(comparator))
+        with pytest.raises(InvalidInputError, match=message):
+            comparator.calibrate(*arguments, **target)
+        assert vars(comparator) == before

@@ -228,9 +228,12 @@ def test_anything_else_is_rejected(other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[1], [4095], [4096], [4097], [9000], [5000, 3], [10, 4096, 5000], [4100, 4092, 1]]
+    ("name", "parts"),
+    [
+        *(("ensemble", parts) for parts in ([1], [4096], [4097], [9000], [10, 4096, 5000], [4100, 4092, 1])),
+        *((name, [4100, 4092, 1]) for name in ("cosine", "Euclidean", "bilinear")),
+    ],
 )
-@pytest.mark.parametrize("name", ["ensemble", "cosine", "Euclidean", "bilinear"])
 @both_votes
 def test_items_have_the_right_positions_however_they_are_added(name: str, vote: VoteMode, parts: list[int]) -> None:
     """Several threads write blocks, and unit vectors are encoded directly into the index."""

@@ -260,9 +260,11 @@ def test_votes_are_sorted_by_score() -> None:
     assert votes == [sorted(scores, reverse=True) for scores in votes]
 
 
-@every_metric
+@pytest.mark.parametrize(
+    ("name", "approximately"),
+    [*((name, False) for name in METRICS), *((name, True) for name in ("euclidean", "not symmetric", "ensemble"))],
+)
 @pytest.mark.parametrize("vote", indexed_items.VOTE_MODES)
-@pytest.mark.parametrize("approximately", [False, True])
 def test_distances_are_those_of_brute_force_in_float64_over_the_float32_vectors(
     name: str, vote: Any, approximately: bool
 ) -> None:
@@ -445,7 +447,7 @@ def test_similar_to_accepts_numpy_keys() -> None:
 # -- empty retrievers ----------------------------------------------------------------------------------
 
 
-@every_metric
+@pytest.mark.parametrize("name", ["ensemble", "bilinear"])
 @pytest.mark.parametrize("vote", indexed_items.VOTE_MODES)
 def test_nothing_is_found_in_an_empty_retriever(name: str, vote: Any) -> None:
     assert Retriever(METRICS[name], vote).search([1.0, 2.0, 3.0]) == RetrievalResult((), METRICS[name].version)
@@ -582,7 +584,7 @@ class Changes(RuleBasedStateMachine):
             assert self.retriever.similar_to(key, 3) == new.similar_to(key, 3)
 
 
-Changes.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+Changes.TestCase.settings = settings(max_examples=15, stateful_step_count=20)
 TestChanges = Changes.TestCase
 
 
@@ -755,24 +757,10 @@ WRONG_TYPES: dict[str, tuple[Call, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_errors_say_what_is_wrong(what: str) -> None:
-    call, says = WRONG[what]
-    with pytest.raises(InvalidInputError, match=says):
-        call(small())
-
-
-@pytest.mark.parametrize("what", WRONG_TYPES)
-def test_type_errors_say_what_is_wrong(what: str) -> None:
-    call, says = WRONG_TYPES[what]
-    with pytest.raises(InvalidTypeError, match=says):
-        call(small())
-
-
 @pytest.mark.parametrize("what", WRONG | WRONG_TYPES)
-def test_a_failed_call_changes_nothing(what: str) -> None:
-    retriever, (call, _) = small(), (WRONG | WRONG_TYPES)[what]
-    with pytest.raises(InvalidInputError):
+def test_invalid_calls_say_what_is_wrong_and_change_nothing(what: str) -> None:
+    retriever, (call, message) = small(), (WRONG | WRONG_TYPES)[what]
+    with pytest.raises(InvalidTypeError if what in WRONG_TYPES else InvalidInputError, match=message):
         call(retriever)
     assert retriever.keys == ["a", "b", 3]
     assert retriever.search(QUERY) == small().search(QUERY)
@@ -826,9 +814,10 @@ WAYS: dict[str, Callable[[Retriever, Path], Retriever]] = {
 every_way = pytest.mark.parametrize("way", WAYS)
 
 
-@every_way
-@every_metric
-def test_a_copy_finds_the_same(name: str, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "name"), [*(("file", name) for name in METRICS), *((way, "ensemble") for way in WAYS if way != "file")]
+)
+def test_a_copy_finds_the_same(way: str, name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     items, queries = rng.normal(size=(20, 3)), rng.normal(size=(5, 3))
     retriever = filled(METRICS[name], items)
@@ -986,7 +975,8 @@ def test_an_approximate_search_finds_nearly_all_remaining_items(learner: OAHU) -
 
 def test_an_approximate_search_does_not_find_removed_items(learner: OAHU) -> None:
     retriever = approximate(learner.metric()).remove(range(600))
-    assert min(key for keys in retriever.search_batch(DIGITS[:600] / 16, K).keys for key in keys) >= 600
+    found = retriever.search_batch(DIGITS[:601] / 16, K).keys  # the last query is an item that was not removed
+    assert min(key for keys in found for key in keys) == 600
 
 
 def test_an_approximate_search_finds_nearly_all_updated_items(learner: OAHU) -> None:
@@ -1018,9 +1008,11 @@ def test_a_copy_of_an_approximate_retriever_is_approximate(way: str, tmp_path: P
     assert recall(made, learner.metric(), dict(enumerate(DIGITS / 16))) >= 0.9
 
 
-@pytest.mark.parametrize("what", WRONG | WRONG_TYPES)
+@pytest.mark.parametrize(
+    "what", ["add what is there", "add far too long", "update far too long", "remove what is not there"]
+)
 def test_a_failed_call_does_not_change_an_approximate_retriever(what: str) -> None:
-    retriever, (call, _) = Retriever(EuclideanMetric(3), approximate=True), (WRONG | WRONG_TYPES)[what]
+    retriever, (call, _) = Retriever(EuclideanMetric(3), approximate=True), WRONG[what]
     retriever.add(["a", "b", 3], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     with pytest.raises(InvalidInputError):
         call(retriever)
