@@ -7,6 +7,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# One thread for the matrix products of torch and BLAS: the workers of `make test` have one core each. Their libraries
+# read the variable when they are loaded, which is after this file.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # `make test` draws the same examples on every machine. `make fuzz` draws new ones, and many more.
 settings.register_profile("test", deadline=None, derandomize=True, database=None, max_examples=30)
 settings.register_profile(

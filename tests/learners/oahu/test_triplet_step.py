@@ -114,7 +114,7 @@ def assert_same_step(
         assert error <= tolerance * change + rounding
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(cases())
 def test_a_round_in_float64_equals_autograd(case: Case) -> None:
     learner = case.fresh("float64")
@@ -130,7 +130,7 @@ def test_a_round_in_float64_equals_autograd(case: Case) -> None:
     np.testing.assert_allclose(learner.metric_weights_, head.metric_weights, rtol=1e-9)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(cases())
 def test_a_round_in_float32_is_near_autograd_in_float64(case: Case) -> None:
     learner = case.fresh("float32")
@@ -148,14 +148,14 @@ def test_a_round_in_float32_is_near_autograd_in_float64(case: Case) -> None:
 
 
 @pytest.mark.parametrize("through_thresholds", [False, True])
-def test_each_of_500_rounds_on_real_digits_equals_autograd(through_thresholds: bool) -> None:
+def test_each_of_100_rounds_on_real_digits_equals_autograd(through_thresholds: bool) -> None:
     """Round by round from the learner's own state: a rounding error of one round must not grow over the next."""
     X, y = load_digits(return_X_y=True)
     learner = OAHU(
         n_layers=3, hidden_size=20, embedding_size=10, dtype="float64", random_state=0,
         through_thresholds=through_thresholds, learning_rate=0.05,
     ).initialize(64)  # fmt: skip
-    for triplet in (X / 16)[sample_triplets(y, 500, random_state=0)]:
+    for triplet in (X / 16)[sample_triplets(y, 100, random_state=0)]:
         head, before = OAHUHead.from_learner(learner), parameters_of(learner)
         scale = Conditioning.of(head, triplet).scale
         autograd_round(head, triplet, 0.05)
@@ -164,12 +164,12 @@ def test_each_of_500_rounds_on_real_digits_equals_autograd(through_thresholds: b
         np.testing.assert_allclose(learner.metric_weights_, head.metric_weights, rtol=1e-9)
 
 
-def test_each_of_300_rounds_in_float32_is_near_autograd_in_float64() -> None:
+def test_each_of_100_rounds_in_float32_is_near_autograd_in_float64() -> None:
     """On real digits, wherever the round is well conditioned, with weights that have moved."""
     X, y = load_digits(return_X_y=True)
     learner = OAHU(n_layers=3, hidden_size=20, embedding_size=10, random_state=0, learning_rate=0.05).initialize(64)
     compared = 0
-    for triplet in (X / 16)[sample_triplets(y, 300, random_state=0)]:
+    for triplet in (X / 16)[sample_triplets(y, 100, random_state=0)]:
         head, before = OAHUHead.from_learner(learner).double(), parameters_of(learner)
         conditioning = Conditioning.of(head, triplet)
         losses = autograd_round(head, triplet, 0.05)
@@ -178,8 +178,8 @@ def test_each_of_300_rounds_in_float32_is_near_autograd_in_float64() -> None:
             assert_same_step(learner, head.to_learner(), before, tolerance=1e-4, scale=conditioning.scale)
             np.testing.assert_allclose(learner.loss_history_[-1], losses, rtol=1e-4, atol=1e-5)
             compared += 1
-    assert compared > 200
-    assert np.ptp(learner.metric_weights_) > 0.01
+    assert compared > 60
+    assert np.ptp(learner.metric_weights_) > 0.001
 
 
 def test_alpha_follows_the_printed_rule_by_plain_arithmetic() -> None:
