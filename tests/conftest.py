@@ -7,8 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# One thread for the matrix products of torch and BLAS: the workers of `make test` have one core each. Their libraries
-# read the variable when they are loaded, which is after this file.
+# One thread for the matrix products of torch and BLAS: each worker of `make test` has one core. The libraries read
+# the variable when they are loaded, which is after this file.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # `make test` draws the same examples on every machine. `make fuzz` draws new ones, and many more.

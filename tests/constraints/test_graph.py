@@ -138,7 +138,7 @@ def state(graph: ConstraintGraph) -> Any:
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_relations_are_those_of_the_four_rules(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         expected, found = close(step.after), relations(step.graph)
@@ -147,7 +147,7 @@ def test_relations_are_those_of_the_four_rules(constraints: list[Any], policy: s
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_components_are_the_groups_of_similar_items(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         named = [item for group in step.graph.components() for item in group]
@@ -159,7 +159,7 @@ def test_components_are_the_groups_of_similar_items(constraints: list[Any], poli
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_len_is_the_number_of_distinct_given_pairs(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         given_pairs = {unordered(pair) for pair in step.after if pair.first != pair.second}
@@ -167,7 +167,7 @@ def test_len_is_the_number_of_distinct_given_pairs(constraints: list[Any], polic
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_implied_constraints_are_the_closure_without_the_given_ones(constraints: list[Any], policy: str) -> None:
     triplets: set[Any] = set()
     for step in replay(constraints, policy):
@@ -189,7 +189,7 @@ def test_implied_constraints_are_the_closure_without_the_given_ones(constraints:
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=50)
 def test_new_pairs_are_those_that_hold_now_and_did_not_before(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         if step.addition is not None:
@@ -201,7 +201,7 @@ def test_new_pairs_are_those_that_hold_now_and_did_not_before(constraints: list[
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=50)
 def test_new_triplets_are_those_that_hold_now_and_did_not_before(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         if step.addition is not None:
@@ -212,7 +212,7 @@ def test_new_triplets_are_those_that_hold_now_and_did_not_before(constraints: li
 
 
 @given(CONSTRAINTS, POLICIES, st.integers(0, 40), st.integers(0, 2**32))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_a_sample_is_a_subset_in_the_order_of_iteration(
     constraints: list[Any], policy: str, limit: int, seed: int
 ) -> None:
@@ -281,7 +281,7 @@ def numbered(given_pairs: list[GivenPair], policy: str) -> list[GivenPair]:
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_a_contradiction_is_found_if_and_only_if_the_constraints_are_inconsistent(
     constraints: list[Any], policy: str
 ) -> None:
@@ -295,7 +295,7 @@ def test_a_contradiction_is_found_if_and_only_if_the_constraints_are_inconsisten
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_the_chain_of_a_contradiction_is_a_proof(constraints: list[Any], policy: str) -> None:
     contradictions: list[tuple[Any, Any, list[GivenPair]]] = []
     for step in replay(constraints, policy):
@@ -312,7 +312,7 @@ def test_the_chain_of_a_contradiction_is_a_proof(constraints: list[Any], policy:
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_proof_returns_a_proof(constraints: list[Any], policy: str) -> None:
     step = list(replay(constraints, policy))[-1]
     holds, given_pairs = close(step.after), numbered(step.after, policy)
@@ -327,7 +327,7 @@ def test_proof_returns_a_proof(constraints: list[Any], policy: str) -> None:
 
 
 @given(CONSTRAINTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50)
 def test_policy_newest_reports_the_dropped_pairs(constraints: list[Any]) -> None:
     for step in replay(constraints, "newest"):
         if step.addition is not None:
@@ -339,7 +339,7 @@ def test_policy_newest_reports_the_dropped_pairs(constraints: list[Any]) -> None
 
 
 @given(CONSTRAINTS, st.sampled_from(["raise", "ignore"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_a_rejected_constraint_changes_nothing(constraints: list[Any], policy: Any) -> None:
     graph, accepted = ConstraintGraph(policy), ConstraintGraph(policy)
     for constraint in constraints:
@@ -356,7 +356,7 @@ def test_a_rejected_constraint_changes_nothing(constraints: list[Any], policy: A
 
 
 @given(CONSTRAINTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_policies_ignore_and_raise_give_the_same_graph(constraints: list[Any]) -> None:
     graphs = [[step.graph for step in replay(constraints, policy)] for policy in ("raise", "ignore")]
     raising, ignoring = (found[-1] for found in graphs)
@@ -431,7 +431,7 @@ def first_inconsistent(given_pairs: list[GivenPair], batch: list[Any], begin: in
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_first_contradiction_finds_the_first_inconsistent_constraint(
     constraints: list[Any], batch: list[Any], policy: str
 ) -> None:
@@ -454,7 +454,7 @@ def add_until_error(graph: ConstraintGraph, batch: list[Any]) -> ContradictionEr
 
 
 @given(CONSTRAINTS, CONSTRAINTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_first_contradiction_agrees_with_adding_one_by_one(constraints: list[Any], batch: list[Any]) -> None:
     *_, step = replay(constraints, "raise")
     found = step.graph.first_contradiction(iter(batch))
@@ -466,7 +466,7 @@ def test_first_contradiction_agrees_with_adding_one_by_one(constraints: list[Any
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any], policy: str) -> None:
     *_, step = replay(constraints, policy)
     begin = step.graph._state.version
@@ -479,7 +479,7 @@ def test_first_contradiction_has_a_proof(constraints: list[Any], batch: list[Any
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_first_contradiction_adds_nothing(constraints: list[Any], batch: list[Any], policy: str) -> None:
     *_, step = replay(constraints, policy)
     before, number = state(step.graph), step.graph._state.version
@@ -514,7 +514,7 @@ def test_first_contradiction_rejects_other_types() -> None:
 
 
 @given(CONSTRAINTS, POLICIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_similar_to_returns_the_component(constraints: list[Any], policy: str) -> None:
     for step in replay(constraints, policy):
         holds = close(step.after)
@@ -535,7 +535,7 @@ def all_variants(holds: Closure, constraint: Any) -> set[Any]:
 
 
 @given(CONSTRAINTS, POLICIES, st.integers(0, 6), st.integers(0, 99))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50)
 def test_variants_replace_items_by_similar_ones(constraints: list[Any], policy: str, limit: int, seed: int) -> None:
     *_, step = replay(constraints, policy)
     for constraint in constraints:
@@ -550,7 +550,7 @@ def test_variants_replace_items_by_similar_ones(constraints: list[Any], policy: 
 
 
 @given(CONSTRAINTS, POLICIES, st.integers(1, 6), st.integers(0, 99))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50)
 def test_completions_are_implied_triplets_and_exist_if_any_do(
     constraints: list[Any], policy: str, limit: int, seed: int
 ) -> None:
@@ -604,7 +604,7 @@ def test_an_invalid_limit_is_rejected(ask: str) -> None:
 
 
 @given(CONSTRAINTS, CONSTRAINTS, POLICIES, st.integers(0, 99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_a_copy_is_equal_and_independent(constraints: list[Any], more: list[Any], policy: Any, seed: int) -> None:
     *_, step = replay(constraints, policy)
     graph, copy = step.graph, step.graph.copy()
@@ -781,7 +781,7 @@ def implied_after_each_seed(seeds: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
 @given(n=st.integers(1, 12), draw=st.integers(0, 2**32), share=st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_an_implied_constraint_follows_the_seed_that_first_implies_it(
     kind: str, n: int, draw: int, share: float
 ) -> None:

@@ -57,13 +57,13 @@ def naive(labels: list[Any], rule: str) -> tuple[list[list[int]], list[list[int]
     return pairs, triplets
 
 
-@settings(max_examples=300)
+@settings(max_examples=50)
 @given(label_streams, rules)
 def test_constraints_equal_those_of_the_naive_rule(labels: list[int], rule: str) -> None:
     assert constraints_of(empty_stream(rule), labels) == naive(labels, rule)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(label_streams, rules, st.lists(st.integers(0, 50), max_size=5))
 def test_constraints_do_not_depend_on_the_blocks(labels: list[int], rule: str, cuts: list[int]) -> None:
     stream, edges = empty_stream(rule), [0, *sorted(min(c, len(labels)) for c in cuts), len(labels)]
@@ -76,7 +76,7 @@ def test_constraints_do_not_depend_on_the_blocks(labels: list[int], rule: str, c
     assert (pairs, triplets) == naive(labels, rule)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(label_streams, rules)
 def test_positive_is_of_the_anchors_class_and_negative_is_not(labels: list[int], rule: str) -> None:
     for anchor, positive, negative in constraints_of(empty_stream(rule), labels)[1]:
@@ -84,7 +84,7 @@ def test_positive_is_of_the_anchors_class_and_negative_is_not(labels: list[int],
         assert max(positive, negative) < anchor
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(label_streams, rules)
 def test_one_item_per_class_is_stored_in_order_of_first_occurrence(labels: list[int], rule: str) -> None:
     stream = empty_stream(rule)

@@ -35,7 +35,7 @@ def triplet_probabilities(labels: list[Any]) -> dict[tuple[int, int, int], Fract
 
 
 @given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_only_triplets_that_the_labels_allow_are_drawn(labels: list[int], n: int, seed: int) -> None:
     allowed = triplet_probabilities(labels)
     assume(allowed)
@@ -230,7 +230,7 @@ def pair_probabilities(labels: list[Any], similar: Fraction) -> dict[tuple[int, 
 
 
 @given(labels=LABELS, n=st.integers(1, 200), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_labels_of_pairs_agree_with_the_classes(labels: list[int], n: int, seed: int) -> None:
     assume(1 < len(set(labels)) < len(labels))
     pairs, same = sample_pairs(labels, n, seed)

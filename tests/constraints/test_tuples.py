@@ -42,7 +42,7 @@ def check_all_blocks(tuples: Tuples, dtype: str) -> None:
 @given(
     size=SIZES, n=st.integers(1, 400), n_features=st.integers(1, 5), dtype=st.sampled_from(["float32", "float64"])
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_blocks_of_values_are_the_values_in_order(size: int, n: int, n_features: int, dtype: str) -> None:
     values = np.random.default_rng(n).normal(size=(n, size, n_features))
     blocks = [block for _, block in tuples_of(values, size=size).blocks(dtype)]
@@ -50,7 +50,7 @@ def test_the_blocks_of_values_are_the_values_in_order(size: int, n: int, n_featu
 
 
 @given(size=SIZES, n=st.integers(1, 400), n_items=st.integers(1, 50), dtype=st.sampled_from(["float32", "float64"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_blocks_of_indices_are_the_rows_they_name_in_order(size: int, n: int, n_items: int, dtype: str) -> None:
     table = table_of(n_items)
     indices = np.random.default_rng(n).integers(0, n_items, (n, size))
@@ -138,7 +138,7 @@ def test_another_number_of_features_is_rejected_with_both_numbers(by_value: bool
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_an_invalid_value_is_located(size: int, n: int, bad: float, data: st.DataObject) -> None:
     row, item = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, size - 1))
     feature = data.draw(st.integers(0, 3))
@@ -150,7 +150,7 @@ def test_an_invalid_value_is_located(size: int, n: int, bad: float, data: st.Dat
 
 
 @given(size=SIZES, n=st.integers(1, 300), bad=st.sampled_from([np.nan, np.inf, -np.inf, 1e39]), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_an_invalid_item_of_the_table_is_located_by_its_first_constraint(
     size: int, n: int, bad: float, data: st.DataObject
 ) -> None:
@@ -165,7 +165,7 @@ def test_an_invalid_item_of_the_table_is_located_by_its_first_constraint(
 
 
 @given(size=SIZES, indices=st.lists(st.lists(st.integers(-3, 12), min_size=3, max_size=3), min_size=1, max_size=40))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_the_first_index_out_of_range_is_named(size: int, indices: list[list[int]]) -> None:
     rows = [row[:size] for row in indices]
     wrong = [(r, k, row[k]) for r, row in enumerate(rows) for k in range(size) if not 0 <= row[k] <= 9]
@@ -179,7 +179,7 @@ def test_the_first_index_out_of_range_is_named(size: int, indices: list[list[int
 
 
 @given(value=st.floats(3.4028e38, 3.4029e38) | st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_values_that_overflow_float32_are_rejected(value: float) -> None:
     tuples = tuples_of(np.full((1, 2, 1), value), size=2)
     try:

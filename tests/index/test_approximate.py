@@ -53,7 +53,7 @@ REMOVED = st.tuples(st.just("remove"), st.integers(2, 5))
     integers=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_searches_of_few_items_are_exact(
     history: list[tuple[str, int]], measure: Measure, n_queries: int, k: int, integers: bool, seed: int
 ) -> None:
@@ -162,27 +162,49 @@ def test_a_wider_search_finds_more() -> None:
 # -- threads -------------------------------------------------------------------------------------------
 
 
-def test_a_search_sees_each_change_completely_or_not_at_all() -> None:
-    """Five items are added and removed together: a search finds all five or none."""
-    index, places = ApproximateIndex.empty(2), np.stack([np.arange(10.0), np.zeros(10)], axis=1)
-    met: list[Array] = []
-    over = threading.Event()
+class WatchedLock:
+    """A lock that counts how often it was acquired."""
 
-    def look() -> None:
-        while not over.is_set():
-            met.append((index.search(places, 5).distances == 0).sum(axis=1))
+    def __init__(self) -> None:
+        self.lock, self.n_acquired = threading.Lock(), 0
 
-    searching = [threading.Thread(target=look) for _ in range(3)]
-    for thread in searching:
-        thread.start()
-    for place in np.tile(places, (20, 1)):
-        index.add(np.tile(place, (5, 1)))
-        if index.n_added > 40:
-            index.remove(np.arange(index.n_added - 45, index.n_added - 40))
-    over.set()
-    for thread in searching:
-        thread.join()
-    assert set(np.unique(met)) == {0, 5}
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.n_acquired += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+class GuardedGraph:
+    """A graph that records its calls and rejects those without the lock."""
+
+    def __init__(self, graph: Any, lock: WatchedLock) -> None:
+        self.graph, self.lock, self.calls = graph, lock, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.graph, name)
+        assert self.lock.lock.locked(), f"{name} is used without the lock"
+        self.calls.append(name)
+        return value
+
+    def __len__(self) -> int:
+        assert self.lock.lock.locked(), "len is used without the lock"
+        return len(self.graph)
+
+
+def test_a_search_sees_each_change_completely_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call holds the lock once, from its first to its last use of the graph, however many blocks it has."""
+    monkeypatch.setattr(approximate, "_CANDIDATES", 12)
+    index, lock = ApproximateIndex.empty(64), WatchedLock()
+    graph = GuardedGraph(index._graph, lock)
+    index._graph, index._lock = graph, lock  # type: ignore[assignment]
+    index.add(DIGITS[:5])
+    index.remove(np.arange(2))
+    index.search(DIGITS[:9], 3)
+    assert lock.n_acquired == 3
+    assert (graph.calls.count("add"), graph.calls.count("remove")) == (1, 1)
+    assert graph.calls.count("search") == graph.calls.count("get") == 3
 
 
 def test_concurrent_adds_get_distinct_positions() -> None:

@@ -197,13 +197,13 @@ MULTIPLIED = st.fixed_dictionaries({"blocks_LONG": st.sampled_from([0, 10**9])})
 
 
 @given(problem=problems())
-@settings(max_examples=120)
+@settings(max_examples=50)
 def test_hits_equal_brute_force(problem: dict[str, Any]) -> None:
     assert_answered(problem, answer(problem))
 
 
 @given(problem=problems(), way=WAYS, multiplied=MULTIPLIED)
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_hits_equal_brute_force_with_any_settings(
     problem: dict[str, Any], way: dict[str, Any], multiplied: dict[str, Any]
 ) -> None:
@@ -213,7 +213,7 @@ def test_hits_equal_brute_force_with_any_settings(
 
 
 @given(problem=problems(most_dimensions=40), way=WAYS)
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_hits_equal_brute_force_with_projections(problem: dict[str, Any], way: dict[str, Any]) -> None:
     with settings_of(**PROJECTED, **way):
         hits = answer(problem)
@@ -221,7 +221,7 @@ def test_hits_equal_brute_force_with_projections(problem: dict[str, Any], way: d
 
 
 @given(problem=problems(), way=WAYS)
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_hits_equal_brute_force_with_quantized_items(problem: dict[str, Any], way: dict[str, Any]) -> None:
     with settings_of(**QUANTIZED, **way):
         hits = answer(problem)
@@ -429,7 +429,7 @@ def unlike_items(n: int, seed: int = 1) -> Array:
 
 
 @given(problem=problems(most_dimensions=40), way=WAYS, tried=st.integers(1, 4), dear=st.sampled_from([0, 10**9]))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_hits_equal_brute_force_whether_scanned_or_multiplied(
     problem: dict[str, Any], way: dict[str, Any], tried: int, dear: int
 ) -> None:

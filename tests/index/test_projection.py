@@ -90,7 +90,7 @@ def assert_not_farther(search: Search, items: Array) -> None:
 
 
 @given(given=searches())
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_projections_are_not_farther_apart_than_items_up_to_rounding(given: tuple[Search, Array]) -> None:
     assert_not_farther(*given)
 
@@ -105,7 +105,7 @@ def test_projections_with_default_settings_are_not_farther_apart_than_items(meas
 
 @pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_the_lower_bound_of_a_key_holds(projected: bool, data: st.DataObject) -> None:
     search, items = data.draw(searches(projected))
     true = true_keys(search, items)
@@ -117,7 +117,7 @@ def test_the_lower_bound_of_a_key_holds(projected: bool, data: st.DataObject) ->
 
 @pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_the_highest_key_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
     search, items = data.draw(searches(projected))
     true = true_keys(search, items)
@@ -127,7 +127,7 @@ def test_the_highest_key_of_a_distance_holds(projected: bool, data: st.DataObjec
 
 
 @given(given=searches(), n_best=st.integers(1, 9))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_the_floor_of_products_holds_for_all_other_items(given: tuple[Search, Array], n_best: int) -> None:
     search, items = given
     search.n_candidates = n_best

@@ -64,7 +64,7 @@ def truth(items: Array, query: Array, euclidean: bool) -> Array:
 
 
 @given(problem=problems(), euclidean=st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=50)
 def test_keys_are_lower_bounds(problem: tuple[Array, Array], euclidean: bool) -> None:
     items, query = problem
     _, keys = keys_of(items, query, euclidean)
@@ -73,7 +73,7 @@ def test_keys_are_lower_bounds(problem: tuple[Array, Array], euclidean: bool) ->
 
 
 @given(problem=problems(), euclidean=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_keys_are_low_by_no_more_than_the_quantization_error(problem: tuple[Array, Array], euclidean: bool) -> None:
     items, query = problem
     made, keys = keys_of(items, query, euclidean)
@@ -89,7 +89,7 @@ def test_keys_are_low_by_no_more_than_the_quantization_error(problem: tuple[Arra
 
 
 @given(problem=problems())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_quantization_errors_are_tight_upper_bounds(problem: tuple[Array, Array]) -> None:
     items, _ = problem
     made, n = quantized(items), len(items)

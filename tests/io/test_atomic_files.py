@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oahu.io import atomic_files
 from oahu.io.atomic_files import replace_atomically, write_atomically
 
 
@@ -78,3 +82,68 @@ def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
 def test_the_mode_sets_the_permissions(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"secret", mode=0o600)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+# -- kills -----------------------------------------------------------------------------------------------
+
+#: Writes a file in a process that kills itself at a given step. It loads the module without the package.
+KILLED_WRITE = """
+import importlib.util, os, pathlib, signal, sys
+
+source, path, step = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("atomic_files", source)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+fdopen, fsync, replace = os.fdopen, os.fsync, pathlib.Path.replace
+n_synced = 0
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def open_half(*arguments):
+    file = fdopen(*arguments, buffering=0)
+
+    class Half:
+        __enter__ = lambda self: self
+        __exit__ = lambda self, *_: None
+        def write(self, data):
+            file.write(data[: len(data) // 2])
+            kill()
+
+    return Half()
+
+def kill_at_sync(descriptor):
+    global n_synced
+    n_synced += 1
+    if n_synced == (1 if step == "flush of the file" else 2):
+        kill()
+    fsync(descriptor)
+
+if step == "write":
+    os.fdopen = open_half
+elif step == "rename":
+    pathlib.Path.replace = lambda *_: kill()
+else:
+    os.fsync = kill_at_sync
+module.write_atomically(path, b"new" * 100_000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "survivor"),
+    [
+        ("write", b"old"),
+        ("flush of the file", b"old"),
+        ("rename", b"old"),
+        ("flush of the folder", b"new" * 100_000),
+    ],
+)
+def test_a_kill_at_any_step_leaves_the_old_file_or_the_complete_new_one(
+    tmp_path: Path, step: str, survivor: bytes
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    command = [sys.executable, "-I", "-c", KILLED_WRITE, atomic_files.__file__, str(tmp_path / "file"), step]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "file").read_bytes() == survivor
+    unfinished = [path for path in tmp_path.iterdir() if path.name != "file"]
+    assert len(unfinished) == (0 if survivor != b"old" else 1)

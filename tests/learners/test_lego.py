@@ -57,7 +57,7 @@ def test_step_is_the_minimiser_of_the_stated_problem(eta: float, same: bool) -> 
         np.testing.assert_allclose(learner.matrix_, expected, atol=1e-6 * np.linalg.norm(expected))
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(
     d=st.integers(1, 8),
     seed=st.integers(0, 2**32),
@@ -81,7 +81,7 @@ def test_step_is_stationary_for_the_stated_problem(d: int, seed: int, eta: float
     np.testing.assert_allclose(left, right, atol=room * (np.linalg.norm(A) + np.linalg.norm(before)) * (1 + size))
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(
     eta=st.floats(-6, 8).map(lambda e: 10.0**e),
     apart=st.floats(-6, 6).map(lambda e: 10.0**e),

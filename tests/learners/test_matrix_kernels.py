@@ -82,14 +82,14 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(((matrix + matrix.T) / 2).astype(dtype), z.astype(dtype), 10.0 ** draw(st.floats(-4, 2)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=50)
 @given(cases())
 def test_negative_part_is_the_lowest_eigenvalue_or_0(case: Case) -> None:
     found = negative_part(case.matrix, case.z, case.step, np.empty_like(case.z))
     assert found == pytest.approx(min(np.linalg.eigvalsh(case.after)[0], 0.0), rel=0, abs=case.rounding)
 
 
-@settings(max_examples=300)
+@settings(max_examples=50)
 @given(cases())
 def test_without_its_negative_part_the_matrix_is_positive_semi_definite(case: Case) -> None:
     direction = np.zeros_like(case.z)
@@ -99,7 +99,7 @@ def test_without_its_negative_part_the_matrix_is_positive_semi_definite(case: Ca
     assert np.linalg.eigvalsh(left)[0] >= -case.rounding
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(cases())
 def test_direction_of_the_negative_part_is_of_unit_length(case: Case) -> None:
     direction = np.zeros_like(case.z)
@@ -120,7 +120,7 @@ def test_there_is_no_negative_part_where_the_step_is_well_below_the_longest(dtyp
         assert found == 0.0
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(
     d=st.integers(1, 60), seed=st.integers(0, 2**32), dtype=st.sampled_from(["float32", "float64"]), data=st.data()
 )
@@ -149,7 +149,7 @@ def test_solve_along_is_infinite_where_the_vector_is_outside_the_range(d: int, d
     assert solve_along(matrix, z) == math.inf
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(cases())
 def test_step_that_solve_along_gives_keeps_the_matrix_positive_semi_definite(case: Case) -> None:
     """Where the vector is not in range, what comes out may be huge in place of infinite: no more than rounding."""

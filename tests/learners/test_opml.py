@@ -51,7 +51,7 @@ def triplet_for(learner: OPML, rng: np.random.Generator, share: float) -> Matrix
 # -- one step ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(d=st.integers(1, 10), seed=st.integers(0, 2**32), gamma=st.floats(-4, 1).map(lambda e: 10.0**e))
 def test_step_multiplies_by_the_dense_inverse(d: int, seed: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
@@ -314,7 +314,7 @@ def naive_triplets(labels: list[Any], rule: str) -> list[tuple[int, int, int]]:
 label_streams = st.integers(1, 5).flatmap(lambda k: st.lists(st.integers(0, k - 1), min_size=1, max_size=40))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(labels=label_streams, rule=st.sampled_from(["author", "latest"]), seed=st.integers(0, 1000))
 def test_labelled_stream_learns_the_triplets_of_the_authors_rule(labels: list[int], rule: str, seed: int) -> None:
     X = 0.5 * np.random.default_rng(seed).standard_normal((len(labels), 3))
@@ -327,7 +327,7 @@ def test_labelled_stream_learns_the_triplets_of_the_authors_rule(labels: list[in
     assert learner.n_seen_ == len(triplets)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(labels=label_streams)
 def test_number_of_triplets_is_what_neither_starts_a_class_nor_comes_before_the_second(labels: list[int]) -> None:
     learner = OPML().partial_fit(np.zeros((len(labels), 2)), labels)
@@ -337,7 +337,7 @@ def test_number_of_triplets_is_what_neither_starts_a_class_nor_comes_before_the_
     assert learner.n_seen_ == len(labels) - classes - start_up
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(labels=st.lists(st.integers(0, 1), min_size=1, max_size=40), seed=st.integers(0, 1000))
 def test_with_two_classes_both_rules_agree(labels: list[int], seed: int) -> None:
     X = 0.5 * np.random.default_rng(seed).standard_normal((len(labels), 2))

@@ -66,7 +66,7 @@ def test_step_is_both_projections_of_the_stated_problem(sign: int) -> None:
             assert learner.threshold_ == pytest.approx(max(1.0, b), abs=1e-7)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(d=st.integers(1, 12), seed=st.integers(0, 2**32), sign=st.sampled_from([1, -1]), gamma=st.floats(0, 100))
 def test_step_clips_the_eigenvalues_of_the_whole_matrix(d: int, seed: int, sign: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
@@ -135,7 +135,7 @@ def test_identical_points_that_are_dissimilar_are_not_used_when_the_threshold_is
     assert learner.utilization_ == 0.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**32),
     scale=st.floats(-2, 2).map(lambda e: 10.0**e),

@@ -59,7 +59,7 @@ def is_psd(matrix: NDArray[np.floating]) -> bool:
 # -- one step ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     d=st.integers(1, 12),
     seed=st.integers(0, 2**32),

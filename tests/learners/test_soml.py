@@ -146,7 +146,7 @@ def test_rounds_continue_after_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(d=st.integers(1, 8), seed=st.integers(0, 2**32))
 def test_loss_of_a_triplet_goes_down_by_learning_it(method: str, d: int, seed: int) -> None:
     """The sign of the step: a public port has it reversed."""

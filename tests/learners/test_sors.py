@@ -159,7 +159,7 @@ def test_normalizing_equals_scaling_beforehand(make: type[SORS]) -> None:
 
 
 @pytest.mark.parametrize("make", [SORS, AdaSORS])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(d=st.integers(1, 6), seed=st.integers(0, 2**32))
 def test_loss_of_a_triplet_goes_down_by_learning_it(make: type[SORS], d: int, seed: int) -> None:
     x, p, n = np.random.default_rng(seed).standard_normal((3, d))

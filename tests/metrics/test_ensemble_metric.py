@@ -89,7 +89,7 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
 
 
 @given(metrics_and_items())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_embeddings_are_the_formula_item_by_item(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, items = case
     expected = np.array([by_hand(metric, item) for item in items]).transpose(1, 0, 2)
@@ -97,7 +97,7 @@ def test_embeddings_are_the_formula_item_by_item(case: tuple[EnsembleMetric, Flo
 
 
 @given(metrics_and_items(n_items=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_the_distance_is_the_formula(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b) = case
     assert metric.distance(a, b) == pytest.approx(distance_by_hand(metric, a, b), abs=TOLERANCE["float64"])
@@ -123,35 +123,35 @@ def test_a_learners_metric_is_the_formula_on_its_weights() -> None:
 
 
 @given(metrics_and_items(n_items=2))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_distance_is_symmetric(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b) = case
     assert metric.distance(a, b) == metric.distance(b, a)
 
 
 @given(metrics_and_items(n_items=1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_an_item_is_at_no_distance_from_itself(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a,) = case
     assert metric.distance(a, a.copy()) == 0.0
 
 
 @given(metrics_and_items(n_items=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 def test_no_detour_is_shorter(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b, c) = case
     assert metric.distance(a, c) <= metric.distance(a, b) + metric.distance(b, c) + 1e-12
 
 
 @given(metrics_and_items(n_items=2))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_no_two_items_are_further_apart_than_a_unit_sphere_is_wide(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b) = case
     assert 0.0 <= metric.distance(a, b) <= 2.0 + 1e-12
 
 
 @given(metrics_and_items(n_items=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_distance_is_euclidean_between_transformed_items(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, items = case
     vectors = metric.transform(items)

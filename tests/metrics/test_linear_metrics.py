@@ -38,7 +38,7 @@ def psd(rng: np.random.Generator, d: int, rank: int) -> Matrix:
 # -- Mahalanobis ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(d=st.integers(1, 12), seed=st.integers(0, 2**32), data=st.data())
 def test_squared_distance_is_the_quadratic_form(d: int, seed: int, data: st.DataObject) -> None:
     """Also where the matrix has not full rank."""
@@ -227,7 +227,7 @@ def test_items_of_different_number_are_not_compared(a: Any, b: Any) -> None:
 # -- bilinear ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(d=st.integers(1, 10), seed=st.integers(0, 2**32), normalize=st.booleans(), diagonal=st.booleans())
 def test_score_is_the_bilinear_form(d: int, seed: int, normalize: bool, diagonal: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -185,7 +185,7 @@ points = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 @every_grid
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     labelled=st.lists(st.tuples(points, st.sampled_from("abc")), min_size=1, max_size=12),
     queries=st.lists(points, min_size=1, max_size=3),
@@ -201,7 +201,7 @@ def test_predict_proba_equals_the_papers_rule_with_ties(
 
 
 @pytest.mark.parametrize("metric", [ON_A_GRID[name] for name in ("Euclidean", "Mahalanobis", "bilinear")])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     labelled=st.lists(st.tuples(points, st.sampled_from([3, 1, 2])), min_size=1, max_size=12),
     query=points,

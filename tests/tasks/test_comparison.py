@@ -150,7 +150,7 @@ def turned(angles: list[float]) -> tuple[list[float], list[float]]:
 shares = st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(shares=shares, data=st.data(), threshold=st.floats(0.01, 0.7))
 def test_the_vote_is_exact_where_weights_sum_to_half(
     shares: list[int], data: st.DataObject, threshold: float
@@ -173,7 +173,7 @@ def test_weights_that_sum_to_half_up_to_rounding_count_as_half() -> None:
     assert found.answer == "yes"
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data(), n=st.integers(1, 5), threshold=st.floats(0.01, 0.7))
 def test_the_vote_equals_the_papers_for_any_weights(data: st.DataObject, n: int, threshold: float) -> None:
     raw = data.draw(st.lists(st.floats(0.01, 1), min_size=n, max_size=n))

@@ -209,7 +209,7 @@ def test_search_equals_the_papers_retrieval_with_ties(
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(metrics_with_rounding, st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 15), combines, votes)
 def test_search_equals_the_papers_retrieval_with_repeated_items(
     metric: Metric, seed: int, n: int, k: int, combine: Combine, vote: Any

@@ -271,7 +271,7 @@ def test_a_metric_counts_what_it_has_learned_from() -> None:
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=4).map(sorted), st.sampled_from(DTYPES))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_stopping_anywhere_any_number_of_times_changes_nothing(stops: list[int], dtype: str) -> None:
     straight = small(dtype=dtype).partial_fit(TRIPLETS[:300])
     learner = small(dtype=dtype).initialize(4)

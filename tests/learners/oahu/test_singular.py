@@ -163,7 +163,7 @@ def test_gradient_that_only_the_learning_rate_overflows_is_refused(which: int) -
     np.testing.assert_array_equal(flat(learner), before)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=6, max_size=6),

@@ -114,7 +114,7 @@ def assert_same_step(
         assert error <= tolerance * change + rounding
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases())
 def test_a_round_in_float64_equals_autograd(case: Case) -> None:
     learner = case.fresh("float64")
@@ -130,7 +130,7 @@ def test_a_round_in_float64_equals_autograd(case: Case) -> None:
     np.testing.assert_allclose(learner.metric_weights_, head.metric_weights, rtol=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases())
 def test_a_round_in_float32_is_near_autograd_in_float64(case: Case) -> None:
     learner = case.fresh("float32")
