@@ -16,7 +16,7 @@ import numpy as np
 
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol
 from oahu.evaluation.trials import Outcome, Trial
 
 __all__ = ["TUNED_SCALINGS", "Candidate", "tune"]

@@ -12,7 +12,7 @@ from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate, macro_f1
 from oahu.evaluation.trials import Outcome, Trial

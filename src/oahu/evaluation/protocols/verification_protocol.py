@@ -14,7 +14,7 @@ from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch, TrainedMetric, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError

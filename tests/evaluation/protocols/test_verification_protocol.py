@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from oahu.evaluation import eer
 from oahu.evaluation.datasets import Dataset, Fold, Views
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.verification import views_of
+from oahu.evaluation.protocols.verification_protocol import views_of
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 

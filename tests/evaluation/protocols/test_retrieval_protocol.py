@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.retrieval import DEPTHS, split_classes
+from oahu.evaluation.protocols.retrieval_protocol import DEPTHS, split_classes
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
