@@ -1,4 +1,4 @@
-"""Sensitivity of OAHU to its parameters, Section 4.6 of the paper, and the regret of its hedge."""
+"""Sensitivity of OAHU to its parameters (Section 4.6 of the paper), and regret of its weighted experts."""
 
 from __future__ import annotations
 
