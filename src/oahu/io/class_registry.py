@@ -36,8 +36,8 @@ LEARNER_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "SOML": "oahu.learners.soml",
         "SORS": "oahu.learners.sors",
         "AdaSORS": "oahu.learners.sors",
-        "Euclidean": "oahu.learners.fixed",
-        "Cosine": "oahu.learners.fixed",
+        "Euclidean": "oahu.learners.fixed_learners",
+        "Cosine": "oahu.learners.fixed_learners",
     }
 )
 
