@@ -3,9 +3,9 @@
     python tools/mutate.py --places 300 --seed 1 --out mutation.json
     python tools/mutate.py --report mutation.json
 
-A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. The places are
-drawn at random, with a seed. Each change is made in a copy of the project. The tests of the changed file run first,
-then those of its package.
+A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. The seed
+determines the random choice of places. Each change is made in a copy of the project. The tests of the changed file
+run first, then those of its package.
 """
 
 from __future__ import annotations
