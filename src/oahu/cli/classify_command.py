@@ -42,7 +42,7 @@ class ClassifyOptions:
     model: MetricFile
     items: Annotated[Path, typer.Option(help=f"Labelled items ({FORMATS}).")]
     queries: Annotated[
-        Path, typer.Option(help=f"Items to classify ({FORMATS}). If they have labels, errors are counted.")
+        Path, typer.Option(help=f"Items to classify ({FORMATS}). If they have labels, the error rate is printed.")
     ]
     labels: LabelFile = None
     query_labels: QueryLabelFile = None

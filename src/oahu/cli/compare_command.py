@@ -49,7 +49,7 @@ class CompareOptions:
     band: Annotated[
         float | None,
         typer.Option(
-            help="Half-width of the range around the threshold with the answer unknown.", show_default="0"
+            help="Answer unknown if the distance is within this range of the threshold.", show_default="0"
         ),
     ] = None
     calibrate: Annotated[
@@ -70,7 +70,7 @@ class CompareOptions:
     target_frr: Annotated[
         float | None,
         typer.Option(
-            help="Maximum false reject rate, with --target-far. Pairs between the two thresholds are unknown.",
+            help="Maximum false reject rate, with --target-far. Answer unknown in between.",
             show_default=False,
         ),
     ] = None

@@ -64,7 +64,9 @@ class SearchOptions:
     vote: VoteOption = None
     combine: Annotated[
         Combine | None,
-        typer.Option(help="Score of an item found by several experts: highest score or sum.", show_default="max"),
+        typer.Option(
+            help="With --vote experts, use the highest score or the sum of an item's scores.", show_default="max"
+        ),
     ] = None
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Use approximate search, which is faster but can miss matches.")
