@@ -109,7 +109,7 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
 
 
 def print_rest(console: Console, n_shown: int, n: int, noun: str) -> None:
-    """Print how many rows the limit hides, if it hides any."""
+    """Print the number of hidden rows, if there are any."""
     if n_shown < n:
         console.print(f"{n_shown} of {n:,} {noun} are shown; --limit 0 shows all.", style="dim", highlight=False)
 

@@ -150,7 +150,7 @@ def _check(options: SearchOptions) -> tuple[int, ...] | None:
     if options.shape is None:
         return None
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x3)?", options.shape):
-        raise oahu.InvalidInputError(f"--shape must look like 8x8 or 32x32x3. Got {options.shape!r} instead.")
+        raise oahu.InvalidInputError(f"--shape must have the form 8x8 or 32x32x3. Got {options.shape!r} instead.")
     return tuple(map(int, options.shape.split("x")))
 
 

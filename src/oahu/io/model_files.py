@@ -189,7 +189,7 @@ def _add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Validate a file and return its header and arrays: length, header, format, arrays, digest."""
+    """Validate the length, header, format, arrays and digest of a file; return its header and arrays."""
     if len(data) < 8:
         raise ModelFileError(f"it is truncated: {len(data)} bytes cannot hold a header")
     length = int.from_bytes(data[:8], "little")

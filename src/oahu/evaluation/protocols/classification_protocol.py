@@ -31,7 +31,7 @@ def split_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
 
 
 class ClassificationProtocol(EvaluationProtocol):
-    """Learn from constraints on a random half of the items; classify the other half by k-NN among them."""
+    """Train on a random half of the items; classify the other half by k-NN search in the first."""
 
     name = "classification"
     score = "error_rate"
@@ -83,7 +83,7 @@ class ClassificationProtocol(EvaluationProtocol):
 
 
 class ConstraintCountProtocol(ClassificationProtocol):
-    """Classification error by number of constraints, sampled uniformly from the same constraints."""
+    """Classification error by number of constraints. Smaller numbers are random samples of the largest."""
 
     name = "constraints"
     tuned_as = "classification"
