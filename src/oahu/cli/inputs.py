@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedItems",
     "LoadedModel",
+    "add_path_to_errors",
     "check_folder",
     "check_label_types",
     "check_picture",
-    "naming_file",
     "row_blocks",
 ]
 
@@ -121,7 +121,7 @@ def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
 
 
 @contextmanager
-def naming_file(path: Path | str | None, hint: str = "") -> Iterator[None]:
+def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None]:
     """Prefix the library's errors with the path of a file, and append a hint. No path: errors are unchanged."""
     try:
         yield

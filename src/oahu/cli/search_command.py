@@ -18,10 +18,10 @@ import oahu
 from oahu.cli.inputs import (
     LoadedItems,
     LoadedModel,
+    add_path_to_errors,
     check_folder,
     check_label_types,
     check_picture,
-    naming_file,
     row_blocks,
 )
 from oahu.cli.options import FORMATS, Combine, FeatureFile, JsonFlag, LabelFile, QueryLabelFile, VoteOption
@@ -32,8 +32,8 @@ from oahu.cli.output import (
     error_console,
     number,
     print_facts,
+    print_hidden_count,
     print_json,
-    print_rest,
     progress,
     table,
 )
@@ -129,7 +129,7 @@ def search(options: SearchOptions) -> None:
         return
     if queries:
         console.print(_table(queries, results, indexed.items))
-        print_rest(console, n_shown, n_queries, "queries")
+        print_hidden_count(console, n_shown, n_queries, "queries")
     facts = {"saved": options.save, "sheet": options.sheet}
     print_facts(
         console, {name: None if path is None else str(path) for name, path in facts.items()}, below=bool(queries)
@@ -169,7 +169,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
     if options.combine is not None:
         settings["combine"] = options.combine.value
     retriever = oahu.Retriever(model.metric, **settings)
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         retriever.add(items.keys, items.table)
     return _IndexedItems(retriever, items)
 
@@ -205,7 +205,7 @@ def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]
     from oahu.io.streams import as_id
 
     for text in options.query or ():
-        with naming_file(items.path):
+        with add_path_to_errors(items.path):
             row = items.features.row(text)
         label = None if items.labels is None else items.labels[row].item()
         yield _Query(as_id(text), items.table[row], label, indexed=True)
@@ -228,7 +228,7 @@ def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query
             block = queries[rows]
             values = np.stack([query.values for query in block])
             exclude = [query.key if query.indexed else None for query in block]
-            with naming_file(options.queries):
+            with add_path_to_errors(options.queries):
                 found = indexed.retriever.search_batch(values, options.k, exclude=exclude)
             results.extend(found)
             advance(len(block))

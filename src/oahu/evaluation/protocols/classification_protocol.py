@@ -90,7 +90,7 @@ class ConstraintCountProtocol(ClassificationProtocol):
     counts: Final = tuple(range(1_000, 10_001, 1_000))
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
-        if method.learns_from == "labels":  # such a learner decides itself how many constraints it forms
+        if method.learns_from == "labels":  # the learner forms the constraints, so their number is not a setting
             return []
         total = settings["n_constraints"]
         learns = method.learns_from != "nothing"
