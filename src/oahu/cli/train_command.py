@@ -52,7 +52,7 @@ class TrainOptions:
     new_lines: Annotated[
         bool,
         typer.Option(
-            "--new-lines", help="Learn every line, instead of skipping the lines that the model has learned."
+            "--new-lines", help="Learn every line. By default, lines that the model has learned are skipped."
         ),
     ] = False
     save_every: Annotated[float, typer.Option(min=0, help="Interval between saves of the model, in seconds.")] = 10
