@@ -131,7 +131,7 @@ class _StandardInput(io.BufferedReader):
 def _standard_input() -> Any:
     """Open standard input with a separate buffer.
 
-    Python closes its own buffer at exit, and blocks if a thread still reads from it.
+    At exit, Python closes its own buffer, and would block if a thread were still reading from it.
     """
     try:
         return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))

@@ -59,9 +59,7 @@ def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object
         raise damaged_file(path, f"it is not a complete .zip archive ({error})") from error
 
 
-def _transpose_images(
-    half: tuple[NDArray[np.uint8], NDArray[np.uint8]],
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _transpose_images(half: _LabelledImages) -> _LabelledImages:
     """Swap rows and columns of the images."""
     images, labels = half
     return images.swapaxes(1, 2), labels
