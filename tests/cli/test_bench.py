@@ -31,6 +31,7 @@ FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path / "sets"))
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)  # the default number of jobs: no worker processes
     monkeypatch.setattr(oahu.cli.bench_command, "console", Console(width=200))
     monkeypatch.setattr(oahu.cli.bench_command, "error_console", Console(width=200, stderr=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from threading import Event, Thread
 from typing import Any
 
@@ -156,10 +157,9 @@ def in_order(metric: Any, query: Any, found: list[int], numbers: list[int]) -> b
 
 
 @pytest.mark.parametrize("learner", ["Euclidean", "Cosine", "OASIS", "LEGO"])
-@pytest.mark.parametrize("k", [1, 5, 20])
-def test_search_equals_brute_force_by_score(world: Any, learner: str, k: int) -> None:
+def test_search_equals_brute_force_by_score(world: Any, learner: str) -> None:
     one = world(learner)
-    for query in QUERIES:
+    for query, k in product(QUERIES, (1, 5, 20)):
         found = one.found(query, k)
         assert len(found) == k
         assert in_order(one.published.metric, query, found, one.numbers)
@@ -174,11 +174,10 @@ def test_joint_search_equals_brute_force_by_score(world: Any, learner: str) -> N
 
 @pytest.mark.parametrize("learner", KINDS)
 @pytest.mark.parametrize("vote", ["experts", "joint"])
-@pytest.mark.parametrize("k", [1, 6, 25])
-def test_search_equals_a_retriever_over_all_items(world: Any, learner: str, vote: str, k: int) -> None:
+def test_search_equals_a_retriever_over_all_items(world: Any, learner: str, vote: str) -> None:
     one = world(learner, vote=vote)
     everything = one.retriever()
-    for query in QUERIES:
+    for query, k in product(QUERIES, (1, 6, 25)):
         assert one.found(query, k) == everything.search(query, k).keys
 
 
@@ -192,11 +191,10 @@ def test_search_for_an_item_excludes_it(world: Any, learner: str) -> None:
 
 
 @pytest.mark.parametrize("learner", KINDS)
-@pytest.mark.parametrize("use_feedback", [True, False])
-def test_without_feedback_the_metric_alone_ranks(world: Any, learner: str, use_feedback: bool) -> None:
+def test_without_feedback_the_metric_alone_ranks(world: Any, learner: str) -> None:
     one = world(learner)
     everything = one.retriever()
-    for number in range(1, 20):
+    for number, use_feedback in product(range(1, 10), (True, False)):
         found = one.found(number, 5, use_feedback=use_feedback)
         assert found == everything.search(ROWS[number], 5, exclude=number).keys
 
@@ -214,12 +212,11 @@ def test_scores_and_similarities_are_those_of_the_metric(world: Any, learner: st
         assert match.similarity == pytest.approx(exact, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("label", ["a", "b", "unused"])
 @pytest.mark.parametrize("learner", ["Euclidean", "OAHU"])
-def test_a_label_restricts_the_results(world: Any, learner: str, label: str) -> None:
+def test_a_label_restricts_the_results(world: Any, learner: str) -> None:
     one = world(learner)
-    members = [n for n in one.numbers if LABELS[n] == label]
-    for query in QUERIES:
+    for query, label in product(QUERIES, ("a", "b", "unused")):
+        members = [n for n in one.numbers if LABELS[n] == label]
         found = one.found(query, 6, label=label)
         assert found == (one.retriever(members).search(query, 6).keys if members else [])
 
@@ -541,14 +538,13 @@ def test_concurrent_changes_searches_and_refreshes(world: Any, trained: Any) -> 
 
 
 @pytest.mark.parametrize("learner", KINDS)
-@pytest.mark.parametrize("k", [1, 5, 1000])
-def test_classify_equals_a_classifier_over_all_labelled_items(world: Any, learner: str, k: int) -> None:
+def test_classify_equals_a_classifier_over_all_labelled_items(world: Any, learner: str) -> None:
     one = world(learner)
     labelled = [n for n in one.numbers if LABELS[n] is not None]
-    everything = Classifier(one.published.metric, k=k, vote=one.vote).fit(
-        ROWS[labelled], [LABELS[n] for n in labelled]
-    )
-    for query in QUERIES:
+    for query, k in product(QUERIES[:3], (1, 5, 1000)):
+        everything = Classifier(one.published.metric, k=k, vote=one.vote).fit(
+            ROWS[labelled], [LABELS[n] for n in labelled]
+        )
         found = one.engine.classify(query, k)
         shares = dict(zip(everything.classes_.tolist(), everything.predict_proba(query[None])[0], strict=True))
         assert dict(found.labels) == pytest.approx({label: share for label, share in shares.items() if share > 0})
