@@ -223,7 +223,7 @@ def test_an_invalid_file_is_rejected(tmp_path: Path, text: str) -> None:
         KeyFile(tmp_path).all,
         lambda: KeyFile(tmp_path).authenticate("oahu_a_"),
     ):
-        with pytest.raises(InvalidInputError, match=r"keys\.json is not a valid file of keys"):
+        with pytest.raises(InvalidInputError, match=r"keys\.json is not a valid file of API keys"):
             read()
 
 

@@ -264,7 +264,7 @@ def test_losing_the_last_key_does_not_open_a_running_service(start_server: Any, 
 def test_an_unreadable_key_file_prevents_the_start(start_server: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "keys.json").write_text('[{"id": "a"}]')
-    with pytest.raises(ValueError, match=r"keys.json is not a valid file of keys"):
+    with pytest.raises(ValueError, match=r"keys.json is not a valid file of API keys"):
         start_server()
 
 

@@ -127,7 +127,7 @@ def test_reloading_keeps_the_marks(window: Any, digits: Any) -> None:
 def test_one_mark_alone_shows_a_hint(window: Any, digits: Any) -> None:
     window.open(digits.name, like="d-07")
     window.mark(window.results()[0], "similar")
-    expect(window.page.locator(".query-panel .hint")).to_contain_text("one that is not alike too")
+    expect(window.page.locator(".query-panel .hint")).to_contain_text("Also mark a result that is not alike")
 
 
 # -- undoing -------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_undoing_an_implied_mark_shows_a_message(window: Any, digits: Any) -> No
     digits.client.feedback([{"query": second, "positive": [first, third], "negative": []}])
     window.open(digits.name, like=first)
     window.tile(third).locator(".mark.similar").click()
-    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this")
+    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this mark")
 
 
 def test_older_records_are_on_the_next_page_of_the_log(window: Any, digits: Any) -> None:

@@ -118,7 +118,7 @@ def test_the_u_key_undoes_the_last_feedback(window: Any, digits: Any) -> None:
 def test_the_u_key_without_feedback_shows_a_message(window: Any, digits: Any) -> None:
     window.open(digits.name)
     window.page.keyboard.press("u")
-    expect(window.page.locator(".q-notification")).to_contain_text("You have not given feedback here yet")
+    expect(window.page.locator(".q-notification")).to_contain_text("You have not given feedback on this page yet")
 
 
 def test_the_c_key_compares_the_focused_result_with_the_query(window: Any, digits: Any) -> None:
