@@ -162,7 +162,8 @@ def test_search_options(teas: Client) -> None:
 
 def test_calibrate_and_compare(teas: Client) -> None:
     near = [one["key"] for one in teas.search("tea-0", k=29)["matches"]]
-    teas.calibrate([Pair("tea-0", near[0], True), Pair("tea-0", near[-1], False)], target="accuracy")
+    pairs = [Pair("tea-0", near[0], True), Pair("tea-0", near[-1], False)]
+    assert teas.calibrate(pairs, target="accuracy")["warnings"] == []
     assert teas.compare("tea-0", ROWS[0])["answer"] == "yes"
     assert teas.compare("tea-0", near[-1])["answer"] == "no"
 
@@ -268,14 +269,14 @@ class FailingService:
 
 
 @pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[float]:
-    """Record the waiting times instead of waiting."""
+def waiting_times(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[float]:
+    """A list that records the waiting times. The client does not wait."""
     waits: list[float] = []
     monkeypatch.setattr("oahu.client.time", type("Clock", (), {"sleep": staticmethod(waits.append)}))
     return waits
 
 
-def busy(status: int = 503, **headers: str) -> httpx.Response:
+def error_response(status: int = 503, **headers: str) -> httpx.Response:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.Response(status, headers=sent, json={"detail": "busy", "status": status})
 
@@ -300,19 +301,19 @@ REPEATABLE = {"feedback", "put", "search", "compare", "classify", "calibrate", "
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_an_overloaded_service_is_retried_after_the_given_time(
-    call: Callable[[Client], Any], status: int, slept: list[float]
+    call: Callable[[Client], Any], status: int, waiting_times: list[float]
 ) -> None:
-    service = FailingService(busy(status, Retry_After="3"), busy(status, Retry_After="7"))
+    service = FailingService(error_response(status, Retry_After="3"), error_response(status, Retry_After="7"))
     call(service.client())
-    assert (len(service.seen), slept) == (3, [3.0, 7.0])
+    assert (len(service.seen), waiting_times) == (3, [3.0, 7.0])
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_failed_connection_is_retried(call: Callable[[Client], Any], slept: list[float]) -> None:
+def test_a_failed_connection_is_retried(call: Callable[[Client], Any], waiting_times: list[float]) -> None:
     service = FailingService(httpx.ConnectError("refused"), httpx.ConnectTimeout("late"))
     call(service.client())
     assert len(service.seen) == 3
-    assert 0 < slept[0] < slept[1] * 4
+    assert 0 < waiting_times[0] < waiting_times[1] * 4
 
 
 @pytest.mark.parametrize(
@@ -340,7 +341,7 @@ def test_an_upload_is_not_repeated(tmp_path: Path) -> None:
 
 
 def test_repeated_feedback_has_the_same_idempotency_key_and_body() -> None:
-    service = FailingService(busy(), httpx.ReadError("cut"), busy())
+    service = FailingService(error_response(), httpx.ReadError("cut"), error_response())
     service.client().feedback(query="a", positive=["b"])
     keys = {request.headers["Idempotency-Key"] for request in service.seen}
     bodies = {request.content for request in service.seen}
@@ -355,18 +356,18 @@ def test_new_feedback_has_a_new_idempotency_key() -> None:
     assert len({request.headers["Idempotency-Key"] for request in service.seen}) == 2
 
 
-def test_the_last_error_is_raised_after_all_retries(slept: list[float]) -> None:
-    service = FailingService(*[busy() for _ in range(10)])
+def test_the_last_error_is_raised_after_all_retries(waiting_times: list[float]) -> None:
+    service = FailingService(*[error_response() for _ in range(10)])
     with pytest.raises(ServiceRequestError, match="busy") as error:
         service.client(retries=3).describe()
-    assert (error.value.status, len(service.seen), len(slept)) == (503, 4, 3)
+    assert (error.value.status, len(service.seen), len(waiting_times)) == (503, 4, 3)
 
 
-def test_zero_retries(slept: list[float]) -> None:
+def test_zero_retries(waiting_times: list[float]) -> None:
     service = FailingService(httpx.ConnectError("refused"))
     with pytest.raises(ServiceRequestError) as error:
         service.client(retries=0).describe()
-    assert (error.value.status, error.value.problem, slept) == (0, {}, [])
+    assert (error.value.status, error.value.problem, waiting_times) == (0, {}, [])
 
 
 @pytest.mark.parametrize(
@@ -381,14 +382,14 @@ def test_zero_retries(slept: list[float]) -> None:
         ("Wed, 21 Oct 2026 07:28:00 GMT", 1.0),
     ],
 )
-def test_invalid_retry_after_values(retry_after: str, waited: float, slept: list[float]) -> None:
-    FailingService(busy(Retry_After=retry_after)).client().describe()
-    assert slept == [waited]
+def test_invalid_retry_after_values(retry_after: str, waited: float, waiting_times: list[float]) -> None:
+    FailingService(error_response(Retry_After=retry_after)).client().describe()
+    assert waiting_times == [waited]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500, 507])
 def test_other_errors_are_not_retried(status: int) -> None:
-    service = FailingService(busy(status))
+    service = FailingService(error_response(status))
     with pytest.raises(ServiceRequestError, match="busy") as error:
         service.client().describe()
     assert (len(service.seen), error.value.status, error.value.problem["detail"]) == (1, status, "busy")
@@ -403,7 +404,7 @@ def test_an_error_response_without_problem_details(content: bytes) -> None:
 
 def test_rejected_event_streams_raise_an_error() -> None:
     with pytest.raises(ServiceRequestError, match="busy"):
-        next(FailingService(busy(404)).client().events())
+        next(FailingService(error_response(404)).client().events())
 
 
 def test_broken_event_streams_raise_an_error() -> None:

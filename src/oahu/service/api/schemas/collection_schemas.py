@@ -29,7 +29,7 @@ class CreateCollection(RequestModel):
     )
     vote: Literal["experts", "joint"] = Field(
         "experts",
-        description="Ranking of a metric with several spaces: votes of the spaces (experts), or joint vectors (joint).",
+        description="Rank by the votes of the metric's spaces (experts), or by their joint vectors (joint).",
     )
 
 
