@@ -346,7 +346,7 @@ def test_an_empty_write_queue_accepts_any_weight(group: GroupCommit) -> None:
 def test_finished_commands_leave_the_write_queue(group: GroupCommit, command: Any) -> None:
     wait([group.submit(command, 100)], TIMEOUT)
     group.close()
-    assert group.waiting == 0
+    assert group.queue_weight == 0
 
 
 def test_close_commits_the_write_queue(database: ListDatabase) -> None:

@@ -488,6 +488,35 @@ def test_changes_are_applied_in_order(make_engine: Any) -> None:
     assert 40 not in harness.found(QUERIES[0], 100)
 
 
+def test_a_query_waits_for_a_change_that_another_thread_applies(
+    make_engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = make_engine(n=30)
+    applying, released = Event(), Event()
+    changed = CatalogueIndex.changed
+
+    def slow_change(*given: Any) -> CatalogueIndex:
+        applying.set()
+        assert released.wait(TIMEOUT)
+        return changed(*given)
+
+    monkeypatch.setattr(CatalogueIndex, "changed", slow_change)
+    harness.engine.add_change(added(50))
+    results: list[list[int]] = []
+    threads = [
+        Thread(target=harness.engine.apply_changes),
+        Thread(target=lambda: results.append(harness.found(ROWS[50], 1))),
+    ]
+    threads[0].start()
+    assert applying.wait(TIMEOUT)
+    assert harness.engine._pending  # the second thread waits for the lock
+    threads[1].start()
+    released.set()
+    for thread in threads:
+        thread.join()
+    assert results == [[50]]
+
+
 def test_changes_during_a_refresh_are_not_lost(
     make_engine: Any, trained_metric: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

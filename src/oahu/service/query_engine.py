@@ -231,11 +231,16 @@ class QueryEngine:
         while self._pending:
             with self._changing:
                 if self._pending:
-                    change = self._pending.popleft()
-                    self._catalogue.features.drop(change.purged)
-                    self.index = self.index.changed(change, self._catalogue.features.table)
-                    if self._since_refresh is not None:
-                        self._since_refresh.append(change)
+                    self._apply(self._pending[0])
+
+    def _apply(self, change: CatalogueChange) -> None:
+        try:
+            self._catalogue.features.drop(change.purged)
+            self.index = self.index.changed(change, self._catalogue.features.table)
+            if self._since_refresh is not None:
+                self._since_refresh.append(change)
+        finally:
+            self._pending.popleft()  # not earlier: a concurrent query must wait until the index has the change
 
     def check_metric(self, metric: Metric) -> None:
         """Raise `InvalidRequestError` if a metric cannot encode every item of the catalogue."""

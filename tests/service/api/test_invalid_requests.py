@@ -23,10 +23,10 @@ def filled_path(server: Any) -> str:
     return path
 
 
-def problem_of(server: Any, method: str, path: str, **sent: Any) -> dict[str, Any]:
+def problem_of(server: Any, method: str, path: str, **options: Any) -> dict[str, Any]:
     """Send a request, check that it changes nothing, and return its problem details."""
     before = server.stored_rows()
-    response = server.http.request(method, path, **sent)
+    response = server.http.request(method, path, **options)
     assert server.stored_rows() == before
     assert 400 <= response.status_code < 500, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -41,7 +41,7 @@ def problem_of(server: Any, method: str, path: str, **sent: Any) -> dict[str, An
 
 
 def items_with(**changed: Any) -> dict[str, Any]:
-    """Return a batch with a valid item and a changed one."""
+    """Return a batch with a valid item and an item with changed fields."""
     good = {"key": "good", "vector": [1, 2, 3, 4]}
     return {"items": [good, {"key": "new", "vector": [1, 2, 3, 4], **changed}]}
 

@@ -46,8 +46,8 @@ class _ServiceCollector(Collector):
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        write_queue = GaugeMetricFamily("oahu_store_waiting", "Items and feedback records in the write queue.")
-        write_queue.add_metric([], self._service.store.waiting)
+        write_queue = GaugeMetricFamily("oahu_write_queue", "Items and feedback records in the write queue.")
+        write_queue.add_metric([], self._service.store.queue_weight)
         commits = CounterMetricFamily("oahu_store_commits", "Group commits to disk.")
         commits.add_metric([], self._service.store.n_commits)
         yield write_queue

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _StrictRequest(Request):
-    """A request whose body must be strict JSON: UTF-8, without NaN, nested to a limited depth."""
+    """A request with a body of strict JSON: UTF-8, no NaN, limited nesting depth."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):

@@ -72,7 +72,7 @@ class GroupCommit:
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
+    def queue_weight(self) -> int:
         """The total weight of waiting and running commands."""
         return self._weight
 

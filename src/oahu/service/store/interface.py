@@ -167,7 +167,7 @@ class Store(StoreReader, Protocol):
     """Durable storage of collections, with one writer."""
 
     @property
-    def waiting(self) -> int:
+    def queue_weight(self) -> int:
         """The total weight of the commands in the write queue."""
         ...
 

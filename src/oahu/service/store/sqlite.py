@@ -420,8 +420,8 @@ class SQLiteStore(_Reader):
         self._group = GroupCommit(self._writer, max_write_queue)
 
     @property
-    def waiting(self) -> int:
-        return self._group.waiting
+    def queue_weight(self) -> int:
+        return self._group.queue_weight
 
     @property
     def n_commits(self) -> int:
