@@ -215,7 +215,7 @@ class Catalogue:
             raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
         if not np.isfinite(row).all():
             raise InvalidRequestError(
-                f"{where} must contain finite numbers. The number at index {np.argmin(np.isfinite(row))} is not.",
+                f"{where} must be finite. The number at index {np.argmin(np.isfinite(row))} is not finite.",
                 where=where,
             )
         if (norm := math.hypot(*row.tolist())) > _MAX_NORM:

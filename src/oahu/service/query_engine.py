@@ -395,7 +395,7 @@ class QueryEngine:
         number: int | None,
         use_feedback: bool,
     ) -> tuple[NDArray[np.int64], set[int]]:
-        """Return candidates, and the dissimilar items among them. Search for more until k are not dissimilar."""
+        """Return candidates, and the dissimilar items among them. If possible, k candidates are not dissimilar."""
         while True:
             found = index.candidates(vector[None], n, gallery, number)
             dissimilar: set[int] = set()

@@ -57,7 +57,9 @@ class Settings(BaseSettings):
         0.1, ge=0, description="Maximum seconds that a query waits until earlier feedback is learned."
     )
     candidates: int = Field(
-        50, gt=0, description="Minimum number of candidates from each space. A search uses at least 2 k."
+        50,
+        gt=0,
+        description="Minimum number of candidates from each space. A search for k items uses at least 2 k.",
     )
     refresh_every: float = Field(
         0.5, gt=0, description="Minimum number of seconds between two refreshes of an index."

@@ -147,7 +147,7 @@ class CollectionPage:
             await self._refresh_view()
 
     def _update_address(self, replace: bool = False) -> None:
-        """Update the address in the browser to the current search, label and view, for reload, back and links."""
+        """Write the current search, label and view to the address bar, so that reload, back and links work."""
         first, second = self._comparison.selected if self._view == "compare" else (None, None)
         path = page_path(
             self._collection.config.name,

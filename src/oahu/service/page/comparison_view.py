@@ -1,4 +1,4 @@
-"""The compare view: whether two items are alike."""
+"""The compare view: two items, and the answer whether they are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ASGI middleware, one file each. A request passes all of it before an operation handles the request."""
+"""ASGI middleware: checks and limits that apply to every request, one file each."""
 
 from __future__ import annotations
 
