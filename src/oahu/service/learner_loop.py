@@ -213,7 +213,7 @@ class LearnerLoop:
             self._save_snapshot_if_due()
 
     def _learn(self, entries: Sequence[TrainingEntry], metric: Any) -> None:
-        """Evaluate ``metric`` on a sample of the entries, then learn the entries up to the first model replacement."""
+        """Evaluate ``metric`` on a sample of the entries. Learn the entries up to the first model replacement."""
         undone = undone_between(self._undone, self._seq, self._seq + len(entries))
         effective = [entry for entry in entries if entry.seq not in undone]
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
