@@ -15,7 +15,7 @@ import numpy as np
 from oahu import OAHU
 learner = OAHU(n_layers=1, hidden_size=2, embedding_size=2, random_state=0)
 learner.partial_fit(np.random.default_rng(0).standard_normal((5, 3, 2)))
-from oahu.learners.oahu.step import learn
+from oahu.learners.oahu.triplet_step import learn
 print(sum(learn.stats.cache_hits.values()), learner.loss_history_[0, 0])
 """
 

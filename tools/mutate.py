@@ -1,4 +1,4 @@
-"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test notices.
+"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test detects.
 
     make coverage                                   # records which tests execute which lines, in .coverage
     python tools/mutate.py --places 300 --seed 1 --out mutation.jsonl

@@ -14,7 +14,7 @@ import numpy as np
 
 from oahu.exceptions import InvalidInputError
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule, hedge_update
-from oahu.learners.oahu.learner import OAHU
+from oahu.learners.oahu.oahu_learner import OAHU
 from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 
 try:

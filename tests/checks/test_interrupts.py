@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oahu.constraints import Tuples
 from oahu.learners.base import Learner as AnyLearner
-from oahu.learners.oahu import step
+from oahu.learners.oahu import triplet_step
 
 Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
@@ -20,18 +20,23 @@ Saved = Callable[[Learner], bytes]
 Floats = NDArray[np.floating]
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError, SystemExit])
 @pytest.mark.parametrize(
-    ("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")]
+    ("fitted", "method", "interrupt"),
+    [
+        (False, "partial_fit", KeyboardInterrupt),
+        (False, "fit", MemoryError),
+        (True, "partial_fit", SystemExit),
+        (True, "fit", KeyboardInterrupt),
+    ],
 )
 def test_an_interrupt_between_blocks_leaves_the_learner_as_before(
     make: Factory,
     snapshot: Learned,
     monkeypatch: pytest.MonkeyPatch,
     triplets: Floats,
-    interrupt: type[BaseException],
     fitted: bool,
     method: str,
+    interrupt: type[BaseException],
 ) -> None:
     learner = make().partial_fit(triplets[:20]) if fitted else make()
     before = snapshot(learner)
@@ -61,7 +66,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
 ) -> None:
     learner = make_oahu().partial_fit(triplets[:20]) if fitted else make_oahu()
     before = snapshot(learner)
-    learn, calls = step.learn, []
+    learn, calls = triplet_step.learn, []
 
     def interrupted(*arguments: Any) -> tuple[int, int]:
         result = learn(*arguments)
@@ -71,7 +76,7 @@ def test_an_interrupt_after_weights_have_moved_leaves_an_oahu_as_before(
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(step, "learn", interrupted)
+        patch.setattr(triplet_step, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
             getattr(learner, method)(triplets)
     assert snapshot(learner) == before

@@ -333,7 +333,7 @@ def test_the_log_can_be_read_after_its_items_are_deleted(open_service: Any, item
 
 
 def test_feedback_is_rejected_if_the_learner_is_too_far_behind(open_service: Any, items: Any) -> None:
-    service = open_service(max_behind=3)
+    service = open_service(max_learning_lag=3)
     collection = service.create(CollectionConfig("things", 4, "OASIS"))
     collection.put_items(items(6)).result(TIMEOUT)
     with collection.learner._training:  # blocks the learner

@@ -75,7 +75,7 @@ def database() -> ListDatabase:
 
 @pytest.fixture
 def group(database: ListDatabase) -> Iterator[GroupCommit]:
-    made = GroupCommit(database, max_waiting=100)
+    made = GroupCommit(database, max_write_queue=100)
     yield made
     made.close()
 
@@ -138,7 +138,7 @@ def test_waiting_commands_are_committed_together(group: GroupCommit) -> None:
 
 
 def test_the_size_of_a_group_is_limited(database: ListDatabase) -> None:
-    group = GroupCommit(database, max_waiting=100_000)
+    group = GroupCommit(database, max_write_queue=100_000)
     with one_group(group):
         futures = [group.submit(writing(i), 6_000) for i in range(3)]
     wait(futures, TIMEOUT)

@@ -11,7 +11,7 @@ from oahu.io.class_registry import LEARNER_MODULES
 if TYPE_CHECKING:
     from oahu.learners.anchored import AnchoredOAHU
     from oahu.learners.base import Learner
-    from oahu.learners.fixed import Cosine, Euclidean
+    from oahu.learners.fixed_learners import Cosine, Euclidean
     from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
     from oahu.learners.lego import LEGO
     from oahu.learners.oahu import OAHU

@@ -13,10 +13,10 @@ from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
 from oahu.learners.kinds import PairLearner
-from oahu.learners.matrix import combine, dot, largest, limit, update_then_project
+from oahu.learners.matrix_kernels import combine, dot, largest, limit, update_then_project
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
-from oahu.metrics.linear import MahalanobisMetric
+from oahu.metrics.linear_metrics import MahalanobisMetric
 from oahu.parameters import check_real
 from oahu.randomness import RandomState
 

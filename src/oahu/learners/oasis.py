@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints import Tuples
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.linear import BilinearLearner
-from oahu.learners.matrix import add_outer, dot, largest, limit, relative_loss
+from oahu.learners.matrix_kernels import add_outer, dot, largest, limit, relative_loss
+from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays, LearnerState
-from oahu.metrics.linear import unit_rows
+from oahu.metrics.linear_metrics import unit_rows
 from oahu.parameters import check_real
 from oahu.randomness import RandomState
 

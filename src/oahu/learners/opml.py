@@ -14,10 +14,10 @@ from oahu.constraints.one_pass import RULES, OnePass, Rule
 from oahu.io.model_files import Content, storable
 from oahu.jit import compilable, kernel
 from oahu.learners.kinds import TripletLearner
-from oahu.learners.matrix import add_outer, dot, largest, limit, project, project_two
+from oahu.learners.matrix_kernels import add_outer, dot, largest, limit, project, project_two
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
-from oahu.metrics.linear import MahalanobisMetric
+from oahu.metrics.linear_metrics import MahalanobisMetric
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.linear import STARTS, MahalanobisLearner, Start, start_matrix
-from oahu.learners.matrix import add_square, dot, limit, project, solve_along, subtract_square
+from oahu.learners.matrix_kernels import add_square, dot, limit, project, solve_along, subtract_square
+from oahu.learners.matrix_learners import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState

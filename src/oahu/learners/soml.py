@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.linear import BilinearLearner
-from oahu.learners.matrix import limit
+from oahu.learners.matrix_kernels import limit
+from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
 from oahu.randomness import RandomState

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.linear import BilinearLearner
-from oahu.learners.matrix import largest, limit, relative_loss
+from oahu.learners.matrix_kernels import largest, limit, relative_loss
+from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_real
 from oahu.randomness import RandomState

@@ -161,9 +161,9 @@ class Collection:
         """Accept feedback records, all or none. ``request`` is an idempotency key."""
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
-        if behind > 0 and behind + len(records) > self._settings.max_behind:
+        if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
             raise OverloadedError(
-                f"{behind:,} feedback records wait to be learned (limit {self._settings.max_behind:,}).",
+                f"{behind:,} feedback records wait to be learned (limit {self._settings.max_learning_lag:,}).",
                 retry_after=2,
             )
 

@@ -28,7 +28,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store = SQLiteStore(settings.data, settings.max_waiting)
+        self.store = SQLiteStore(settings.data, settings.max_write_queue)
         self._collections: dict[str, Collection] = {}
         self._changing, self._stop = Lock(), Event()
         self._refresher = Thread(target=self._refresh, name="oahu-refresher", daemon=True)

@@ -40,10 +40,10 @@ class Settings(BaseSettings):
     # limits of concurrent work
     rate: float = Field(0.0, ge=0, description="Average requests per second and client; 0 means no limit.")
     burst: int = Field(100, gt=0, description="Requests that a client may send at once within the rate.")
-    max_waiting: int = Field(
+    max_write_queue: int = Field(
         20_000, gt=0, description="Limit of the write queue: items and feedback records that wait to be stored."
     )
-    max_behind: int = Field(100_000, gt=0, description="Most feedback records that wait to be learned.")
+    max_learning_lag: int = Field(100_000, gt=0, description="Most feedback records that wait to be learned.")
     max_searches: int = Field(64, gt=0, description="Most concurrent searches, classifications and comparisons.")
     max_buffered: int = Field(512 * 2**20, gt=0, description="Most bytes of request bodies in memory.")
     max_streams: int = Field(100, gt=0, description="Most open event streams.")

@@ -50,7 +50,7 @@ def block_learner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_requests_are_rejected_when_the_write_queue_is_full(start_server: Any, wait_until: Any) -> None:
-    server = start_server(max_waiting=5)
+    server = start_server(max_write_queue=5)
     path = server.new_collection(n=3)
     items = {"items": [{"key": f"new{at}", "vector": [1, 2, 3, at]} for at in range(4)]}
     with ThreadPoolExecutor(1) as pool:
@@ -75,7 +75,7 @@ def test_requests_are_rejected_when_the_write_queue_is_full(start_server: Any, w
 
 
 def test_the_idempotency_key_of_a_rejected_request_is_not_used_up(start_server: Any, wait_until: Any) -> None:
-    server = start_server(max_waiting=1)
+    server = start_server(max_write_queue=1)
     path, once = server.new_collection(n=2), {"Idempotency-Key": "once"}
     with blocked_store(server):
         server.add_feedback(path, ALIKE, headers=once, status=503)
@@ -84,14 +84,14 @@ def test_the_idempotency_key_of_a_rejected_request_is_not_used_up(start_server: 
 
 def test_a_request_larger_than_the_write_queue_is_accepted_when_it_is_empty(start_server: Any) -> None:
     """Otherwise it would be rejected forever."""
-    server = start_server(max_waiting=2)
+    server = start_server(max_write_queue=2)
     server.new_collection(n=6)
 
 
 def test_feedback_is_rejected_when_too_much_is_pending(
     start_server: Any, block_learner: Any, wait_until: Any
 ) -> None:
-    server = start_server(max_behind=3, fresh_wait=0.01)
+    server = start_server(max_learning_lag=3, fresh_wait=0.01)
     path = server.new_collection()
     server.request("POST", f"{path}/search", json={"key": "i0"})
     block_learner()

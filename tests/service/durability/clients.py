@@ -1,7 +1,8 @@
 """Clients that use a service while it is killed, and record the answers.
 
 Each client has a thread, and items that no other client changes. All feedback agrees with the classes of the items,
-and no two records are equal. It is therefore known what the service must accept, and which client sent a log entry.
+and no two records are equal. The test therefore knows the records that the service must accept, and the client that
+sent each log entry.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ def class_of(key: str) -> int:
 
 
 def features(key: str, version: int = 0) -> list[float]:
-    """Return features near the centre of the class of an item. Every version of an item has other features."""
+    """Return features near the centre of the class of an item. They differ between the versions of the item."""
     centre = np.random.default_rng(class_of(key)).normal(size=DIMENSION)
     noise = np.random.default_rng([version, *key.encode()]).normal(size=DIMENSION)
     return np.float32(centre + 0.8 * noise).tolist()
 
 
 def item(key: str, version: int = 0) -> Json:
-    payload = {"of": key, "version": version}
+    payload = {"key": key, "version": version}
     return {"key": key, "vector": features(key, version), "label": f"class {class_of(key)}", "payload": payload}
 
 
@@ -47,7 +48,7 @@ def base_items() -> list[Json]:
 
 
 class Endpoint:
-    """The address of the service while it runs, and the control of the clients."""
+    """The address of the running service, and a switch to pause and stop the clients."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -56,8 +57,8 @@ class Endpoint:
         self.paused = False
         self.n_waiting = 0
         self.n_answers = 0
-        self._end: int | None = None
-        self._then: Callable[[], None] = lambda: None
+        self._target: int | None = None
+        self._action: Callable[[], None] = lambda: None
         self.failures: list[BaseException] = []
 
     def connect(self, address: str | None) -> None:
@@ -66,11 +67,11 @@ class Endpoint:
             self.address = address
             self._changed.notify_all()
 
-    def wait_for_answers(self, count: int, then: Callable[[], None] = lambda: None) -> None:
-        """Wait until so many more changes were answered. The client that gets the last answer calls ``then``."""
+    def wait_for_answers(self, count: int, action: Callable[[], None] = lambda: None) -> None:
+        """Wait until ``count`` more changes were answered. The client with the last answer calls ``action``."""
         with self._changed:
-            self._end, self._then = self.n_answers + count, then
-            self._wait(lambda: self._end is None or bool(self.failures))
+            self._target, self._action = self.n_answers + count, action
+            self._wait(lambda: self._target is None or bool(self.failures))
 
     def pause(self, n_clients: int) -> None:
         """Wait until all clients have finished their current action."""
@@ -96,18 +97,18 @@ class Endpoint:
             self._changed.wait_for(lambda: not self.paused)
             self.n_waiting -= 1
 
-    def wait_for_address(self, dead: str | None) -> str | None:
-        """Wait for an address other than that of a dead service; return None after `stop`."""
+    def wait_for_address(self, old: str | None) -> str | None:
+        """Wait for the address of a new service. Return None after `stop`."""
         with self._changed:
-            self._changed.wait_for(lambda: self.stopped or self.address not in (None, dead))
+            self._changed.wait_for(lambda: self.stopped or self.address not in (None, old))
             return None if self.stopped else self.address
 
     def count_answer(self) -> None:
         with self._changed:
             self.n_answers += 1
-            if self.n_answers == self._end:
-                self._then()
-                self._end = None
+            if self.n_answers == self._target:
+                self._action()
+                self._target = None
                 self._changed.notify_all()
 
     def report_failure(self, error: BaseException) -> None:
@@ -126,13 +127,13 @@ class Endpoint:
 
 @dataclass
 class Request:
-    """A feedback request, and its position in the log if that is known."""
+    """A feedback request, and its first sequence number once it is known."""
 
     records: list[Json]
     key: str | None
     first_seq: int | None = None
     undone: set[int] = field(default_factory=set)
-    versions: dict[str, int] = field(default_factory=dict)  # of the items of the client
+    versions: dict[str, int] = field(default_factory=dict)  # versions of the client's items, by key
 
     @property
     def seqs(self) -> range:
@@ -151,20 +152,20 @@ class Client(Thread):
     Attributes
     ----------
     items : dict
-        The version of each item that must be stored, by key.
+        The expected version of each stored item, by key.
     accepted : list of Request
         Accepted feedback.
     unanswered : list of Request
-        Feedback without an answer that cannot be sent again, because it has no idempotency key.
+        Feedback without an answer and without an idempotency key. It cannot be sent again.
     n_unanswered : int
-        The number of requests that were sent and not answered.
+        The number of requests without an answer.
     """
 
     def __init__(
         self, endpoint: Endpoint, name: str, collection: str, seed: int, rejects_contradictions: bool
     ) -> None:
         super().__init__(name=f"client-{name}", daemon=True)
-        self._endpoint, self.me, self.collection, self._rejects_contradictions = (
+        self._endpoint, self.prefix, self.collection, self._rejects_contradictions = (
             endpoint,
             name,
             collection,
@@ -172,14 +173,14 @@ class Client(Thread):
         )
         self._rng = np.random.default_rng(seed)
         self._http = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)
-        self._dead: str | None = None
+        self._old_address: str | None = None
         self.items: dict[str, int] = {}
         self.accepted: list[Request] = []
         self.unanswered: list[Request] = []
         self.n_unanswered = 0
         self._n_items = self._n_keys = 0
         self._versions: dict[str, int] = {}  # including items that were deleted or never stored
-        self._used: set[str] = set()
+        self._sent: set[str] = set()
 
     def run(self) -> None:
         actions = [
@@ -188,7 +189,7 @@ class Client(Thread):
             self.delete,
             self.undo,
             self.contradict,
-            self.name_a_missing_item,
+            self.send_feedback_about_a_missing_item,
             self.search,
             self.search,
         ]
@@ -198,10 +199,10 @@ class Client(Thread):
                 if self._endpoint.paused:
                     self._endpoint.wait_while_paused()
                     continue
-                chosen = (
+                action = (
                     actions[self._rng.integers(len(actions))] if self._rng.random() < 0.5 else self.add_feedback
                 )
-                chosen()
+                action()
         except _StoppedError:
             pass
         except BaseException as error:
@@ -213,7 +214,7 @@ class Client(Thread):
 
     def _send(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response | None:
         """Return the response, or None if there was none."""
-        address = self._endpoint.wait_for_address(self._dead)
+        address = self._endpoint.wait_for_address(self._old_address)
         if address is None:
             raise _StoppedError
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -221,7 +222,7 @@ class Client(Thread):
         try:
             answer = self._http.request(method, url, json=body, headers=headers)
         except httpx.TransportError as error:
-            self._dead = address
+            self._old_address = address
             self.n_unanswered += not isinstance(error, httpx.ConnectError)
             return None
         if method != "GET" and path != "/search":
@@ -244,8 +245,8 @@ class Client(Thread):
     # -- items ---------------------------------------------------------------------------------------------------
 
     def put(self) -> None:
-        """Store some new items, and perhaps a new version of an existing one, in one request."""
-        changed = {f"{self.me}-{self._n_items + at}": 0 for at in range(self._rng.integers(1, 4))}
+        """Store some new items, and sometimes a new version of an existing item, in one request."""
+        changed = {f"{self.prefix}-{self._n_items + at}": 0 for at in range(self._rng.integers(1, 4))}
         self._n_items += len(changed)
         if self.items and self._rng.random() < 0.5:
             key = self._rng.choice(list(self.items))
@@ -259,7 +260,7 @@ class Client(Thread):
         self.items |= changed
 
     def _is_stored(self, changed: dict[str, int]) -> bool:
-        """Return whether the items of an unanswered request were stored; it must be all or none."""
+        """Return whether the items of an unanswered request were stored. All or none must be stored."""
         stored = []
         for key, version in changed.items():
             found = self._send_until_answered("GET", f"/items/{key}")
@@ -286,14 +287,14 @@ class Client(Thread):
     # -- feedback ------------------------------------------------------------------------------------------------
 
     def add_feedback(self) -> None:
-        """Add one or several feedback records; mostly with an idempotency key, so that they can be sent again."""
+        """Add feedback records, mostly with an idempotency key, which allows to send them again."""
         if not self.items:
             return
         records = [self._record() for _ in range(1 if self._rng.random() < 0.5 else self._rng.integers(2, 7))]
         key = None
         if self._rng.random() < 0.6:
             self._n_keys += 1
-            key = f"{self.me}:{self._n_keys}"
+            key = f"{self.prefix}:{self._n_keys}"
         request = Request(records, key, versions=dict(self.items))
         answer = self._send("POST", "/feedback", {"feedback": records}, key)
         if answer is None and key is None:
@@ -311,26 +312,26 @@ class Client(Thread):
     def _record(self) -> Json:
         """Return a consistent record that was not sent before."""
         while True:
-            made = self._draw()
-            if repr(made) not in self._used:
-                self._used.add(repr(made))
-                return made
+            record = self._draw()
+            if repr(record) not in self._sent:
+                self._sent.add(repr(record))
+                return record
 
     def _draw(self) -> Json:
         anchor = str(self._rng.choice(list(self.items)))
         base = [f"base-{at}" for at in self._rng.permutation(_BASE)]
         alike = [key for key in base if class_of(key) == class_of(anchor)]
-        unlike = [key for key in base if class_of(key) != class_of(anchor)]
+        not_alike = [key for key in base if class_of(key) != class_of(anchor)]
         form = self._rng.integers(4)
         if form == 0:
-            return {"anchor": anchor, "positive": alike[0], "negative": unlike[0]}
+            return {"anchor": anchor, "positive": alike[0], "negative": not_alike[0]}
         if form == 1:
             return {"first": anchor, "second": base[0], "same": class_of(base[0]) == class_of(anchor)}
         n_positive, n_negative = self._rng.integers(0, 3), self._rng.integers(1, 4)
-        return {"query": anchor, "positive": alike[:n_positive], "negative": unlike[:n_negative]}
+        return {"query": anchor, "positive": alike[:n_positive], "negative": not_alike[:n_negative]}
 
     def _active(self) -> list[tuple[Request, int]]:
-        """Return the recent records that are not undone: the request, and the index of the record in it."""
+        """Return the recent records that are not undone, as pairs of a request and an index in it."""
         return [
             (request, at)
             for request in self.accepted[-20:]
@@ -345,14 +346,14 @@ class Client(Thread):
         request, at = active[self._rng.integers(len(active))]
         path = f"/feedback/{request.seqs[at]}"
         answer = self._send("DELETE", path)
-        if answer is None:  # it was undone by the first request, or is now
+        if answer is None:  # the first request may have undone it: then 409
             self._expect(self._send_until_answered("DELETE", path), 200, 409)
         else:
             assert self._expect(answer, 200)["seq"] > request.seqs[at]
         request.undone.add(at)
 
     def contradict(self) -> None:
-        """Send the opposite of an earlier record: the whole request must be rejected."""
+        """Send the opposite of an earlier record. The service must reject the whole request."""
         active = [
             (request, request.records[at])
             for request, at in self._active()
@@ -369,10 +370,10 @@ class Client(Thread):
     def _is_unchanged(self, request: Request, key: str) -> bool:
         return self.items.get(key) == request.versions[key]
 
-    def name_a_missing_item(self) -> None:
-        """Send feedback about a missing item: the whole request must be rejected."""
+    def send_feedback_about_a_missing_item(self) -> None:
+        """Send feedback about a missing item. The service must reject the whole request."""
         if self.items:
-            missing = {"first": "base-0", "second": f"nobody-{self._rng.integers(100)}", "same": True}
+            missing = {"first": "base-0", "second": f"missing-{self._rng.integers(100)}", "same": True}
             answer = self._send("POST", "/feedback", {"feedback": [self._record(), missing]})
             if answer is not None:
                 self._expect(answer, 404)
@@ -381,19 +382,19 @@ class Client(Thread):
         answer = self._send("POST", "/search", {"key": f"base-{self._rng.integers(_BASE)}", "k": 5})
         if answer is not None:
             keys = [match["key"] for match in self._expect(answer, 200)["matches"]]
-            assert 0 < len(set(keys)) == len(keys) <= 5, answer.text  # fewer if some are deleted during the search
+            assert 0 < len(set(keys)) == len(keys) <= 5, answer.text  # fewer if items are deleted during the search
 
 
 @contextmanager
-def running(endpoint: Endpoint, clients_at_work: list[Client]) -> Iterator[None]:
+def running(endpoint: Endpoint, active_clients: list[Client]) -> Iterator[None]:
     """Run the clients during the block; raise the first failure of a client."""
-    for client in clients_at_work:
+    for client in active_clients:
         client.start()
     try:
         yield
     finally:
         endpoint.stop()
-        for client in clients_at_work:
+        for client in active_clients:
             client.join()
     endpoint.raise_failures()
 
@@ -401,29 +402,29 @@ def running(endpoint: Endpoint, clients_at_work: list[Client]) -> Iterator[None]
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def check_items(found: list[Json], clients_at_work: list[Client]) -> None:
-    """Check that exactly the acknowledged items are stored, as they were sent."""
-    expected = [item(*one) for client in clients_at_work for one in client.items.items()] + base_items()
+def check_items(found: list[Json], active_clients: list[Client]) -> None:
+    """Check that the store holds exactly the acknowledged items, unchanged."""
+    expected = [item(*one) for client in active_clients for one in client.items.items()] + base_items()
     sent = {one["key"]: (one["label"], one["payload"]) for one in expected}
     assert sorted(one["key"] for one in found) == sorted(sent)
     assert {one["key"]: (one["label"], one["payload"]) for one in found} == sent
 
 
-def check_log(entries: list[Json], clients_at_work: list[Client]) -> None:
+def check_log(entries: list[Json], active_clients: list[Client]) -> None:
     """Check that the log holds every acknowledged record at its sequence number, and nothing that was rejected.
 
     An unanswered request must be in the log completely or not at all.
     """
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
     by_content = {repr(_content(entry)): entry["seq"] for entry in entries if entry["kind"] != "undo"}
-    for client in clients_at_work:
+    for client in active_clients:
         _find_unanswered(client, by_content)
     expected: set[int] = set()
-    for request in (request for client in clients_at_work for request in client.accepted):
+    for request in (request for client in active_clients for request in client.accepted):
         assert [_content(entries[seq - 1]) for seq in request.seqs] == request.records
         assert expected.isdisjoint(request.seqs), "two requests have the same sequence number"
         expected.update(request.seqs)
-    _check_undone(entries, clients_at_work)
+    _check_undone(entries, active_clients)
     others = {entry["kind"] for entry in entries if entry["seq"] not in expected}
     assert others <= {"undo"}, "the log holds a record that no client sent, or that was rejected"
 
@@ -433,7 +434,7 @@ def _content(entry: Json) -> Json:
 
 
 def _find_unanswered(client: Client, by_content: dict[str, int]) -> None:
-    """Find out which unanswered requests were accepted."""
+    """Add the unanswered requests that are in the log to the accepted requests."""
     for request in client.unanswered:
         request.first_seq = by_content.get(repr(request.records[0]))
         if request.first_seq is None:
@@ -443,10 +444,8 @@ def _find_unanswered(client: Client, by_content: dict[str, int]) -> None:
     client.unanswered.clear()
 
 
-def _check_undone(entries: list[Json], clients_at_work: list[Client]) -> None:
-    undone = {
-        request.seqs[at] for client in clients_at_work for request in client.accepted for at in request.undone
-    }
+def _check_undone(entries: list[Json], active_clients: list[Client]) -> None:
+    undone = {request.seqs[at] for client in active_clients for request in client.accepted for at in request.undone}
     undos = [entry for entry in entries if entry["kind"] == "undo"]
     assert sorted(entry["first"] for entry in undos) == sorted(undone), "every undone record was undone once"
     assert {entry["seq"] for entry in entries if not entry["active"]} == undone

@@ -1,4 +1,4 @@
-"""Fixtures of the durability tests: services in this process or a killable one, and the expected model."""
+"""Fixtures of the durability tests: a service in this process or in a killable process, and the expected model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
-#: Small enough to learn thousands of constraints quickly.
+#: A network that learns thousands of constraints quickly.
 SMALL = {"n_layers": 1, "hidden_size": 6, "embedding_size": 4}
 TRIPLETS: Json = {
     "name": "triplets",
@@ -37,14 +37,14 @@ PAIRS: Json = {"name": "pairs", "dimension": 8, "learner": "LEGO", "closure": 2,
 
 def _module(name: str) -> ModuleType:
     """Import a helper module from this folder, which is not a package."""
-    full = f"oahu_durability_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, _HERE / f"{name}.py")
+    module_name = f"oahu_durability_{name}"
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, _HERE / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
-        sys.modules[full] = module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    return sys.modules[full]
+    return sys.modules[module_name]
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def clients() -> Any:
 
 
 class ForkServer:
-    """A process that forks services, which takes milliseconds."""
+    """A process that forks services in milliseconds."""
 
     def __init__(self, folder: Path, configs: list[Json], **environment: str) -> None:
         self._errors = (folder / "stderr").open("wb")
@@ -83,7 +83,7 @@ class ForkServer:
             stderr=self._errors,
             env=env,
         )
-        self._read = b""
+        self._buffer = b""
         self.pid = 0
         assert self._line() == {"ready": True}
 
@@ -92,22 +92,22 @@ class ForkServer:
         self._request(
             json.dumps({name: str(one) if isinstance(one, Path) else one for name, one in settings.items()})
         )
-        self._early: list[Json] = []
+        self._early_messages: list[Json] = []
         while "forked" not in (message := self._line()):
-            self._early.append(message)  # the child was faster
+            self._early_messages.append(message)  # the child wrote before its parent
         self.pid = message["forked"]
         return self.pid
 
     def address(self) -> str:
         """Wait until the service listens, and return its address."""
-        message = self._early.pop() if self._early else self._line()
+        message = self._early_messages.pop() if self._early_messages else self._line()
         assert "address" in message, message.get("failed", message)
         address: str = message["address"]
         return address
 
-    def end(self, by: signal.Signals = signal.SIGKILL) -> int:
+    def end(self, signal_number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal, wait for the end of the service, and return its exit code."""
-        os.kill(self.pid, by)
+        os.kill(self.pid, signal_number)
         return self.reap()
 
     def reap(self) -> int:
@@ -137,12 +137,12 @@ class ForkServer:
 
     def _line(self) -> Json:
         assert self._process.stdout is not None
-        while b"\n" not in self._read:
+        while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT)
             more = os.read(self._process.stdout.fileno(), 65_536) if ready else b""
             assert more, f"no message from the service: {self.stderr.read_text()[-2000:]}"
-            self._read += more
-        line, _, self._read = self._read.partition(b"\n")
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
         message: Json = json.loads(line)
         return message
 
@@ -158,7 +158,7 @@ def shared_fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[For
 
 @pytest.fixture
 def fork_server(shared_fork_server: ForkServer) -> Iterator[ForkServer]:
-    """Return a fork server; its last service is killed after the test."""
+    """Return a fork server. Its last service is killed after the test."""
     try:
         yield shared_fork_server
     finally:
@@ -168,7 +168,7 @@ def fork_server(shared_fork_server: ForkServer) -> Iterator[ForkServer]:
 
 @pytest.fixture
 def new_fork_server(tmp_path: Path) -> Iterator[Callable[..., ForkServer]]:
-    """Create a fork server with other environment variables."""
+    """Return a function that creates a fork server with additional environment variables."""
     made: list[ForkServer] = []
 
     def make(**environment: str) -> ForkServer:
@@ -206,7 +206,7 @@ def serve_in() -> Callable[..., Any]:
 
 @pytest.fixture
 def serve(serve_in: Callable[..., Any], data: Path, config: Json) -> Callable[..., Any]:
-    """Return the same for the data folder of the test."""
+    """Return a context manager that runs a service with the data folder of the test."""
     return partial(serve_in, data, config)
 
 
@@ -224,5 +224,9 @@ def expected_model(oracle: Any, data: Path, config: Json) -> Callable[[], bytes]
 
 @pytest.fixture
 def configs() -> list[Json]:
-    """Return a triplet learner that rejects contradictions, and a pair learner that follows the newest feedback."""
+    """Return the settings of two collections.
+
+    One has a triplet learner and rejects contradictions. The other has a pair learner and keeps the newest
+    feedback.
+    """
     return [TRIPLETS, PAIRS]

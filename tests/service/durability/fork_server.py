@@ -1,7 +1,8 @@
 """A process that imports everything once, and forks a service on request.
 
-Starting Python and importing takes seconds, forking takes milliseconds, so a test can kill many services. The child
-runs what `oahu serve` runs. Requests and messages are lines of JSON; the child reports its address by itself.
+Starting Python and importing the service takes seconds; forking takes milliseconds. A test can therefore kill many
+services. The child runs the same code as `oahu serve`. Requests and messages are lines of JSON. The child reports
+its address without a request.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 
 def report(**message: Any) -> None:
-    os.write(1, json.dumps(message).encode() + b"\n")  # short enough to be written at once
+    os.write(1, json.dumps(message).encode() + b"\n")  # short enough for an atomic write
 
 
 def run_service(settings: dict[str, Any]) -> None:
@@ -35,29 +36,29 @@ def run_service(settings: dict[str, Any]) -> None:
 
 
 def kill_at_commit(count: int, moment: str) -> None:
-    """Kill this process at a commit of items or feedback: before the data are on disk, or after.
+    """Kill this process at a commit of items or feedback, before or after the data are on disk.
 
-    In both cases the requests of the group are not answered.
+    In both cases the requests of the commit get no answer.
     """
     from oahu.service.store.sqlite import _Writer
 
     begin, append, put_item, commit = _Writer.begin, _Writer.append, _Writer.put_item, _Writer.commit
     writes, n_commits = False, 0
 
-    def noting(method: Any) -> Any:
-        def noted(self: Any, *given: Any) -> Any:
+    def recording(method: Any) -> Any:
+        def recorded(self: Any, *arguments: Any) -> Any:
             nonlocal writes
             writes = True
-            return method(self, *given)
+            return method(self, *arguments)
 
-        return noted
+        return recorded
 
     def begin_group(self: Any) -> None:
         nonlocal writes
         writes = False
         begin(self)
 
-    def commit_or_die(self: Any) -> Any:
+    def commit_and_kill(self: Any) -> Any:
         nonlocal n_commits
         n_commits += writes
         if writes and n_commits == count and moment == "before":
@@ -68,8 +69,8 @@ def kill_at_commit(count: int, moment: str) -> None:
         return calls
 
     writer: Any = _Writer
-    writer.begin, writer.append, writer.put_item = begin_group, noting(append), noting(put_item)
-    writer.commit = commit_or_die
+    writer.begin, writer.append, writer.put_item = begin_group, recording(append), recording(put_item)
+    writer.commit = commit_and_kill
 
 
 def warm_up(configs: list[dict[str, Any]]) -> None:

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 def items(count: int, begin: int = 0, payload: Any = None) -> list[Json]:
-    """Return items i0, i1, ...: the class of i5 is 5 % 4, and it lies near the centre of its class."""
+    """Return items i0, i1, ... near the centres of their classes. The class of item i5 is 5 % 4."""
     centres = np.random.default_rng(0).normal(size=(CLASSES, DIMENSION))
     made = []
     for at in range(begin, begin + count):
@@ -34,24 +34,24 @@ def items(count: int, begin: int = 0, payload: Any = None) -> list[Json]:
     return made
 
 
-def records(count: int, seed: int, among: int = 40) -> list[Json]:
+def records(count: int, seed: int, n_items: int = 40) -> list[Json]:
     """Return feedback of all three forms that agrees with the classes of the first items."""
     rng = np.random.default_rng(seed)
     made: list[Json] = []
     while len(made) < count:
-        drawn = rng.permutation(among)
+        drawn = rng.permutation(n_items)
         anchor, others = drawn[0], drawn[1:]
         alike = [f"i{at}" for at in others if at % CLASSES == anchor % CLASSES]
-        unlike = [f"i{at}" for at in others if at % CLASSES != anchor % CLASSES]
+        not_alike = [f"i{at}" for at in others if at % CLASSES != anchor % CLASSES]
         form, n_positive, n_negative = rng.integers([3, 3, 3])
         if form == 0:
-            made.append({"anchor": f"i{anchor}", "positive": alike[0], "negative": unlike[0]})
+            made.append({"anchor": f"i{anchor}", "positive": alike[0], "negative": not_alike[0]})
         elif form == 1:
             same = bool(n_positive)
-            made.append({"first": f"i{anchor}", "second": (alike if same else unlike)[0], "same": same})
+            made.append({"first": f"i{anchor}", "second": (alike if same else not_alike)[0], "same": same})
         else:
             made.append(
-                {"query": f"i{anchor}", "positive": alike[:n_positive], "negative": unlike[: n_negative + 1]}
+                {"query": f"i{anchor}", "positive": alike[:n_positive], "negative": not_alike[: n_negative + 1]}
             )
     return made
 
@@ -63,7 +63,7 @@ class InProcessService:
     ----------
     data : Path
     config : dict
-        The settings of the collection, which is created if it does not exist.
+        The settings of the collection. The collection is created if it does not exist.
     settings
         Further settings. By default indexes are not refreshed, and queries wait for all feedback.
     """
@@ -78,12 +78,12 @@ class InProcessService:
         self.http = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)
         self._thread.start()
         try:
-            self._begin(config)
+            self._start(config)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, config: Json) -> None:
+    def _start(self, config: Json) -> None:
         while not self._server.started:  # uvicorn offers no event for this
             assert self._thread.is_alive(), "the service did not start"
             time.sleep(0.002)
@@ -126,14 +126,14 @@ class InProcessService:
         return [one["key"] for one in self.call("GET", "/items?limit=1000")["items"]]
 
     def model(self) -> bytes:
-        """Return the model once the whole log is learned."""
+        """Wait until the whole log is learned. Return the model file."""
         last_seq = self.service.store.last_seq(self.collection.id)
         assert self.collection.learner.wait_for(last_seq, TIMEOUT).version == last_seq
         found: bytes = self.call("GET", "/model")
         return found
 
     def ranking(self) -> Any:
-        """Return the results of some searches, after a refresh of the index."""
+        """Refresh the index. Return the results of some searches."""
         self.collection.refresh_index()
         found = [self.call("POST", "/search", {"key": f"i{at}", "k": 20})["matches"] for at in range(5)]
         return [*found, self.call("POST", "/search", {"vector": [0.5] * DIMENSION, "k": 20})["matches"]]

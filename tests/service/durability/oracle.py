@@ -1,6 +1,6 @@
-"""The expected model: the log of a data folder, learned in plain Python without the service.
+"""The expected model of a data folder: a learner trained on its log, without the code of the service.
 
-It reads the database with sqlite3, uses the log alone, and learns one constraint at a time.
+It reads the database with sqlite3, uses only the log, and learns one constraint at a time.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class StoredData:
 
 
 def read(folder: Path, name: str) -> StoredData:
-    """Read the database, which a running service may use."""
+    """Return the stored data of a collection. The service may be running."""
     with closing(sqlite3.connect(f"file:{folder / 'oahu.db'}?mode=ro", uri=True)) as database:
 
         def rows(sql: str) -> list[Any]:
             return database.execute(sql, (id_,)).fetchall()
 
-        database.execute("BEGIN")  # one consistent state
+        database.execute("BEGIN")  # all reads see the same state
         id_, config = database.execute("SELECT id, config FROM collections WHERE name = ?", (name,)).fetchone()
         items = rows("SELECT key, number, label, payload FROM items WHERE collection = ?")
         found = {key: (n, label, payload and json.loads(payload)) for key, n, label, payload in items}
@@ -92,7 +92,7 @@ def _undone(log: list[tuple[int, Change]]) -> set[int]:
 
 
 def _constraints(change: Change) -> Iterator[Pair | Triplet]:
-    """Yield the constraints of a change. A click repeats its shorter list."""
+    """Yield the constraints of a change. The shorter list of a click is repeated."""
     kind, *values = change
     if kind == "pair":
         yield Pair(*values)
@@ -107,20 +107,22 @@ def _constraints(change: Change) -> Iterator[Pair | Triplet]:
                 yield Pair(query, (positive or negative)[at], bool(positive))
 
 
-def _examples(graph: ConstraintGraph, stated: Pair | Triplet, closure: int, for_pairs: bool, rng: Any) -> list[Any]:
-    """Return the training examples of a constraint: itself, and implied constraints up to a limit.
+def _examples(
+    graph: ConstraintGraph, constraint: Pair | Triplet, closure: int, for_pairs: bool, rng: Any
+) -> list[Any]:
+    """Return the training examples of a constraint: the constraint, and implied constraints up to a limit.
 
     For a triplet learner, the examples of a pair are the triplets that it completes.
     """
-    graph.add(stated)
-    if isinstance(stated, Pair):
+    graph.add(constraint)
+    if isinstance(constraint, Pair):
         return (
-            [stated, *graph.variants(stated, closure, rng)]
+            [constraint, *graph.variants(constraint, closure, rng)]
             if for_pairs
-            else graph.completions(stated, 1 + closure, rng)
+            else graph.completions(constraint, 1 + closure, rng)
         )
     if not for_pairs:
-        return [stated, *graph.variants(stated, closure, rng)]
-    anchor, positive, negative = stated
-    alike, unlike = Pair(anchor, positive, True), Pair(anchor, negative, False)
-    return [alike, *graph.variants(alike, closure, rng), unlike, *graph.variants(unlike, closure, rng)]
+        return [constraint, *graph.variants(constraint, closure, rng)]
+    anchor, positive, negative = constraint
+    alike, not_alike = Pair(anchor, positive, True), Pair(anchor, negative, False)
+    return [alike, *graph.variants(alike, closure, rng), not_alike, *graph.variants(not_alike, closure, rng)]

@@ -1,6 +1,6 @@
 """Run a service on a small disk that is filled and emptied again, and print a JSON report.
 
-It runs in a namespace where the disk is mounted: ``small_disk.py FOLDER``.
+Run it in a namespace with the disk mounted at FOLDER: ``small_disk.py FOLDER``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIG: Json = {
 
 
 def fill_up(file: Path) -> None:
-    """Fill the disk except for a little space."""
+    """Fill the disk except for 100 kB."""
     size = 65_536
     with file.open("wb", buffering=0) as out:
         while size:
@@ -55,17 +55,17 @@ def scenario(disk: Path) -> Json:
     from in_process_service import InProcessService, records
 
     report: Json = {"rejected": [], "accepted": {"items": []}}
-    data, ballast = disk / "data", disk / "ballast"
+    data, filler = disk / "data", disk / "filler"
     served = InProcessService(data, CONFIG, snapshot_every=20)
     served.put(40)
     n_records = served.add_feedback(30, seed=1)
     served.model()
-    fill_up(ballast)
+    fill_up(filler)
     n_records += fill_by_requests(served, records(200, seed=2), report)
     requests = ("GET", "/items"), ("GET", "/feedback"), ("POST", "/search", {"key": "i0"}), ("GET", "/model")
     report["answers while full"] = [served.request(*one).status_code for one in requests]
-    report["start"] = start(disk / "other")
-    ballast.unlink()
+    report["start"] = opening_error(disk / "other")
+    filler.unlink()
     report["accepted after"] = served.add_feedback(30, seed=3) - n_records
     report["accepted"] = {
         "items": [f"i{at}" for at in range(40)] + report["accepted"]["items"],
@@ -73,7 +73,7 @@ def scenario(disk: Path) -> Json:
     }
     report["stored"] = {"items": served.keys(), "log": len(served.log())}
     model = served.model()
-    report["model is the log"] = model == oracle.expected_model(oracle.read(data, "triplets"))
+    report["model matches the log"] = model == oracle.expected_model(oracle.read(data, "triplets"))
     before = model, served.ranking()
     served.close()
     again = InProcessService(data, CONFIG)
@@ -82,8 +82,8 @@ def scenario(disk: Path) -> Json:
     return report
 
 
-def start(folder: Path) -> str | None:
-    """Return the error of opening a store on a full disk."""
+def opening_error(folder: Path) -> str | None:
+    """Return the error message of opening a store on a full disk."""
     from oahu.service.errors import ServiceError
     from oahu.service.store import SQLiteStore
 

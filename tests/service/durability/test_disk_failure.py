@@ -29,7 +29,7 @@ LARGE = {"text": "x" * 20_000}  # needs pages of its own
 
 
 @contextmanager
-def _full(served: Any) -> Iterator[None]:
+def _database_full(served: Any) -> Iterator[None]:
     """The database cannot grow."""
     database = served.service.store._writer.database
     ((pages,),) = database.execute("PRAGMA page_count").fetchall()
@@ -47,8 +47,8 @@ def _read_only(served: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _too_large(served: Any) -> Iterator[None]:
-    """The system limits the size of files, so a write fails in the middle."""
+def _file_size_limit(served: Any) -> Iterator[None]:
+    """A limit of the file size makes a write fail in the middle."""
     size = (served.service.settings.data / "oahu.db-wal").stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 2_000, hard))
@@ -58,7 +58,7 @@ def _too_large(served: Any) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-class _Failing:
+class _FailingConnection:
     """A connection that cannot flush its commits to disk."""
 
     def __init__(self, database: sqlite3.Connection, rolls_back: bool) -> None:
@@ -77,14 +77,14 @@ class _Failing:
         return getattr(self._database, name)
 
 
-def _not_flushed(rolls_back: bool) -> Fault:
-    """Flushing fails; SQLite rolls back by itself or not."""
+def _flushing_fails(rolls_back: bool) -> Fault:
+    """Return a fault: flushing fails, and SQLite may roll back."""
 
     @contextmanager
     def failing(served: Any) -> Iterator[None]:
         writer = served.service.store._writer
         database = writer.database
-        writer.database = _Failing(database, rolls_back)
+        writer.database = _FailingConnection(database, rolls_back)
         yield
         writer.database = database
 
@@ -93,11 +93,11 @@ def _not_flushed(rolls_back: bool) -> Fault:
 
 #: The faults, and the HTTP status of rejected requests.
 FAULTS: dict[str, tuple[Fault, int]] = {
-    "full": (_full, 507),
+    "full": (_database_full, 507),
     "read-only": (_read_only, 503),
-    "a write fails": (_too_large, 503),
-    "flushing fails": (_not_flushed(rolls_back=False), 503),
-    "flushing fails and SQLite rolls back": (_not_flushed(rolls_back=True), 503),
+    "a write fails": (_file_size_limit, 503),
+    "flushing fails": (_flushing_fails(rolls_back=False), 503),
+    "flushing fails and SQLite rolls back": (_flushing_fails(rolls_back=True), 503),
 }
 
 
@@ -108,7 +108,7 @@ def fault(request: pytest.FixtureRequest) -> tuple[Fault, int]:
 
 @pytest.fixture
 def service(serve: Any) -> Iterator[Any]:
-    """Return a service with items and feedback."""
+    """A service with items and feedback."""
     with serve(snapshot_every=20) as served:
         served.put(40)
         served.add_feedback(30, seed=1)
@@ -116,8 +116,8 @@ def service(serve: Any) -> Iterator[Any]:
         yield served
 
 
-def _rejected(service: Any, status: int, record: Json, key: str | None = None) -> Any:
-    """Add feedback until it is rejected: some space may be left at first."""
+def _add_until_rejected(service: Any, status: int, record: Json, key: str | None = None) -> Any:
+    """Add feedback until a request is rejected, and return the response. The first requests may still fit."""
     for _ in range(500):
         answer = service.request("POST", "/feedback", {"feedback": [record]}, key)
         if answer.status_code != 200:
@@ -137,7 +137,7 @@ OPPOSITE = NEW | {"same": False}
 def test_a_rejected_request_gets_a_reason_and_a_retry_time(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     with fail(service):
-        answer = _rejected(service, status, NEW)
+        answer = _add_until_rejected(service, status, NEW)
     assert int(answer.headers["Retry-After"]) >= 1
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
@@ -149,7 +149,7 @@ def test_rejected_items_are_not_stored(service: Any, fault: tuple[Fault, int]) -
     before = service.keys()
     new = [{"key": f"new {at}", "vector": [1.0] * 8, "payload": LARGE} for at in range(3)]
     with fail(service):
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
         answer = service.request("PUT", "/items", {"items": new})
         assert answer.status_code == status
         assert set(service.keys()) - {"large"} == set(before)
@@ -174,7 +174,7 @@ def test_a_rejected_undo_has_no_effect(service: Any, fault: tuple[Fault, int]) -
     service.add_feedback(170, seed=7, at_once=170)
     answers: dict[int, int] = {}
     with fail(service):
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
         while list(answers.values()).count(status) < 3:  # the first undos may fit into the remaining space
             answers[len(answers) + 1] = service.request("DELETE", f"/feedback/{len(answers) + 1}").status_code
         assert set(answers.values()) <= {200, status}
@@ -185,29 +185,29 @@ def test_a_rejected_undo_has_no_effect(service: Any, fault: tuple[Fault, int]) -
     assert service.call("DELETE", f"/feedback/{rejected}")
 
 
-def test_rejected_feedback_contradicts_nothing(service: Any, fault: tuple[Fault, int]) -> None:
+def test_rejected_feedback_does_not_contradict_later_feedback(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     record = {"first": "apart", "second": "i1", "same": True}
     service.call("PUT", "/items", {"items": [{"key": "apart", "vector": [1.0] * 8}]})
     with fail(service):
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
         assert service.request("POST", "/feedback", {"feedback": [record]}).status_code == status
     assert service.call("POST", "/feedback", {"feedback": [record | {"same": False}]})["accepted"] == 1
     assert service.request("POST", "/feedback", {"feedback": [record]}).status_code == 409
 
 
-def test_accepted_feedback_still_counts(service: Any, fault: tuple[Fault, int]) -> None:
+def test_earlier_feedback_still_rejects_contradictions(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     service.call("POST", "/feedback", {"feedback": [NEW]})
     with fail(service):
-        _rejected(service, status, NEW | {"second": "i8"})
+        _add_until_rejected(service, status, NEW | {"second": "i8"})
     assert service.request("POST", "/feedback", {"feedback": [OPPOSITE]}).status_code == 409
 
 
 def test_a_rejected_request_can_be_repeated_and_counts_once(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     with fail(service):
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
         for _ in range(3):
             assert service.request("POST", "/feedback", {"feedback": [NEW]}, key="again").status_code == status
     first = service.call("POST", "/feedback", {"feedback": [NEW]}, key="again")
@@ -216,20 +216,20 @@ def test_a_rejected_request_can_be_repeated_and_counts_once(service: Any, fault:
     assert service.log()[-1]["seq"] == first["last_seq"]
 
 
-def test_searches_continue(service: Any, fault: tuple[Fault, int]) -> None:
+def test_searches_continue_during_a_fault(service: Any, fault: tuple[Fault, int]) -> None:
     fail, status = fault
     before = service.ranking()
     with fail(service):
         service.request("PUT", "/items", {"items": [{"key": "new", "vector": [1.0] * 8, "payload": LARGE}] * 1})
         assert len(service.ranking()) == len(before)
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
         assert service.call("POST", "/search", {"key": "i0", "k": 5})["matches"]
 
 
 def test_the_service_recovers_completely(service: Any, fault: tuple[Fault, int], expected_model: Any) -> None:
     fail, status = fault
     with fail(service):
-        _rejected(service, status, NEW)
+        _add_until_rejected(service, status, NEW)
     service.put(5, begin=100, payload=LARGE)
     service.add_feedback(30, seed=2)
     service.call("DELETE", "/feedback/5")
@@ -243,7 +243,7 @@ def test_a_restart_after_a_fault_changes_nothing(serve: Any, fault: tuple[Fault,
         served.put(40)
         served.add_feedback(30, seed=1)
         with fail(served):
-            _rejected(served, status, NEW)
+            _add_until_rejected(served, status, NEW)
         served.add_feedback(10, seed=2)
         before = served.log(), sorted(served.keys()), served.model(), served.ranking()
     with serve() as served:
@@ -266,7 +266,7 @@ def test_a_collection_that_cannot_be_stored_does_not_exist(service: Any, fault: 
 # -- snapshots -----------------------------------------------------------------------------------------------
 
 
-def _no_space(*_: Any, **__: Any) -> Any:
+def _raise_no_space(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -277,13 +277,13 @@ def no_space_for_snapshots(request: pytest.FixtureRequest, monkeypatch: pytest.M
         real = os.open
 
         def opened(path: Any, *rest: Any, **more: Any) -> int:
-            return _no_space() if str(path).endswith(".tmp") else real(path, *rest, **more)
+            return _raise_no_space() if str(path).endswith(".tmp") else real(path, *rest, **more)
 
         monkeypatch.setattr(os, "open", opened)
     elif request.param == "flushing":
-        monkeypatch.setattr(os, "fsync", _no_space)
+        monkeypatch.setattr(os, "fsync", _raise_no_space)
     else:
-        monkeypatch.setattr(Path, "replace", _no_space)
+        monkeypatch.setattr(Path, "replace", _raise_no_space)
 
 
 def test_learning_continues_without_snapshots(
@@ -313,7 +313,7 @@ def test_snapshots_are_saved_again_once_there_is_space(
     with serve(snapshot_every=5) as served:
         served.put(40)
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", _no_space)
+            patch.setattr(os, "fsync", _raise_no_space)
             served.add_feedback(20, seed=1)
             served.model()
         served.add_feedback(20, seed=2)
@@ -333,8 +333,8 @@ def _can_mount() -> bool:
     if shutil.which("unshare") is None:
         return False
     with tempfile.TemporaryDirectory() as folder:
-        tried = subprocess.run(["unshare", "-rm", "sh", "-c", _MOUNT, folder], capture_output=True, check=False)
-        return tried.returncode == 0
+        result = subprocess.run(["unshare", "-rm", "sh", "-c", _MOUNT, folder], capture_output=True, check=False)
+        return result.returncode == 0
 
 
 if _can_mount():
@@ -345,9 +345,9 @@ if _can_mount():
         disk = tmp_path_factory.mktemp("disk")
         script = str(Path(__file__).with_name("small_disk.py"))
         run = ["unshare", "-rm", "sh", "-c", f'{_MOUNT} && exec "$1" -W ignore "$2" "$0"', str(disk)]
-        done = subprocess.run([*run, sys.executable, script], capture_output=True, check=False, timeout=600)
-        assert done.returncode == 0, done.stderr.decode()[-3_000:]
-        found: Json = json.loads(done.stdout)
+        finished = subprocess.run([*run, sys.executable, script], capture_output=True, check=False, timeout=600)
+        assert finished.returncode == 0, finished.stderr.decode()[-3_000:]
+        found: Json = json.loads(finished.stdout)
         return found
 
     def test_a_full_disk_rejects_requests_with_a_clear_status(report: Json) -> None:
@@ -363,7 +363,7 @@ if _can_mount():
 
     def test_a_full_disk_recovers_once_there_is_space(report: Json) -> None:
         assert report["accepted after"] == 30
-        assert report["model is the log"]
+        assert report["model matches the log"]
 
     def test_a_restart_after_a_full_disk_changes_nothing(report: Json) -> None:
         assert report["restart is equal"]

@@ -1,8 +1,8 @@
-"""Power failure: only flushed data remain, and no acknowledged change is missing from them.
+"""After a power failure, the flushed data contain every acknowledged change.
 
-After a kill, the operating system still has everything that the process wrote. A power failure loses what was not
-flushed. A preloaded library therefore copies every file when it is flushed, and the service restarts from the
-copies. The test needs Linux and a C compiler.
+The operating system keeps everything that a killed process wrote. A power failure loses unflushed data. A preloaded
+library therefore copies every file when it is flushed, and the service restarts from the copies. The
+test needs Linux and a C compiler.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.server  # starts and kills processes
 
 _SOURCE = Path(__file__).with_name("flushed.c")
-_CUTS = 4
+_N_FAILURES = 4
 
 
 def _compile(folder: Path) -> Path | None:
-    """Compile the library, if this system can."""
+    """Compile the library. Return None if this system has no compiler."""
     made = folder / "flushed.so"
     compiler = shutil.which("cc") if sys.platform == "linux" else None
     if compiler is None:
@@ -52,7 +52,7 @@ if _can_compile():
         flushed.mkdir()
         fork_server = new_fork_server(LD_PRELOAD=str(_compile(tmp_path)), WATCHED=f"{disk}/", FLUSHED=str(flushed))
         endpoint = clients.Endpoint()
-        clients_at_work = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(4)]
+        active_clients = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(4)]
 
         def start(at: int) -> str:
             settings = {"port": 0, "page": False, "snapshot_every": 20, "max_collections": 1}
@@ -60,18 +60,18 @@ if _can_compile():
             address: str = fork_server.address()
             return address
 
-        def ask(method: str, path: str, body: Any = None) -> Any:
+        def request(method: str, path: str, body: Any = None) -> Any:
             url = f"{address}/v1/collections{path}"
             answer = httpx.request(method, url, json=body, timeout=600, trust_env=False)
             assert answer.is_success, answer.text
             return answer.json()
 
         address = start(0)
-        ask("POST", "", config)
-        ask("PUT", "/triplets/items", {"items": clients.base_items()})
-        with clients.running(endpoint, clients_at_work):
+        request("POST", "", config)
+        request("PUT", "/triplets/items", {"items": clients.base_items()})
+        with clients.running(endpoint, active_clients):
             endpoint.connect(address)
-            for at in range(_CUTS):
+            for at in range(_N_FAILURES):
                 pid = fork_server.pid
                 endpoint.wait_for_answers(20 + 20 * at, lambda pid=pid: os.kill(pid, signal.SIGKILL))
                 assert fork_server.reap() == -signal.SIGKILL
@@ -79,9 +79,9 @@ if _can_compile():
                 assert _copy_flushed(flushed, disk, at) == {"oahu.db", "oahu.db-wal"}
                 address = start(at + 1)
                 endpoint.connect(address)
-            endpoint.pause(len(clients_at_work))
-            clients.check_items(ask("GET", "/triplets/items?limit=1000")["items"], clients_at_work)
-            clients.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], clients_at_work)
+            endpoint.pause(len(active_clients))
+            clients.check_items(request("GET", "/triplets/items?limit=1000")["items"], active_clients)
+            clients.check_log(request("GET", "/triplets/feedback?limit=1000")["records"], active_clients)
 
     def _copy_flushed(flushed: Path, disk: Path, at: int) -> set[str]:
         """Copy the flushed files of a folder that still exist to the next one; return their names."""

@@ -1,4 +1,4 @@
-"""SIGKILL under load: no acknowledged change is lost, and the model is that of the log."""
+"""SIGKILL under load: no acknowledged change is lost, and the model matches the log."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class KillScenario:
         self._settings |= {"snapshot_every": int(self.rng.integers(3, 30)), "keep_snapshots": 3}
         self._address = self.start()
         for config in configs:
-            self._ask("POST", "/v1/collections", config)
-            self._ask("PUT", f"/v1/collections/{config['name']}/items", {"items": clients.base_items()})
-        self.clients_at_work = [
+            self._request("POST", "/v1/collections", config)
+            self._request("PUT", f"/v1/collections/{config['name']}/items", {"items": clients.base_items()})
+        self.active_clients = [
             clients.Client(self.endpoint, f"{name}{at}", name, int(self.rng.integers(2**32)), name == "triplets")
             for name, count in N_CLIENTS.items()
             for at in range(count)
@@ -53,24 +53,25 @@ class KillScenario:
 
     def kill(self) -> None:
         os.kill(self._fork_server.pid, signal.SIGKILL)
-        self.bury()
+        self.reap()
 
-    def bury(self) -> None:
+    def reap(self) -> None:
+        """Wait for the end of the killed service."""
         assert self._fork_server.reap() == -signal.SIGKILL
         self.endpoint.connect(None)
         self.n_kills += 1
 
-    def kill_while_opening(self) -> None:
+    def kill_during_start(self) -> None:
         self._fork_server.start(**self._settings)
-        time.sleep(self.rng.uniform(0, 0.15))  # any moment will do
+        time.sleep(self.rng.uniform(0, 0.15))  # a random moment during the start
         self.kill()
 
     def kill_at_commit(self, moment: str) -> None:
-        """Let the service kill itself at a commit, so that its requests are not answered."""
+        """Make the service kill itself at a commit, before it answers the requests."""
         kill = [int(self.rng.integers(1, 30)), moment]
         self._fork_server.start(**self._settings, kill_at_commit=kill)
         self.endpoint.connect(self._fork_server.address())
-        self.bury()
+        self.reap()
         self.n_commit_kills += 1
 
     def kill_at_answer(self) -> None:
@@ -78,65 +79,70 @@ class KillScenario:
         pid = self._fork_server.start(**self._settings)
         self.endpoint.connect(self._fork_server.address())
         self.endpoint.wait_for_answers(int(self.rng.integers(1, 40)), lambda: os.kill(pid, signal.SIGKILL))
-        self.bury()
+        self.reap()
 
     def stop_under_load(self) -> None:
-        """Stop the service regularly, with open requests."""
+        """Stop the service with SIGTERM during open requests."""
         self.endpoint.connect(self.start())
         self.endpoint.wait_for_answers(int(self.rng.integers(1, 40)))
         assert self._fork_server.end(signal.SIGTERM) in (0, -signal.SIGTERM)
         self.endpoint.connect(None)
 
     def check_and_kill(self) -> None:
-        """Check everything while no client is active, kill the service, and check that nothing has changed."""
+        """Pause the clients, check everything, kill the service, and check that nothing has changed."""
         self.endpoint.connect(self.start())
-        self.endpoint.pause(len(self.clients_at_work))
+        self.endpoint.pause(len(self.active_clients))
         before = {name: self._check(name) for name in N_CLIENTS}
         self.kill()
         self.start()
-        assert {name: self._seen(name) for name in N_CLIENTS} == before
+        assert {name: self._observe(name) for name in N_CLIENTS} == before
         self.kill()
         self.endpoint.resume()
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         answer = httpx.request(method, f"{self._address}{path}", json=body, timeout=TIMEOUT, trust_env=False)
         assert answer.status_code in (200, 201), answer.text
         return answer.json() if answer.headers["content-type"] == "application/json" else answer.content
 
-    def _pages(self, path: str, of: str) -> list[Json]:
+    def _all_pages(self, path: str, field: str) -> list[Json]:
         found: list[Json] = []
         after: int | None = 0
         while after is not None:
-            page = self._ask("GET", f"{path}?limit=1000&after={after}")
-            found += page[of]
+            page = self._request("GET", f"{path}?limit=1000&after={after}")
+            found += page[field]
             after = page["next"]
         return found
 
-    def _seen(self, name: str) -> tuple[bytes, list[Any]]:
-        """Return the model and some search results, once everything is learned and the index is refreshed."""
+    def _observe(self, name: str) -> tuple[bytes, list[Any]]:
+        """Wait until everything is learned and indexed. Return the model and some search results."""
         path = f"/v1/collections/{name}"
-        while (state := self._ask("GET", path))["candidates"]["constraints_behind"] or state["pending_feedback"]:
+        while self._is_behind(state := self._request("GET", path)):
             assert state["learner_error"] is None
         queries: list[Json] = [{"key": f"base-{at}", "k": 20} for at in range(0, 24, 5)]
         queries += [{"vector": self._module.features(f"query-{at}"), "k": 20} for at in range(3)]
-        found = [self._ask("POST", f"{path}/search", query)["matches"] for query in queries]
-        return self._ask("GET", f"{path}/model"), found
+        found = [self._request("POST", f"{path}/search", query)["matches"] for query in queries]
+        return self._request("GET", f"{path}/model"), found
+
+    @staticmethod
+    def _is_behind(state: Json) -> bool:
+        """Return whether feedback waits to be learned, or the index is older than the metric."""
+        return bool(state["candidates"]["constraints_behind"] or state["pending_feedback"])
 
     def _check(self, name: str) -> tuple[bytes, list[Any]]:
         """Check the items, the log, the features and the model of a collection."""
-        clients_at_work = [one for one in self.clients_at_work if one.collection == name]
-        self._module.check_items(self._pages(f"/v1/collections/{name}/items", "items"), clients_at_work)
-        self._module.check_log(self._pages(f"/v1/collections/{name}/feedback", "records"), clients_at_work)
-        seen = self._seen(name)
+        active_clients = [one for one in self.active_clients if one.collection == name]
+        self._module.check_items(self._all_pages(f"/v1/collections/{name}/items", "items"), active_clients)
+        self._module.check_log(self._all_pages(f"/v1/collections/{name}/feedback", "records"), active_clients)
+        observed = self._observe(name)
         stored = self._oracle.read(self._data, name)
-        self._check_features(stored, clients_at_work)
-        assert seen[0] == self._oracle.expected_model(stored), "the model is not that of the log"
-        return seen
+        self._check_features(stored, active_clients)
+        assert observed[0] == self._oracle.expected_model(stored), "the model does not match the log"
+        return observed
 
-    def _check_features(self, stored: Any, clients_at_work: list[Any]) -> None:
-        versions = {key: version for client in clients_at_work for key, version in client.items.items()}
+    def _check_features(self, stored: Any, active_clients: list[Any]) -> None:
+        versions = {key: version for client in active_clients for key, version in client.items.items()}
         for key, (number, _, _) in stored.items.items():
             sent = np.array(self._module.features(key, versions.get(key, 0)), np.float32)
             assert stored.vectors[number] == sent.tobytes(), key
@@ -146,11 +152,11 @@ def test_no_acknowledged_change_is_lost_when_the_service_is_killed(
     fork_server: Any, clients: Any, oracle: Any, data: Path, configs: list[Json]
 ) -> None:
     scenario = KillScenario(fork_server, clients, oracle, data, configs, seed=1)
-    with clients.running(scenario.endpoint, scenario.clients_at_work):
+    with clients.running(scenario.endpoint, scenario.active_clients):
         scenario.kill()
         for at in range(1, ROUNDS + 1):
             if at % 5 == 0:
-                scenario.kill_while_opening()
+                scenario.kill_during_start()
             elif at % 7 == 0:
                 scenario.stop_under_load()
             elif at % 4 == 0:
@@ -160,7 +166,7 @@ def test_no_acknowledged_change_is_lost_when_the_service_is_killed(
             if at % 8 == 0:
                 scenario.check_and_kill()
     assert scenario.n_commit_kills >= 10
-    n_unanswered = sum(client.n_unanswered for client in scenario.clients_at_work)
+    n_unanswered = sum(client.n_unanswered for client in scenario.active_clients)
     assert n_unanswered >= scenario.n_commit_kills
 
 
@@ -206,7 +212,7 @@ def service(fork_server: Any, data: Path) -> KillableService:
 def test_kills_during_the_creation_of_the_folder(service: KillableService, config: Json) -> None:
     for at in range(8):
         service.fork_server.start(**service._settings)
-        time.sleep(0.012 * at)  # any moment will do
+        time.sleep(0.012 * at)  # a random moment during the start
         service.fork_server.end()
     service.start()
     assert service.request("POST", "", config).status_code == 201

@@ -1,4 +1,4 @@
-"""One process per store; and the real command `oahu serve` is killed and started again."""
+"""Only one process can open a store, and a killed `oahu serve` restarts without losses."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_after_a_kill_the_store_can_be_opened_at_once(fork_server: Any, data: Pa
 
 def test_a_child_process_does_not_hold_the_lock(data: Path) -> None:
     store = SQLiteStore(data)
-    helper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
     store.close()
     try:
         SQLiteStore(data).close()
     finally:
-        helper.communicate(b"\n")
+        child.communicate(b"\n")
 
 
 def test_the_command_reports_in_one_line_that_the_folder_is_in_use(serve: Any, data: Path) -> None:
@@ -88,17 +88,17 @@ def command(data: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
 
 
 def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any, clients: Any, config: Any) -> None:
-    def ask(method: str, path: str, body: Any = None) -> Any:
+    def request(method: str, path: str, body: Any = None) -> Any:
         answer = httpx.request(method, f"{address}/v1/collections{path}", json=body, timeout=600, trust_env=False)
         assert answer.is_success, answer.text
         return answer.json()
 
     process, address = command()
-    ask("POST", "", config)
-    ask("PUT", "/triplets/items", {"items": clients.base_items()})
+    request("POST", "", config)
+    request("PUT", "/triplets/items", {"items": clients.base_items()})
     endpoint = clients.Endpoint()
-    clients_at_work = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(3)]
-    with clients.running(endpoint, clients_at_work):
+    active_clients = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(3)]
+    with clients.running(endpoint, active_clients):
         endpoint.connect(address)
         endpoint.wait_for_answers(100)
         process.kill()
@@ -106,6 +106,6 @@ def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any,
         endpoint.connect(None)
         _, address = command()
         endpoint.connect(address)
-        endpoint.pause(len(clients_at_work))
-    clients.check_items(ask("GET", "/triplets/items?limit=1000")["items"], clients_at_work)
-    clients.check_log(ask("GET", "/triplets/feedback?limit=1000")["records"], clients_at_work)
+        endpoint.pause(len(active_clients))
+    clients.check_items(request("GET", "/triplets/items?limit=1000")["items"], active_clients)
+    clients.check_log(request("GET", "/triplets/feedback?limit=1000")["records"], active_clients)

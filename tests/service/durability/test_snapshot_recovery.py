@@ -1,4 +1,4 @@
-"""A restart gives the same model, whatever is left of the snapshots."""
+"""A restart gives the same model with complete, damaged or missing snapshots."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def snapshots(before: Any, data: Path) -> list[Path]:
 
 
 @pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the sequence numbers of the snapshots that were loaded."""
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that records the sequence numbers of loaded snapshots."""
     seqs: list[int] = []
     load = SnapshotFolder.load
 
@@ -80,7 +80,7 @@ def _make_unreadable(path: Path) -> None:
     path.symlink_to(path)
 
 
-def _take_another(path: Path) -> None:
+def _replace_by_another(path: Path) -> None:
     """Replace the file by a valid snapshot of another sequence number."""
     shutil.copy(sorted(path.parent.glob("*.oahu"))[0], path)
 
@@ -95,27 +95,27 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "empty": lambda path: path.write_bytes(b""),
     "a folder": _make_folder,
     "unreadable": _make_unreadable,
-    "another sequence number": _take_another,
+    "another sequence number": _replace_by_another,
 }
 
 
 def test_a_restart_begins_at_the_newest_snapshot(
-    before: Any, snapshots: list[Path], used: list[int], serve: Any
+    before: Any, snapshots: list[Path], loaded: list[int], serve: Any
 ) -> None:
     with serve() as served:
         assert (served.model(), served.ranking()) == before
-    assert used == [int(snapshots[0].stem)]
+    assert loaded == [int(snapshots[0].stem)]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_restart_skips_a_damaged_snapshot(
-    before: Any, snapshots: list[Path], used: list[int], serve: Any, damage: str
+    before: Any, snapshots: list[Path], loaded: list[int], serve: Any, damage: str
 ) -> None:
     DAMAGES[damage](snapshots[0])
     with serve() as served:
         assert (served.model(), served.ranking()) == before
     valid = [int(snapshots[1].stem)]
-    assert used == ([int(snapshots[0].stem), *valid] if damage == "another sequence number" else valid)
+    assert loaded == ([int(snapshots[0].stem), *valid] if damage == "another sequence number" else valid)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -156,12 +156,12 @@ def test_the_log_alone_gives_the_same_model(before: Any, data: Path, serve: Any)
         assert (served.model(), served.ranking()) == before
 
 
-def test_a_restart_from_an_old_snapshot(before: Any, snapshots: list[Path], used: list[int], serve: Any) -> None:
+def test_a_restart_from_an_old_snapshot(before: Any, snapshots: list[Path], loaded: list[int], serve: Any) -> None:
     for path in snapshots[:-1]:
         path.unlink()
     with serve() as served:
         assert (served.model(), served.ranking()) == before
-    assert used == [int(snapshots[-1].stem)]
+    assert loaded == [int(snapshots[-1].stem)]
 
 
 def test_temporary_files_of_a_killed_process_are_removed(
@@ -206,7 +206,7 @@ def test_learning_works_without_a_snapshot_folder(before: Any, data: Path, serve
         assert served.model() == expected_model()
 
 
-# -- changes just before the end -----------------------------------------------------------------------------
+# -- changes that are stored but not learned -----------------------------------------------------------------
 
 
 def test_an_undo_that_was_only_stored_is_applied_after_a_restart(

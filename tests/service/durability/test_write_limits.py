@@ -21,20 +21,20 @@ TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 @contextmanager
 def _writer_blocked(served: Any) -> Iterator[None]:
-    """Block the writer, so that all commands wait."""
-    begun, go_on = Event(), Event()
+    """Block the writer. Further commands wait in the queue."""
+    blocked, released = Event(), Event()
 
-    def hold(transaction: Any) -> None:
-        begun.set()
-        assert go_on.wait(TIMEOUT)
+    def block(transaction: Any) -> None:
+        blocked.set()
+        assert released.wait(TIMEOUT)
 
-    holding = served.service.store.commit(hold, weight=0)
-    assert begun.wait(TIMEOUT)
+    blocking = served.service.store.commit(block, weight=0)
+    assert blocked.wait(TIMEOUT)
     try:
         yield
     finally:
-        go_on.set()
-        holding.result()
+        released.set()
+        blocking.result()
 
 
 class ConcurrentRequests:
@@ -80,7 +80,7 @@ def senders() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def overloaded(serve: Any, senders: ThreadPoolExecutor) -> Iterator[tuple[Any, ConcurrentRequests]]:
     """A service with a write queue of 10, after 24 requests of 3 items or feedback records."""
-    with serve(max_waiting=10, fresh_wait=0.0) as served:
+    with serve(max_write_queue=10, fresh_wait=0.0) as served:
         served.put(10)
         requests = ConcurrentRequests(served, senders)
         with _writer_blocked(served):
@@ -107,7 +107,7 @@ def test_searches_continue_while_the_write_queue_is_full(overloaded: tuple[Any, 
 
 
 def test_queued_requests_are_stored_and_rejected_ones_are_not(serve: Any, senders: ThreadPoolExecutor) -> None:
-    with serve(max_waiting=10) as served:
+    with serve(max_write_queue=10) as served:
         served.put(10)
         requests = ConcurrentRequests(served, senders)
         with _writer_blocked(served):
@@ -122,14 +122,14 @@ def test_queued_requests_are_stored_and_rejected_ones_are_not(serve: Any, sender
 def test_an_overload_loses_nothing_and_stores_nothing_else(
     serve: Any, senders: ThreadPoolExecutor, expected_model: Any
 ) -> None:
-    with serve(max_waiting=6, max_behind=30, fresh_wait=0.0) as served:
+    with serve(max_write_queue=6, max_learning_lag=30, fresh_wait=0.0) as served:
         served.put(40)
         requests = ConcurrentRequests(served, senders)
         with ExitStack() as holding:
             holding.enter_context(_writer_blocked(served))
             for at in range(160):
                 if at == 30:
-                    holding.close()  # from here on at full speed
+                    holding.close()  # the rest is sent without blocking
                 requests.put([f"new {at} {one}" for one in range(2)])
                 requests.add_feedback([(f"i{at % 36}", f"i{at % 36 + 1 + at // 36}")])
         accepted, rejected = requests.accepted(), requests.rejected()
@@ -143,9 +143,9 @@ def test_an_overload_loses_nothing_and_stores_nothing_else(
 
 
 @pytest.fixture
-def behind(serve: Any) -> Iterator[Any]:
-    """Return a service whose learner is blocked, with a limit of 12 records behind."""
-    with serve(max_behind=12, fresh_wait=0.01) as served:
+def lagging(serve: Any) -> Iterator[Any]:
+    """A service with a blocked learner, 12 records behind the log. The limit is 12."""
+    with serve(max_learning_lag=12, fresh_wait=0.01) as served:
         served.put(40)
         served.add_feedback(5, seed=1)
         served.model()
@@ -154,23 +154,23 @@ def behind(serve: Any) -> Iterator[Any]:
             yield served
 
 
-def test_feedback_is_rejected_if_the_learner_is_too_far_behind(behind: Any) -> None:
-    answer = behind.request("POST", "/feedback", {"feedback": [{"first": "i0", "second": "i1", "same": False}]})
+def test_feedback_is_rejected_if_the_learner_is_too_far_behind(lagging: Any) -> None:
+    answer = lagging.request("POST", "/feedback", {"feedback": [{"first": "i0", "second": "i1", "same": False}]})
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) >= 1
     assert answer.json()["type"] == "urn:oahu:problem:overloaded"
-    assert len(behind.log()) == 17
+    assert len(lagging.log()) == 17
 
 
-def test_searches_continue_while_the_learner_is_behind(behind: Any) -> None:
-    found = behind.call("POST", "/search", {"key": "i0", "k": 5})
+def test_searches_continue_while_the_learner_is_behind(lagging: Any) -> None:
+    found = lagging.call("POST", "/search", {"key": "i0", "k": 5})
     assert len(found["matches"]) == 5
     assert found["metric_version"] == 5
-    assert behind.call("GET")["pending_feedback"] == 12
+    assert lagging.call("GET")["pending_feedback"] == 12
 
 
 def test_feedback_is_accepted_again_once_the_learner_has_caught_up(serve: Any, expected_model: Any) -> None:
-    with serve(max_behind=12, fresh_wait=TIMEOUT) as served:
+    with serve(max_learning_lag=12, fresh_wait=TIMEOUT) as served:
         served.put(40)
         with served.collection.learner._training:
             served.add_feedback(12, seed=2, at_once=4)

@@ -26,24 +26,24 @@ from oahu import Client, ServiceRequestError
 from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
 
-PATIENCE = 300_000  # milliseconds after which a test fails instead of hanging
-MOVES = {
+TIMEOUT_MS = 300_000  # milliseconds after which a test fails instead of hanging
+FAST_LEARNER = {
     "learner": "OAHU",
     "parameters": {"learning_rate": 0.3, "beta": 0.5},
 }  # each click changes the weights visibly
 N_ITEMS = 60
-CALM = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+CONTEXT_OPTIONS = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 
-expect.set_options(timeout=PATIENCE)
-_numbers = itertools.count()
+expect.set_options(timeout=TIMEOUT_MS)
+_collection_numbers = itertools.count()
 
 
 # -- services ------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _serving(data: Path, gently: bool = False) -> Iterator[str]:
-    """Run a service in its own process and yield its address. It is terminated if ``gently``, else killed."""
+def _running_server(data: Path, terminate: bool = False) -> Iterator[str]:
+    """Run a service in its own process and yield its address. Terminate it at the end, or kill it."""
     script = Path(__file__).with_name("page_server.py")
     with subprocess.Popen([sys.executable, str(script), str(data)], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -52,25 +52,25 @@ def _serving(data: Path, gently: bool = False) -> Iterator[str]:
             assert address, "the service did not start"
             yield address
         finally:
-            process.terminate() if gently else process.kill()
-    assert not gently or process.returncode == 0
+            process.terminate() if terminate else process.kill()
+    assert not terminate or process.returncode == 0
 
 
 @pytest.fixture(scope="session")
 def start_server() -> Any:
     """A context manager that runs a service with a data folder."""
-    return _serving
+    return _running_server
 
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service without API keys."""
-    with _serving(tmp_path_factory.mktemp("page")) as found:
-        yield found
+    with _running_server(tmp_path_factory.mktemp("page")) as server_address:
+        yield server_address
 
 
 @dataclass
-class Locked:
+class ProtectedServer:
     """A service with API keys."""
 
     address: str
@@ -90,20 +90,20 @@ class Locked:
 
 
 @pytest.fixture(scope="session")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
+def protected_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedServer]:
     """A service with API keys."""
-    data = tmp_path_factory.mktemp("locked")
+    data = tmp_path_factory.mktemp("protected_server")
     keys = KeyFile(data)
     admin = keys.add("the admin", "admin")
-    with _serving(data) as found:
-        yield Locked(found, keys, admin)
+    with _running_server(data) as server_address:
+        yield ProtectedServer(server_address, keys, admin)
 
 
 # -- collections ---------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Digits:
+class DigitCollection:
     """A collection of handwritten digits: keys d-00 ... d-59."""
 
     client: Client
@@ -125,59 +125,61 @@ class Digits:
         return [other for other in self.keys if other != key and other not in self.similar_to(key)]
 
 
-def _digits(client: Client, **config: Any) -> Digits:
+def _create_digits(client: Client, **config: Any) -> DigitCollection:
     images, labels = load_digits(return_X_y=True)
     rows = (images[:N_ITEMS] / 16).astype(np.float32)
-    found = Digits(client, [f"d-{at:02d}" for at in range(N_ITEMS)], [str(label) for label in labels[:N_ITEMS]])
+    digits = DigitCollection(
+        client, [f"d-{at:02d}" for at in range(N_ITEMS)], [str(label) for label in labels[:N_ITEMS]]
+    )
     pictures = [encode_png(np.kron(255 - 255 * row.reshape(8, 8), np.ones((8, 8)))) for row in rows]
-    client.create(dimension=64, **{**MOVES, **config})
-    client.put(found.keys, rows, found.labels, [{"number": at} for at in range(N_ITEMS)], pictures)
-    return found
+    client.create(dimension=64, **{**FAST_LEARNER, **config})
+    client.put(digits.keys, rows, digits.labels, [{"number": at} for at in range(N_ITEMS)], pictures)
+    return digits
 
 
 @pytest.fixture
-def digits(address: str) -> Iterator[Digits]:
-    """A collection whose metric changes with each click."""
-    with Client(address, f"digits-{next(_numbers)}") as client:
-        yield _digits(client)
-        with suppress(ServiceRequestError):  # a test may have deleted it; one with a failed learner must not stay
+def digits(address: str) -> Iterator[DigitCollection]:
+    """A collection with a learner that changes visibly with each click."""
+    with Client(address, f"digits-{next(_collection_numbers)}") as client:
+        yield _create_digits(client)
+        with suppress(ServiceRequestError):  # the test may have deleted it
             client.delete()
 
 
 @pytest.fixture
-def anchored(address: str) -> Iterator[Digits]:
+def anchored_digits(address: str) -> Iterator[DigitCollection]:
     """A collection with the default learner."""
-    with Client(address, f"anchored-{next(_numbers)}") as client:
-        yield _digits(client, learner="AnchoredOAHU", parameters={})
+    with Client(address, f"anchored-{next(_collection_numbers)}") as client:
+        yield _create_digits(client, learner="AnchoredOAHU", parameters={})
 
 
 @pytest.fixture
-def locked_digits(locked: Locked) -> Iterator[Digits]:
+def protected_digits(protected_server: ProtectedServer) -> Iterator[DigitCollection]:
     """A collection of the service with API keys."""
-    with Client(locked.address, f"digits-{next(_numbers)}", locked.admin) as client:
-        yield _digits(client)
+    with Client(protected_server.address, f"digits-{next(_collection_numbers)}", protected_server.admin) as client:
+        yield _create_digits(client)
 
 
 @pytest.fixture
-def empty(address: str) -> Iterator[Callable[..., Client]]:
-    """Creates collections without items."""
-    made: list[Client] = []
+def create_empty(address: str) -> Iterator[Callable[..., Client]]:
+    """A function that creates collections without items."""
+    clients: list[Client] = []
 
     def make(dimension: int, **config: Any) -> Client:
-        made.append(Client(address, f"empty-{next(_numbers)}"))
-        return made[-1].create(dimension, **config)
+        clients.append(Client(address, f"empty-{next(_collection_numbers)}"))
+        return clients[-1].create(dimension, **config)
 
     yield make
-    for client in made:
+    for client in clients:
         client.close()
 
 
 # -- browsers ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")  # not longer: while it is there, no other test of the process can run an event loop
+@pytest.fixture(scope="module")  # a longer scope would block event loops in other tests
 def browser() -> Iterator[Browser]:
-    """An installed Chromium."""
+    """The installed Chromium browser."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
@@ -197,28 +199,28 @@ class BrowserWindow:
 
     page: Page
     address: str
-    problems: list[str] = field(default_factory=list)  # JavaScript errors
+    errors: list[str] = field(default_factory=list)  # JavaScript errors
     requests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.set_default_timeout(PATIENCE)
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", lambda said: said.type == "error" and self.problems.append(said.text))
+        self.page.set_default_timeout(TIMEOUT_MS)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("websocket", lambda socket: self.requests.append(socket.url))
 
     def go(self, path: str = "/") -> None:
         self.page.goto(self.address + path)
 
-    def open(self, name: str, **asked: str) -> None:
+    def open(self, name: str, **query: str) -> None:
         """Open the page of a collection and wait until it is shown."""
-        self.go(f"/collections/{name}?{urlencode(asked)}")
+        self.go(f"/collections/{name}?{urlencode(query)}")
         self.page.wait_for_function("window.did_handshake === true")
         expect(self.page.locator(".workspace")).to_be_visible()
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition is true."""
-        end = time.monotonic() + PATIENCE / 1_000
+        end = time.monotonic() + TIMEOUT_MS / 1_000
         while not condition():
             assert time.monotonic() < end, "the condition did not become true"
             self.page.wait_for_timeout(50)
@@ -231,10 +233,10 @@ class BrowserWindow:
         """Return the keys of the catalogue view, in order."""
         return self._keys(".tiles.catalogue")
 
-    def _keys(self, where: str) -> list[str]:
-        expect(self.page.locator(f"{where} .tile").first).to_be_visible()
+    def _keys(self, selector: str) -> list[str]:
+        expect(self.page.locator(f"{selector} .tile").first).to_be_visible()
         found: list[str] = self.page.eval_on_selector_all(
-            f"{where} > .tile:not(.tile-leave-active)", "all => all.map(one => one.dataset.key)"
+            f"{selector} > .tile:not(.tile-leave-active)", "all => all.map(one => one.dataset.key)"
         )
         return found
 
@@ -248,9 +250,9 @@ class BrowserWindow:
         button.click()
         expect(button).to_have_attribute("aria-pressed", "true")
 
-    def number(self, which: str) -> Locator:
+    def number(self, name: str) -> Locator:
         """Return an element that shows a number of the metric."""
-        return self.page.locator(f".metric [data-number={which}]")
+        return self.page.locator(f".metric [data-number={name}]")
 
     def weights(self) -> list[str]:
         """Return the weights that the chart shows."""
@@ -266,28 +268,28 @@ class BrowserWindow:
 
 
 @pytest.fixture(scope="module")
-def visitor(browser: Browser) -> Iterator[BrowserContext]:
+def browser_context(browser: Browser) -> Iterator[BrowserContext]:
     """The browser context that the tests of a module share."""
-    context = browser.new_context(**CALM)
+    context = browser.new_context(**CONTEXT_OPTIONS)
     yield context
     context.close()
 
 
 @pytest.fixture
-def look(visitor: BrowserContext, address: str) -> Iterator[BrowserWindow]:
+def window(browser_context: BrowserContext, address: str) -> Iterator[BrowserWindow]:
     """A window with the service without API keys."""
-    page = visitor.new_page()
+    page = browser_context.new_page()
     yield BrowserWindow(page, address)
     page.close()
 
 
 @pytest.fixture
-def window(browser: Browser) -> Iterator[Callable[..., BrowserWindow]]:
-    """Opens windows, each with its own browser context."""
+def open_window(browser: Browser) -> Iterator[Callable[..., BrowserWindow]]:
+    """A function that opens windows, each with its own browser context."""
     opened = []
 
     def open_(address: str, **options: Any) -> BrowserWindow:
-        context = browser.new_context(**{**CALM, **options})
+        context = browser.new_context(**{**CONTEXT_OPTIONS, **options})
         opened.append(context)
         return BrowserWindow(context.new_page(), address)
 

@@ -19,132 +19,132 @@ VIEWS = {
 }
 
 
-def _overflow(look: Any) -> int:
+def _overflow(window: Any) -> int:
     """Return by how many pixels the page is wider than the window."""
-    found: int = look.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    found: int = window.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return found
 
 
-def test_no_view_is_wider_than_a_phone(window: Any, address: str, digits: Any) -> None:
+def test_no_view_is_wider_than_a_phone(open_window: Any, address: str, digits: Any) -> None:
     digits.client.feedback(query="d-07", positive=["d-17"], negative=["d-01"])
-    look = window(address, **PHONE)
-    look.open(digits.name, like="d-07", first="d-07", second="d-08")
-    wide = {}
-    for view, shown in VIEWS.items():
-        look.page.tap(f".tab-{view}")
-        expect(look.page.locator(shown).first).to_be_visible()
-        wide[view] = _overflow(look)
-    assert wide == dict.fromkeys(VIEWS, 0)
+    window = open_window(address, **PHONE)
+    window.open(digits.name, like="d-07", first="d-07", second="d-08")
+    overflow = {}
+    for view, selector in VIEWS.items():
+        window.page.tap(f".tab-{view}")
+        expect(window.page.locator(selector).first).to_be_visible()
+        overflow[view] = _overflow(window)
+    assert overflow == dict.fromkeys(VIEWS, 0)
 
 
-def test_long_keys_are_not_wider_than_a_phone(window: Any, address: str, empty: Any) -> None:
-    client = empty(2)
-    long = ["k" * 512, "https://example.com/" + "a-rather-long-path/" * 20, "word " * 100]
-    client.put(long, [[1.0, 2.0], [2.0, 1.0], [0.5, 1.0]], ["l" * 128] * 3, [{"p" * 200: "v" * 900}] * 3)
-    look = window(address, **PHONE)
-    look.open(client.name, like=long[0])
-    look.results()
-    assert _overflow(look) <= 0
+def test_long_keys_are_not_wider_than_a_phone(open_window: Any, address: str, create_empty: Any) -> None:
+    client = create_empty(2)
+    long_keys = ["k" * 512, "https://example.com/" + "a-rather-long-path/" * 20, "word " * 100]
+    client.put(long_keys, [[1.0, 2.0], [2.0, 1.0], [0.5, 1.0]], ["l" * 128] * 3, [{"p" * 200: "v" * 900}] * 3)
+    window = open_window(address, **PHONE)
+    window.open(client.name, like=long_keys[0])
+    window.results()
+    assert _overflow(window) <= 0
 
 
-def test_the_home_page_is_not_wider_than_a_phone(window: Any, address: str, digits: Any) -> None:
-    look = window(address, **PHONE)
-    look.go()
-    expect(look.page.locator(f"[data-collection={digits.name}]")).to_be_visible()
-    assert _overflow(look) <= 0
+def test_the_home_page_is_not_wider_than_a_phone(open_window: Any, address: str, digits: Any) -> None:
+    window = open_window(address, **PHONE)
+    window.go()
+    expect(window.page.locator(f"[data-collection={digits.name}]")).to_be_visible()
+    assert _overflow(window) <= 0
 
 
-def test_a_phone_shows_the_metric_in_its_own_view(window: Any, address: str, digits: Any) -> None:
-    look = window(address, **PHONE)
-    look.open(digits.name)
-    expect(look.page.locator(".bars")).to_be_hidden()
-    look.page.tap(".tab-metric")
-    expect(look.page.locator(".bars")).to_be_visible()
+def test_a_phone_shows_the_metric_in_its_own_view(open_window: Any, address: str, digits: Any) -> None:
+    window = open_window(address, **PHONE)
+    window.open(digits.name)
+    expect(window.page.locator(".bars")).to_be_hidden()
+    window.page.tap(".tab-metric")
+    expect(window.page.locator(".bars")).to_be_visible()
 
 
-def test_buttons_are_large_enough_to_touch(window: Any, address: str, digits: Any) -> None:
-    look = window(address, **PHONE)
-    look.open(digits.name, like="d-07")
-    look.results()
-    box = look.page.locator(".mark.similar").first.bounding_box()
+def test_buttons_are_large_enough_to_touch(open_window: Any, address: str, digits: Any) -> None:
+    window = open_window(address, **PHONE)
+    window.open(digits.name, like="d-07")
+    window.results()
+    box = window.page.locator(".mark.similar").first.bounding_box()
     assert min(box["width"], box["height"]) >= 32
 
 
-def test_a_wide_window_shows_the_metric_beside_the_results(window: Any, address: str, digits: Any) -> None:
-    look = window(address, viewport={"width": 1600, "height": 1000})
-    look.open(digits.name, like="d-07")
-    look.results()
-    metric, results = (look.page.locator(one).bounding_box() for one in (".metric", ".tiles.results"))
+def test_a_wide_window_shows_the_metric_beside_the_results(open_window: Any, address: str, digits: Any) -> None:
+    window = open_window(address, viewport={"width": 1600, "height": 1000})
+    window.open(digits.name, like="d-07")
+    window.results()
+    metric, results = (window.page.locator(one).bounding_box() for one in (".metric", ".tiles.results"))
     assert metric["x"] > results["x"] + results["width"]
 
 
 # -- light and dark ------------------------------------------------------------------------------------------
 
 
-def _lightness(look: Any) -> float:
+def _lightness(window: Any) -> float:
     """Return the lightness of the background, from 0 to 255."""
-    look.page.wait_for_function("document.querySelector('.icon') !== null")
-    colour = look.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    window.page.wait_for_function("document.querySelector('.icon') !== null")
+    colour = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
     return float(colour.split("(")[1].split(",")[0])
 
 
 @pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
-def test_colours_follow_the_system(window: Any, address: str, scheme: str, is_dark: bool) -> None:
-    look = window(address, color_scheme=scheme)
-    look.go()
-    assert (_lightness(look) < 128) == is_dark
+def test_colours_follow_the_system(open_window: Any, address: str, scheme: str, is_dark: bool) -> None:
+    window = open_window(address, color_scheme=scheme)
+    window.go()
+    assert (_lightness(window) < 128) == is_dark
 
 
-def test_colours_follow_the_system_when_it_changes(window: Any, address: str) -> None:
-    look = window(address, color_scheme="light")
-    look.go()
-    _lightness(look)
-    look.page.emulate_media(color_scheme="dark")
-    expect(look.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
+def test_colours_follow_the_system_when_it_changes(open_window: Any, address: str) -> None:
+    window = open_window(address, color_scheme="light")
+    window.go()
+    _lightness(window)
+    window.page.emulate_media(color_scheme="dark")
+    expect(window.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
 
 
-def test_the_chosen_theme_is_remembered(window: Any, address: str) -> None:
-    look = window(address, color_scheme="light")
-    look.go()
-    look.page.click("[title=Dark]")
-    look.page.reload()
-    assert _lightness(look) < 128
+def test_the_chosen_theme_is_remembered(open_window: Any, address: str) -> None:
+    window = open_window(address, color_scheme="light")
+    window.go()
+    window.page.click("[title=Dark]")
+    window.page.reload()
+    assert _lightness(window) < 128
 
 
-def test_the_login_is_dark_too(window: Any, locked: Any) -> None:
-    look = window(locked.address, color_scheme="dark")
-    look.go()
-    expect(look.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
+def test_the_login_is_dark_too(open_window: Any, protected_server: Any) -> None:
+    window = open_window(protected_server.address, color_scheme="dark")
+    window.go()
+    expect(window.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
 
 
-# -- nothing there -------------------------------------------------------------------------------------------
+# -- empty pages ---------------------------------------------------------------------------------------------
 
 
 def test_a_service_without_collections_shows_instructions(
-    window: Any, start_server: Any, tmp_path_factory: pytest.TempPathFactory
+    open_window: Any, start_server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with start_server(tmp_path_factory.mktemp("nothing"), gently=True) as address:
-        look = window(address)
-        look.go()
-        expect(look.page.locator(".instructions")).to_contain_text("oahu serve --demo")
-        expect(look.page.locator(".instructions")).to_contain_text(f'oahu.Client("{address}"')
+    with start_server(tmp_path_factory.mktemp("empty"), terminate=True) as address:
+        window = open_window(address)
+        window.go()
+        expect(window.page.locator(".instructions")).to_contain_text("oahu serve --demo")
+        expect(window.page.locator(".instructions")).to_contain_text(f'oahu.Client("{address}"')
 
 
-def test_an_empty_collection_shows_a_message(look: Any, empty: Any) -> None:
-    look.open(empty(3).name)
-    expect(look.page.locator(".view-search .empty")).to_contain_text("There are no items yet")
+def test_an_empty_collection_shows_a_message(window: Any, create_empty: Any) -> None:
+    window.open(create_empty(3).name)
+    expect(window.page.locator(".view-search .empty")).to_contain_text("There are no items yet")
 
 
-def test_the_not_found_page_links_to_all_collections(look: Any) -> None:
-    look.go("/collections/nothing")
-    look.page.click("text=All collections")
-    expect(look.page.locator(".home")).to_be_visible()
+def test_the_not_found_page_links_to_all_collections(window: Any) -> None:
+    window.go("/collections/nothing")
+    window.page.click("text=All collections")
+    expect(window.page.locator(".home")).to_be_visible()
 
 
-def test_every_button_has_a_name(look: Any, digits: Any) -> None:
-    look.open(digits.name, like="d-07")
-    look.results()
-    names = look.page.locator("button:visible").evaluate_all(
+def test_every_button_has_a_name(window: Any, digits: Any) -> None:
+    window.open(digits.name, like="d-07")
+    window.results()
+    names = window.page.locator("button:visible").evaluate_all(
         "all => all.map(one => one.ariaLabel || one.innerText.trim())"
     )
     assert all(names)

@@ -23,23 +23,23 @@ def _rng(seed: int = 0) -> np.random.Generator:
 
 
 @given(NUMBERS, st.integers(1, 80))
-def test_a_sample_has_the_requested_size_and_is_sorted(numbers: list[int], most: int) -> None:
-    at = sample(numbers, most).tolist()
-    assert at == sorted(set(at))
-    assert len(at) == min(most, len(numbers))
+def test_a_sample_has_the_requested_size_and_is_sorted(numbers: list[int], size: int) -> None:
+    indexes = sample(numbers, size).tolist()
+    assert indexes == sorted(set(indexes))
+    assert len(indexes) == min(size, len(numbers))
 
 
 @given(NUMBERS, NUMBERS, st.integers(1, 40))
-def test_a_growing_catalogue_adds_no_old_items_to_the_sample(old: list[int], new: list[int], most: int) -> None:
+def test_a_growing_catalogue_adds_no_old_items_to_the_sample(old: list[int], new: list[int], size: int) -> None:
     grown = [*old, *(number for number in new if number not in old)]
-    before = {old[at] for at in sample(old, most)}
-    after = {grown[at] for at in sample(grown, most)}
+    before = {old[at] for at in sample(old, size)}
+    after = {grown[at] for at in sample(grown, size)}
     assert after & set(old) <= before
 
 
 def test_a_sample_is_spread_over_the_catalogue() -> None:
-    at = sample(np.arange(100_000), 1_000)
-    assert np.histogram(at, bins=10, range=(0, 100_000))[0].min() > 60
+    indexes = sample(np.arange(100_000), 1_000)
+    assert np.histogram(indexes, bins=10, range=(0, 100_000))[0].min() > 60
 
 
 @pytest.mark.parametrize("shape", [(50, 6), (6, 50)])
@@ -76,9 +76,9 @@ def test_project_of_very_large_vectors_is_finite() -> None:
 
 @given(POINTS, st.floats(0, 2 * np.pi), st.booleans())
 def test_align_undoes_a_rotation(points: Any, angle: float, mirrored: bool) -> None:
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    turn = turn @ np.diag([1, -1 if mirrored else 1])
-    np.testing.assert_allclose(align(points @ turn, points), points, atol=1e-6)
+    rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    rotation = rotation @ np.diag([1, -1 if mirrored else 1])
+    np.testing.assert_allclose(align(points @ rotation, points), points, atol=1e-6)
 
 
 @given(POINTS, st.integers(0, 99))
@@ -94,9 +94,9 @@ def test_align_keeps_all_distances(points: Any, seed: int) -> None:
 @given(POINTS, st.integers(0, 99), st.floats(0, 2 * np.pi))
 def test_no_rotation_is_closer_than_align(points: Any, seed: int, angle: float) -> None:
     other = _rng(seed).normal(size=points.shape)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     best = np.square(align(points, other) - other).sum()
-    assert best <= np.square(points @ turn - other).sum() * (1 + 1e-9) + 1e-9
+    assert best <= np.square(points @ rotation - other).sum() * (1 + 1e-9) + 1e-9
 
 
 @given(POINTS)

@@ -75,33 +75,33 @@ def test_a_websocket_from_another_site_is_rejected(address: str) -> None:
 
 def test_the_page_has_no_links_to_other_hosts(address: str) -> None:
     text = httpx.get(f"{address}/").text
-    named = set(re.findall(r"(?:src|href|url)\s*[=(:]\s*[\"']?((?:https?:)?//[^\"')\s]+)", text))
-    assert named == set()
+    hosts = set(re.findall(r"(?:src|href|url)\s*[=(:]\s*[\"']?((?:https?:)?//[^\"')\s]+)", text))
+    assert hosts == set()
 
 
-def _ask(app: FastAPI, path: str, before: Callable[[], Any] = lambda: None) -> httpx.Response:
+def _get(app: FastAPI, path: str, before: Callable[[], Any] = lambda: None) -> httpx.Response:
     """Run an application and return its response to a request."""
 
-    async def ask() -> httpx.Response:
+    async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport) as client:
             before()
             return await client.get(f"http://127.0.0.1{path}")
 
-    return asyncio.run(ask())
+    return asyncio.run(get())
 
 
 def test_one_process_can_create_several_applications(tmp_path: Path) -> None:
-    seen = []
+    shown = []
     for name in ("this", "that"):
         app = create_app(Settings(data=tmp_path / name))
-        text = _ask(
+        text = _get(
             app, "/", lambda app=app, name=name: app.state.service.create(CollectionConfig(name, 2, "Euclidean"))
         ).text
-        seen.append([one in text for one in ("/collections/this", "/collections/that")])
-    assert seen == [[True, False], [False, True]]
+        shown.append([one in text for one in ("/collections/this", "/collections/that")])
+    assert shown == [[True, False], [False, True]]
 
 
 def test_the_service_is_closed_with_the_application(tmp_path: Path) -> None:
-    assert _ask(create_app(Settings(data=tmp_path)), "/readyz").status_code == 200
+    assert _get(create_app(Settings(data=tmp_path)), "/readyz").status_code == 200
     create_app(Settings(data=tmp_path)).state.service.close()  # the folder is free

@@ -1,5 +1,5 @@
 """AnchoredOAHU: OAHU's experts combined with the unlearned metric."""
 
-from oahu.learners.anchored.learner import AnchoredOAHU
+from oahu.learners.anchored.anchored_learner import AnchoredOAHU
 
 __all__ = ["AnchoredOAHU"]

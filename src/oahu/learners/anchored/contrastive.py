@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import helper
 from oahu.learners.anchored.local_ranking import candidate_row
-from oahu.learners.matrix import dot, largest
+from oahu.learners.matrix_kernels import dot, largest
 from oahu.learners.network.passes import backpropagate_normalize, normalize, vector_length
 
 __all__ = ["hidden_inputs", "info_nce_gradient", "update_first_layer", "update_layer"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import compilable, helper
 from oahu.learners.anchored.scaling_rules import softness
-from oahu.learners.matrix import combine, dot
+from oahu.learners.matrix_kernels import combine, dot
 
 __all__ = ["compute_gains", "soften", "update_scatter", "whiten"]
 

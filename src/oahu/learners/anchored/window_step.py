@@ -37,7 +37,7 @@ from oahu.learners.anchored.model_arrays import (
 )
 from oahu.learners.anchored.scaling_rules import step_size, unlearned_scale
 from oahu.learners.anchored.whitening import compute_gains, soften, update_scatter, whiten
-from oahu.learners.matrix import dot, limit, project_all
+from oahu.learners.matrix_kernels import dot, limit, project_all
 from oahu.learners.network.passes import apply_layer, relu, write_columns
 from oahu.learners.state import LEARNED
 

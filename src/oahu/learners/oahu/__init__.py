@@ -1,5 +1,5 @@
 """OAHU: its loss, hedge update, compiled update step and estimator."""
 
-from oahu.learners.oahu.learner import OAHU
+from oahu.learners.oahu.oahu_learner import OAHU
 
 __all__ = ["OAHU"]

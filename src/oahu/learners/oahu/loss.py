@@ -5,7 +5,7 @@ dissimilar pair above another; both thresholds depend on the distance before the
 ask for a little more than what is there, so every constraint has something to teach.
 
 The functions take floats or arrays, broadcast, and know nothing of the network. The fused update in
-``step.py`` compiles these same functions.
+``triplet_step.py`` compiles these same functions.
 """
 
 from __future__ import annotations

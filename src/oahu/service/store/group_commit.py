@@ -58,12 +58,12 @@ class GroupCommit:
 
     Parameters
     ----------
-    max_waiting : int
+    max_write_queue : int
         The limit of the total weight in the write queue.
     """
 
-    def __init__(self, connection: Connection, max_waiting: int) -> None:
-        self._connection, self._max_waiting = connection, max_waiting
+    def __init__(self, connection: Connection, max_write_queue: int) -> None:
+        self._connection, self._max_write_queue = connection, max_write_queue
         self._queue: deque[_Request] = deque()
         self._changed = Condition()
         self._weight, self._closed = 0, False
@@ -82,10 +82,10 @@ class GroupCommit:
         with self._changed:
             if self._closed:
                 raise StoreUnavailableError("The service is shutting down.", retry_after=5)
-            if self._weight and self._weight + weight > self._max_waiting:
+            if self._weight and self._weight + weight > self._max_write_queue:
                 raise OverloadedError(
                     f"Write queue full: {self._weight:,} items and feedback records wait (limit "
-                    f"{self._max_waiting:,}).",
+                    f"{self._max_write_queue:,}).",
                     retry_after=1,
                 )
             self._queue.append(_Request(command, future, weight))

@@ -392,11 +392,11 @@ class SQLiteStore(_Reader):
     ----------
     folder : path
         Created if it does not exist.
-    max_waiting : int
+    max_write_queue : int
         The limit of the write queue: items and feedback records that wait to be stored.
     """
 
-    def __init__(self, folder: Path, max_waiting: int = 20_000) -> None:
+    def __init__(self, folder: Path, max_write_queue: int = 20_000) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / DATABASE
         self._lock = Lock(folder / "lock")
@@ -410,7 +410,7 @@ class SQLiteStore(_Reader):
         self._snapshots = SnapshotFolder(folder / "snapshots")
         self._local, self._connecting = threading.local(), threading.Lock()
         self._readers: dict[threading.Thread, sqlite3.Connection] = {}
-        self._group = GroupCommit(self._writer, max_waiting)
+        self._group = GroupCommit(self._writer, max_write_queue)
 
     @property
     def waiting(self) -> int:

@@ -11,7 +11,7 @@ from oahu.io.model_files import storable
 from oahu.learners.base import M
 from oahu.learners.kinds import PairLearner
 from oahu.learners.state import Arrays, LearnerState
-from oahu.metrics.fixed import CosineMetric, EuclideanMetric
+from oahu.metrics.fixed_metrics import CosineMetric, EuclideanMetric
 from oahu.randomness import RandomState
 
 __all__ = ["Cosine", "Euclidean"]

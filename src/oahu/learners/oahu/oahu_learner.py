@@ -14,7 +14,7 @@ from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
 from oahu.learners.state import Arrays, LearnerState
-from oahu.metrics.ensemble import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
+from oahu.metrics.ensemble_metric import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.randomness import RandomState
 
@@ -256,7 +256,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
             self._run(arrays, nothing, np.empty(0, np.bool_), in_place=False)
 
     def _run(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_], in_place: bool) -> int:
-        from oahu.learners.oahu.step import learn  # late, because numba takes time to import
+        from oahu.learners.oahu.triplet_step import learn  # late, because numba takes time to import
 
         network, rate = _network(arrays), float(self.learning_rate)
         rejected: int = learn(

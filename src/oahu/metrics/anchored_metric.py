@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import Content, part, storable, with_part
-from oahu.metrics.ensemble import EnsembleMetric, unpack_weights
+from oahu.metrics.ensemble_metric import EnsembleMetric, unpack_weights
 from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy
 
 __all__ = ["AnchoredMetric", "Part"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import compilable, helper, inlined, kernel
 from oahu.learners.history import record_round
-from oahu.learners.matrix import dot, largest, limit
+from oahu.learners.matrix_kernels import dot, largest, limit
 from oahu.learners.network.passes import (
     apply_layer,
     backpropagate_normalize,

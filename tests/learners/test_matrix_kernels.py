@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oahu.jit import ARITHMETIC
-from oahu.learners import matrix
+from oahu.learners import matrix_kernels
 
 # Helpers are Python functions until a kernel calls them: compile them as in a kernel.
 add_outer, dot, largest, limit, negative_part, project, project_two, solve_along = (
     numba.njit(**ARITHMETIC)(helper)
     for helper in (
-        matrix.add_outer,
-        matrix.dot,
-        matrix.largest,
-        matrix.limit,
-        matrix.negative_part,
-        matrix.project,
-        matrix.project_two,
-        matrix.solve_along,
+        matrix_kernels.add_outer,
+        matrix_kernels.dot,
+        matrix_kernels.largest,
+        matrix_kernels.limit,
+        matrix_kernels.negative_part,
+        matrix_kernels.project,
+        matrix_kernels.project_two,
+        matrix_kernels.solve_along,
     )
 )
 

@@ -22,8 +22,8 @@ from oahu.learners.anchored.space_weights import space_weights, standard_errors
 from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import Network, Shape
 from oahu.learners.state import Arrays, LearnerState
-from oahu.metrics.anchored import AnchoredMetric
-from oahu.metrics.ensemble import EnsembleMetric
+from oahu.metrics.anchored_metric import AnchoredMetric
+from oahu.metrics.ensemble_metric import EnsembleMetric
 from oahu.parameters import check_integer, check_real
 from oahu.randomness import RandomState
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
 from oahu.learners.state import Arrays, LearnerState
-from oahu.metrics.linear import BilinearMetric, MahalanobisMetric, unit_rows
+from oahu.metrics.linear_metrics import BilinearMetric, MahalanobisMetric, unit_rows
 from oahu.parameters import check_choice
 
 __all__ = ["STARTS", "BilinearLearner", "MahalanobisLearner", "Start", "start_matrix"]
