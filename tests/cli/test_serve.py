@@ -138,7 +138,7 @@ def test_a_file_as_data_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_an_invalid_key_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{")
-    assert "keys.json is not a valid file of keys" in failed(
+    assert "keys.json is not a valid file of API keys" in failed(
         "serve", "--port", "0", "--no-page", "--data", str(tmp_path)
     )
 
@@ -244,8 +244,8 @@ def serve() -> Iterator[Callable[..., Command]]:
         command.end(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.server
+def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path: Path) -> None:
     """There are requests in flight and an open event stream."""
     command = serve("--data", str(tmp_path))
     command.fill()
@@ -278,7 +278,7 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
     for thread in threads:
         thread.start()
     assert enough.wait(60)
-    assert command.end(how) == 0
+    assert command.end(signal.SIGTERM) == 0
     for thread in threads:
         thread.join()
     assert ended.is_set()
@@ -292,17 +292,7 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
     again.close()
 
 
-def test_the_log_is_json_lines_and_contains_the_address(serve: Any, tmp_path: Path) -> None:
-    command = serve("--data", str(tmp_path))
-    answer = command.http.get("/healthz", headers={"X-Request-ID": "mine"})
-    assert "server" not in answer.headers
-    assert command.end() == 0
-    records = [json.loads(line) for line in command.lines]
-    assert [line["request_id"] for line in records if line["logger"] == "oahu.access"] == ["mine"]
-    (where,) = [line["message"] for line in records if "listens at" in line["message"]]
-    assert where == f"oahu listens at {command.url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
-
-
+@pytest.mark.server
 def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
     main, side = pty.openpty()
     command = [sys.executable, "-m", "oahu", "serve", "--no-page", "--port", "0", "--data", str(tmp_path)]
@@ -313,7 +303,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         url = re.findall(r"http://[\d.]+:\d+", output)[0]
         assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
         (tmp_path / "keys.json").write_text("{")
-        output += request_until(main, f"{url}/v1/collections", "cannot reload the keys")
+        output += request_until(main, f"{url}/v1/collections", "cannot reload the API keys")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:
@@ -322,7 +312,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         os.close(main)
     first, second = output.replace("\r", "").splitlines()[:2]
     assert first == f"oahu listens at {url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
-    assert second.startswith("error: cannot reload the keys, keeping the previous ones: ")
+    assert second.startswith("error: cannot reload the API keys, the previous keys stay valid: ")
 
 
 def read_until(terminal: int, words: str) -> str:
@@ -346,6 +336,7 @@ def request_until(terminal: int, url: str, words: str) -> str:
     return output
 
 
+@pytest.mark.server
 def test_a_public_address_needs_a_key_and_limits_headers(serve: Any, tmp_path: Path) -> None:
     key = KeyFile(tmp_path).add("one", "admin")
     command = serve("--data", str(tmp_path), "--host", "0.0.0.0")
@@ -360,16 +351,22 @@ def test_a_public_address_needs_a_key_and_limits_headers(serve: Any, tmp_path: P
     assert command.end() == 0
 
 
+@pytest.mark.server
 def test_a_second_signal_stops_at_once(serve: Any, tmp_path: Path) -> None:
-    """This also holds with an incomplete request."""
+    """This also holds with an incomplete request. The log consists of JSON lines and contains the address."""
     command = serve("--data", str(tmp_path))
     host, port = command.url.removeprefix("http://").split(":")
     with closing(socket.create_connection((host, int(port)))) as connection:
         connection.sendall(b"POST /v1/collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
-        command.http.get("/healthz")
+        answer = command.http.get("/healthz", headers={"X-Request-ID": "mine"})
+        assert "server" not in answer.headers
         command.process.send_signal(signal.SIGINT)
         assert command.wait_for("Waiting for connections to close")
         assert command.end(signal.SIGINT) == 0
+    records = [json.loads(line) for line in command.lines]
+    assert "mine" in [line["request_id"] for line in records if line["logger"] == "oahu.access"]
+    (where,) = [line["message"] for line in records if "listens at" in line["message"]]
+    assert where == f"oahu listens at {command.url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
     assert not [line for line in command.lines if "timeout graceful shutdown" in line]
 
 

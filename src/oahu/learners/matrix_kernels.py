@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import helper
+from oahu.jit import helper, inlined
 
 __all__ = [
     "add_outer",
@@ -238,8 +238,9 @@ def _negative_eigenvalue(
             break
         mu = following
     if size == 0.0:
-        column[:k] = 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
-        column[0], size = 1.0, 1.0
+        for i in range(k):
+            column[i] = 1.0 if i == 0 else 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
+        size = 1.0
     for i in range(k):
         column[i] /= math.sqrt(size)
     return mu
@@ -258,7 +259,9 @@ def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -
 def _grown(basis: Floats, rows: int) -> Floats:
     """Return a copy with more rows, which are zero."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
-    larger[: basis.shape[0]] = basis
+    for i in range(basis.shape[0]):  # a slice assignment would compile for seconds
+        for j in range(basis.shape[1]):
+            larger[i, j] = basis[i, j]
     return larger
 
 
@@ -309,22 +312,28 @@ def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> 
             return eigenvalue
 
 
-@helper
+@inlined
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
     """Replace a positive semi-definite matrix by the one nearest to matrix - weight z z^T."""
+    d = z.shape[0]
+    n_squares = 1
+    weights, squares = np.empty(3), np.empty((3, d), matrix.dtype)
+    for j in range(d):
+        squares[0, j] = z[j]
     if negative_part(matrix, z, weight, direction) < 0.0:
         # Without its eigenvector v the result is (I - v v^T) A (I - v v^T) - weight z' z'^T, z' = z - (v^T z) v.
         # Adding both squares directly would cancel terms that may be far larger than A.
-        along = np.empty_like(z)
+        n_squares = 3
+        rest, along, sum_of = squares[0], squares[1], squares[2]
         project(matrix, direction, along)
         half = matrix.dtype.type(0.5) * dot(direction, along)
         share = dot(direction, z)
-        rest, reach, trace = np.empty_like(z), weight * float(share) * float(share), 0.0
-        for j in range(z.shape[0]):
+        reach, trace = weight * float(share) * float(share), 0.0
+        for j in range(d):
             trace += matrix[j, j]
-        for j in range(z.shape[0]):
+        for j in range(d):
             # As v is an eigenvector, weight (v^T z) z' equals A v - (v^T A v) v. That form is more accurate where z
             # is so long that the rounding of z' would exceed A.
             along[j] -= half * direction[j]  # the rest of A is A - v h^T - h v^T with h = A v - (v^T A v / 2) v
@@ -333,15 +342,12 @@ def subtract_square(
         # v h^T + h v^T as a difference of squares of vectors of similar length, symmetric to the last bit.
         balance = math.sqrt(largest(along))  # not its length, whose square may overflow
         balance = balance if balance > 0.0 else 1.0
-        sum_of = np.empty_like(z)
-        for j in range(z.shape[0]):
+        for j in range(d):
             v, h = matrix.dtype.type(balance) * direction[j], along[j] / matrix.dtype.type(balance)
             sum_of[j], along[j] = v + h, v - h
-        add_square(matrix, -0.5, sum_of, left, right)
-        add_square(matrix, 0.5, along, left, right)
-        add_square(matrix, -weight, rest, left, right)
-    else:
-        add_square(matrix, -weight, z, left, right)
+    weights[0], weights[1], weights[2] = -weight, 0.5, -0.5
+    for i in range(n_squares - 1, -1, -1):
+        add_square(matrix, weights[i], squares[i], left, right)
 
 
 @helper
