@@ -18,8 +18,8 @@ __all__ = ["closure"]
 Seeds = TypeVar("Seeds", bound=Any)
 
 
-def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
-    """Return seeds and ``n_more`` constraints that they imply, as one stream.
+def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
+    """Return seeds and ``n_implied`` constraints that they imply, as one stream.
 
     This is the paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The implied constraints
     are drawn uniformly without replacement from all that are not seeds. They are "in chronological order of
@@ -30,15 +30,15 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
     seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence of records
         Triplets of items (anchor, positive, negative); or pairs of items with labels, which are booleans or +1 and
         -1; or `Pair` records; or `Triplet` records.
-    n_more : int
+    n_implied : int
         The number of implied constraints to add.
     random_state : None, int, numpy Generator or RandomState
     exact : bool
-        Whether to raise an error if fewer than ``n_more`` are implied. Otherwise, all of them are added.
+        Whether to raise an error if fewer than ``n_implied`` are implied. Otherwise, all of them are added.
 
     Returns
     -------
-    stream : of the same form as ``seeds``: ndarray of shape (n + n_more, 3), (ndarray, ndarray), or list of records
+    stream : of the same form as ``seeds``: ndarray of shape (n + n_implied, 3), (ndarray, ndarray), or list of records
 
     Examples
     --------
@@ -48,7 +48,7 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
            [2, 3, 0],
            [3, 2, 1]])
     """
-    check_count("n_more", n_more)
+    check_count("n_implied", n_implied)
     constraints, restore = _to_records(seeds)
     graph = ConstraintGraph()
     for constraint in constraints:
@@ -57,12 +57,12 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
     implied: ImpliedConstraints[Pair] | ImpliedConstraints[Triplet] = (
         graph.implied_triplets if triplets else graph.implied_pairs
     )
-    if exact and implied.count < n_more:
+    if exact and implied.count < n_implied:
         raise InvalidInputError(
-            f"The 'n_more' parameter is {n_more}, but {len(constraints)} seeds imply only {implied.count} "
+            f"The 'n_implied' parameter is {n_implied}, but {len(constraints)} seeds imply only {implied.count} "
             f"{'triplets' if triplets else 'pairs'}. Use a smaller number, more seeds or exact=False."
         )
-    drawn: Sequence[Pair | Triplet] = implied.sample(n_more, random_state)
+    drawn: Sequence[Pair | Triplet] = implied.sample(n_implied, random_state)
     implied_by: list[list[Pair | Triplet]] = [[] for _ in constraints]
     for constraint, seed in zip(drawn, _first_implied(constraints, drawn), strict=True):
         implied_by[seed].append(constraint)
