@@ -1,11 +1,11 @@
-"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test notices.
+"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test detects.
 
     python tools/mutate.py --places 300 --seed 1 --out mutation.json
     python tools/mutate.py --report mutation.json
 
-A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. A seed
-decides which places are drawn. Each change is made in a copy of the project. The tests of the changed file run
-first, then those of its package.
+A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. The seed
+determines the random choice of places. Each change is made in a copy of the project. The tests of the changed file
+run first, then those of its package.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Place:
 class Outcome:
     place: Place
     killed: bool
-    by: str  # the test that noticed, or an empty text
+    by: str  # the test that failed, or an empty text
 
 
 # -- places ------------------------------------------------------------------------------------------------
 
 
 def places_of(path: Path) -> Iterator[Place]:
-    """All places of a file that can be changed."""
+    """Yield all places of a file that can be changed."""
     source = path.read_text()
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -108,7 +108,7 @@ def places_of(path: Path) -> Iterator[Place]:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether an operator joins texts or types, where a change is only a type error."""
+    """Return whether an operator joins texts, where a change would only cause a type error."""
     sides = (node.left, node.right)
     return any(
         isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
@@ -117,7 +117,7 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def draw(count: int, seed: int, folders: list[str]) -> list[Place]:
-    """Places drawn at random: from each file as many as its share of all places."""
+    """Return places drawn at random from all files."""
     files = sorted(
         path
         for path in (ROOT / "src" / "oahu").rglob("*.py")
@@ -131,7 +131,7 @@ def draw(count: int, seed: int, folders: list[str]) -> list[Place]:
 
 
 def tests_of(file: str) -> list[list[str]]:
-    """The tests of a file, in stages: its own, then its package's."""
+    """Return the tests of a file in two stages: its own tests, then those of its package."""
     parts = Path(file).relative_to("src/oahu").with_suffix("").parts
     folder = Path("tests", *parts[:-1])
     while not (ROOT / folder).is_dir():
@@ -149,7 +149,7 @@ def tests_of(file: str) -> list[list[str]]:
 
 
 def try_place(place: Place, copy: Path, seconds: float) -> Outcome:
-    """Run the tests of a changed file in a copy of the project."""
+    """Change a file in a copy of the project, run its tests, and return the outcome."""
     path = copy / place.file
     original = path.read_bytes()
     path.write_bytes(original[: place.begin] + place.text.encode() + original[place.end :])
@@ -164,7 +164,7 @@ def try_place(place: Place, copy: Path, seconds: float) -> Outcome:
 
 
 def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
-    """The first test that fails, "time-out" if they take too long, or an empty text."""
+    """Return the first test that fails, "time-out" if they take too long, or an empty text."""
     command = [
         sys.executable,
         "-m",
@@ -197,7 +197,7 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
 
 
 def run(places: list[Place], workers: int, seconds: float) -> list[Outcome]:
-    """Try all places, in as many copies of the project as there are workers."""
+    """Try all places. Each worker has its own copy of the project."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copies: Queue[Path] = Queue()
         for worker in range(workers):
@@ -226,26 +226,26 @@ def run(places: list[Place], workers: int, seconds: float) -> list[Outcome]:
 
 
 def report(outcomes: list[Outcome]) -> str:
-    """A Markdown table: changes and those noticed, by package."""
+    """Return a Markdown table of changes and detected changes by package."""
     packages: dict[str, list[bool]] = defaultdict(list)
     for outcome in outcomes:
         parts = Path(outcome.place.file).parts
         packages[parts[2] if len(parts) > 3 else "(top)"].append(outcome.killed)
     rows = [(name, len(killed), sum(killed)) for name, killed in sorted(packages.items())]
     rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    lines = ["| package | places | noticed | share |", "|---|---|---|---|"]
+    lines = ["| package | places | detected | share |", "|---|---|---|---|"]
     lines += [f"| {name} | {n} | {killed} | {killed / n:.0%} |" for name, n, killed in rows]
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--places", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--places", type=int, default=300, help="number of places to change")
+    parser.add_argument("--seed", type=int, default=1, help="random seed")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="number of parallel test runs")
     parser.add_argument("--seconds", type=float, default=300.0, help="time limit of one run of tests")
-    parser.add_argument("--only", action="append", default=[], help="only files whose path has this text")
-    parser.add_argument("--out", type=Path, default=Path("mutation.json"))
+    parser.add_argument("--only", action="append", default=[], help="only files with this text in their path")
+    parser.add_argument("--out", type=Path, default=Path("mutation.json"), help="file for the outcomes")
     parser.add_argument("--report", type=Path, help="print the table of an earlier run")
     options = parser.parse_args()
     if options.report:

@@ -1,7 +1,7 @@
 """Invalid input raises an error that says what, where and what was expected, and changes nothing.
 
-The full tables run for one learner of each code path (`make_typical`: triplets and pairs). The other learners
-(`make_other`) share that code, so they get a few rows of each table.
+All calls and learners validate with the same code. So each full table runs for one call, and a few rows of it for
+every call and one learner of each code path (`make`).
 """
 
 from __future__ import annotations
@@ -112,20 +112,17 @@ BAD_TRIPLETS: dict[str, tuple[Any, str]] = {
 
 
 @cases(BAD_TRIPLETS)
-@EVERY_CALL
-def test_bad_triplets_are_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
-) -> None:
-    learner = learner_of(make_typical, fitted)
-    assert_rejected(lambda learner: getattr(learner, method)(data), learner, snapshot, message)
+def test_bad_triplets_are_rejected(make_typical: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_typical, fitted=True)
+    assert_rejected(lambda learner: learner.partial_fit(data), learner, snapshot, message)
 
 
 @cases(BAD_TRIPLETS, "NaN", "too large for float32", "words", "quadruples")
 @EVERY_CALL
-def test_bad_triplets_are_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
+def test_every_call_rejects_bad_triplets(
+    make: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_other, fitted)
+    learner = learner_of(make, fitted)
     assert_rejected(lambda learner: getattr(learner, method)(data), learner, snapshot, message)
 
 
@@ -160,20 +157,17 @@ BAD_INDICES: dict[str, tuple[Any, str]] = {
 
 
 @cases(BAD_INDICES)
+def test_bad_indices_are_rejected(make_typical: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_typical, fitted=True, preprocessor=TABLE)
+    assert_rejected(lambda learner: learner.partial_fit(data), learner, snapshot, message)
+
+
+@cases(BAD_INDICES, "past the end")
 @EVERY_CALL
-def test_bad_indices_are_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
+def test_every_call_rejects_bad_indices(
+    make: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_typical, fitted, preprocessor=TABLE)
-    assert_rejected(lambda learner: getattr(learner, method)(data), learner, snapshot, message)
-
-
-@cases(BAD_INDICES, "past the end", "floats")
-@TWO_CALLS
-def test_bad_indices_are_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
-) -> None:
-    learner = learner_of(make_other, fitted, preprocessor=TABLE)
+    learner = learner_of(make, fitted, preprocessor=TABLE)
     assert_rejected(lambda learner: getattr(learner, method)(data), learner, snapshot, message)
 
 
@@ -200,20 +194,17 @@ BAD_TABLES: dict[str, tuple[Any, str]] = {
 
 
 @cases(BAD_TABLES)
-@EVERY_CALL
-def test_a_bad_preprocessor_is_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
-) -> None:
-    learner = learner_of(make_typical, fitted).set_params(preprocessor=data)
-    assert_rejected(lambda learner: getattr(learner, method)(INDICES), learner, snapshot, message)
+def test_a_bad_preprocessor_is_rejected(make_typical: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_typical, fitted=True).set_params(preprocessor=data)
+    assert_rejected(lambda learner: learner.partial_fit(INDICES), learner, snapshot, message)
 
 
 @cases(BAD_TABLES, "NaN", "one dimension")
-@TWO_CALLS
-def test_a_bad_preprocessor_is_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
+@EVERY_CALL
+def test_every_call_rejects_a_bad_preprocessor(
+    make: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_other, fitted).set_params(preprocessor=data)
+    learner = learner_of(make, fitted).set_params(preprocessor=data)
     assert_rejected(lambda learner: getattr(learner, method)(INDICES), learner, snapshot, message)
 
 
@@ -238,17 +229,17 @@ LATE_INDICES = put(np.resize(INDICES, (1000, 3)), (999, 2), 20)
 
 @EVERY_CALL
 def test_a_bad_row_late_in_a_long_batch_is_rejected(
-    make: Factory, snapshot: View, fitted: bool, method: str
+    make_typical: Factory, snapshot: View, fitted: bool, method: str
 ) -> None:
-    message = "anchor of triplet 998 at feature 4"
-    assert_rejected(lambda learner: getattr(learner, method)(LATE), learner_of(make, fitted), snapshot, message)
+    learner, message = learner_of(make_typical, fitted), "anchor of triplet 998 at feature 4"
+    assert_rejected(lambda learner: getattr(learner, method)(LATE), learner, snapshot, message)
 
 
 @EVERY_CALL
 def test_a_bad_index_late_in_a_long_batch_is_rejected(
-    make: Factory, snapshot: View, fitted: bool, method: str
+    make_typical: Factory, snapshot: View, fitted: bool, method: str
 ) -> None:
-    learner = learner_of(make, fitted, preprocessor=TABLE)
+    learner = learner_of(make_typical, fitted, preprocessor=TABLE)
     message = "negative of triplet 999 is row 20"
     assert_rejected(lambda learner: getattr(learner, method)(LATE_INDICES), learner, snapshot, message)
 
@@ -284,10 +275,8 @@ def test_another_number_of_features_is_rejected_with_both_numbers(make: Factory,
     [lambda learner: learner.transform(TABLE[:, :3]), lambda learner: learner.pair_distance(PAIRS[:, :, :3])],
     ids=["transform", "pair_distance"],
 )
-def test_items_with_another_number_of_features_cannot_be_transformed(
-    make_with_distances: Factory, take: Take
-) -> None:
-    learner = learner_of(make_with_distances, fitted=True)
+def test_items_with_another_number_of_features_cannot_be_transformed(make_typical: Factory, take: Take) -> None:
+    learner = learner_of(make_typical, fitted=True)
     with pytest.raises(InvalidInputError, match=r"X has 3 features, but \w+ is expecting 5 features"):
         take(learner)
 
@@ -327,27 +316,27 @@ BAD_ONE_INDICES: dict[str, tuple[tuple[Any, Any, Any], str]] = {
 @cases(BAD_ONE)
 @NEW_OR_FITTED
 def test_one_bad_triplet_is_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, data: Any, message: str
+    make_oahu: Factory, snapshot: View, fitted: bool, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_typical, fitted)
+    learner = learner_of(make_oahu, fitted)
     assert_rejected(lambda learner: learner.learn_one(*data), learner, snapshot, message)
 
 
 @cases(BAD_ONE, "NaN", "different lengths", "indices without a table")
 @NEW_OR_FITTED
-def test_one_bad_triplet_is_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, data: Any, message: str
+def test_every_learner_rejects_one_bad_triplet(
+    make: Factory, snapshot: View, fitted: bool, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_other, fitted)
+    learner = learner_of(make, fitted)
     assert_rejected(lambda learner: learner.learn_one(*data), learner, snapshot, message)
 
 
 @cases(BAD_ONE_INDICES)
 @NEW_OR_FITTED
 def test_one_bad_triplet_of_indices_is_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, data: Any, message: str
+    make_oahu: Factory, snapshot: View, fitted: bool, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_typical, fitted, preprocessor=TABLE)
+    learner = learner_of(make_oahu, fitted, preprocessor=TABLE)
     assert_rejected(lambda learner: learner.learn_one(*data), learner, snapshot, message)
 
 
@@ -373,26 +362,20 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
 
 
 @cases(BAD_PAIRS)
-@pytest.mark.parametrize("method", ["pair_score", "pair_distance"])
-def test_bad_pairs_are_rejected(
-    make_typical: Factory, snapshot: View, method: str, data: Any, message: str
-) -> None:
+def test_bad_pairs_are_rejected(make_oahu: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_oahu, fitted=True)
+    assert_rejected(lambda learner: learner.pair_score(data), learner, snapshot, message)
+
+
+@cases(BAD_PAIRS, "NaN", "triplets")
+def test_every_learner_rejects_bad_pairs(make: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make, fitted=True)
+    assert_rejected(lambda learner: learner.pair_score(data), learner, snapshot, message)
+
+
+@cases(BAD_PAIRS, "NaN", "triplets")
+def test_bad_pairs_have_no_distance(make_typical: Factory, data: Any, message: str) -> None:
     learner = learner_of(make_typical, fitted=True)
-    assert_rejected(lambda learner: getattr(learner, method)(data), learner, snapshot, message)
-
-
-@cases(BAD_PAIRS, "NaN", "triplets")
-def test_bad_pairs_are_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, data: Any, message: str
-) -> None:
-    assert_rejected(
-        lambda learner: learner.pair_score(data), learner_of(make_other, fitted=True), snapshot, message
-    )
-
-
-@cases(BAD_PAIRS, "NaN", "triplets")
-def test_bad_pairs_have_no_distance(make_with_distances: Factory, data: Any, message: str) -> None:
-    learner = learner_of(make_with_distances, fitted=True)
     with pytest.raises(InvalidInputError, match=message):
         learner.pair_distance(data)
 
@@ -426,17 +409,16 @@ BAD_LABELLED_PAIRS: dict[str, tuple[Any, Any, str]] = {
 
 
 @cases(BAD_LABELLED_PAIRS)
-@pytest.mark.parametrize(("fitted", "method"), CALLS[:-1])
 def test_bad_labelled_pairs_are_rejected(
-    factories: dict[str, Factory], snapshot: View, fitted: bool, method: str, data: Any, y: Any, message: str
+    factories: dict[str, Factory], snapshot: View, data: Any, y: Any, message: str
 ) -> None:
-    learner = learner_of(factories["LEGO"], fitted)
-    assert_rejected(lambda learner: getattr(learner, method)(data, y), learner, snapshot, message)
+    learner = learner_of(factories["LEGO"], fitted=True)
+    assert_rejected(lambda learner: learner.partial_fit(data, y), learner, snapshot, message)
 
 
 @cases(BAD_LABELLED_PAIRS, "no y", "zeros", "NaN in an item")
-@TWO_CALLS
-def test_bad_labelled_pairs_are_rejected_by_every_pair_learner(
+@pytest.mark.parametrize(("fitted", "method"), CALLS[:-1])
+def test_every_call_rejects_bad_labelled_pairs(
     make_of_pairs: Factory, snapshot: View, fitted: bool, method: str, data: Any, y: Any, message: str
 ) -> None:
     learner = learner_of(make_of_pairs, fitted)
@@ -533,20 +515,12 @@ def test_sparse_items_are_rejected(make_dense: Factory, fitted: bool, method: st
 
 
 @cases(BAD_ITEMS)
-def test_bad_items_cannot_be_transformed(make_typical: Factory, snapshot: View, data: Any, message: str) -> None:
-    learner = learner_of(make_typical, fitted=True)
+def test_bad_items_cannot_be_transformed(make_oahu: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_oahu, fitted=True)
     assert_rejected(lambda learner: learner.transform(data), learner, snapshot, message)
 
 
-@cases(BAD_ITEMS, "NaN", "one vector")
-def test_bad_items_cannot_be_transformed_by_the_other_learners(
-    make_with_distances: Factory, snapshot: View, data: Any, message: str
-) -> None:
-    learner = learner_of(make_with_distances, fitted=True)
-    assert_rejected(lambda learner: learner.transform(data), learner, snapshot, message)
-
-
-@cases(BAD_ITEMS)
+@cases(BAD_ITEMS, "NaN", "words", "one vector")
 def test_bad_items_cannot_be_embedded(make_oahu: Factory, data: Any, message: str) -> None:
     learner = learner_of(make_oahu, fitted=True)
     with pytest.raises(InvalidInputError, match=message):
@@ -554,20 +528,17 @@ def test_bad_items_cannot_be_embedded(make_oahu: Factory, data: Any, message: st
 
 
 @cases(BAD_ITEMS)
-@LABELLED_CALLS
-def test_bad_items_with_labels_are_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
-) -> None:
-    learner = learner_of(make_typical, fitted)
-    assert_rejected(lambda learner: getattr(learner, method)(data, LABELS), learner, snapshot, message)
+def test_bad_items_with_labels_are_rejected(make_typical: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make_typical, fitted=True)
+    assert_rejected(lambda learner: learner.fit(data, LABELS), learner, snapshot, message)
 
 
 @cases(BAD_ITEMS, "NaN", "words", "triplets")
 @LABELLED_CALLS
-def test_bad_items_with_labels_are_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
+def test_every_call_rejects_bad_items_with_labels(
+    make: Factory, snapshot: View, fitted: bool, method: str, data: Any, message: str
 ) -> None:
-    learner = learner_of(make_other, fitted)
+    learner = learner_of(make, fitted)
     assert_rejected(lambda learner: getattr(learner, method)(data, LABELS), learner, snapshot, message)
 
 
@@ -618,19 +589,14 @@ POOR_LABELS: dict[str, tuple[Any, str]] = {
 
 @cases(BAD_LABELS)
 @NEW_OR_FITTED
-def test_bad_labels_are_rejected(
-    make_typical: Factory, snapshot: View, fitted: bool, data: Any, message: str
-) -> None:
-    learner = learner_of(make_typical, fitted)
+def test_bad_labels_are_rejected(make_oahu: Factory, snapshot: View, fitted: bool, data: Any, message: str) -> None:
+    learner = learner_of(make_oahu, fitted)
     assert_rejected(lambda learner: learner.fit(TABLE, data), learner, snapshot, message)
 
 
 @cases(BAD_LABELS, "too few", "real numbers")
-@NEW_OR_FITTED
-def test_bad_labels_are_rejected_by_the_other_learners(
-    make_other: Factory, snapshot: View, fitted: bool, data: Any, message: str
-) -> None:
-    learner = learner_of(make_other, fitted)
+def test_every_learner_rejects_bad_labels(make: Factory, snapshot: View, data: Any, message: str) -> None:
+    learner = learner_of(make, fitted=True)
     assert_rejected(lambda learner: learner.fit(TABLE, data), learner, snapshot, message)
 
 
@@ -655,11 +621,13 @@ def test_partial_fit_rejects_labels_and_names_the_call_that_takes_them(make_of_t
 
 # -- parameters ------------------------------------------------------------------------------------------
 
-STEP = ("in (0, inf)", [0, -0.3, True, np.nan, np.inf, None, "0.3", 10**400])
-AT_LEAST_0 = ("in [0, inf)", [-1e-9, True, np.nan, np.inf, None, "0"])
-CHOICE = ("one of False, True", [0, 1, None, "True", np.nan])
+# Every parameter has the ends of its range and a value of another type. OAHU and LEGO have full lists: the other
+# learners validate with the same functions.
+STEP = ("in (0, inf)", [0, np.inf, None])
+AT_LEAST_0 = ("in [0, inf)", [-1e-9, np.inf, "0"])
+CHOICE = ("one of False, True", [1, None])
 TWO = [None, 3, (1,), (1, 2, 3), (2, 1), (-1, 1), ("1", 2), (np.nan, 1), (1, np.nan)]
-START = ("one of 'identity', 'zero'", ["ones", 0, None, True])
+START = ("one of 'identity', 'zero'", ["ones", 0])
 
 #: What each parameter of a learner must be, from its documentation, and values that are not.
 PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
@@ -673,21 +641,21 @@ PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
         ),
         "beta": ("in (0, 1)", [0, 1, 1.5, -0.5, True, np.nan, None, "0.9"]),
         "smoothing": ("in [0, 1]", [-0.001, 1.001, True, np.nan, np.inf, None, "0"]),
-        "learning_rate": STEP,
+        "learning_rate": ("in (0, inf)", [0, -0.3, True, np.nan, np.inf, None, "0.3", 10**400]),
         "hedge": ("one of 'printed', 'log_beta', 'hedge'", ["Hedge", "", 0, None, ["printed"]]),
-        "through_thresholds": CHOICE,
+        "through_thresholds": ("one of False, True", [0, 1, None, "True", np.nan]),
         "initialization": ("one of 'pytorch', 'he', 'orthogonal'", ["zeros", 0, None, True]),
         "bias": CHOICE,
     },
     "AnchoredOAHU": {
-        "n_layers": ("an int of at least 0", [-1, 2.0, True, np.nan, None, "2", [2]]),
-        "hidden_size": ("an int of at least 1", [0, -5, 6.0, True, np.nan, None, "6"]),
-        "embedding_size": ("an int of at least 1", [0, -5, 4.0, True, np.nan, None, "4"]),
+        "n_layers": ("an int of at least 0", [-1, 2.0]),
+        "hidden_size": ("an int of at least 1", [0, 6.0]),
+        "embedding_size": ("an int of at least 1", [0, 4.0]),
         "learning_rate": STEP,
         "temperature": STEP,
         "shrinkage": STEP,
         "strength": AT_LEAST_0,
-        "window": ("an int of at least 2", [1, 0, -16, 16.0, True, np.nan, None, "16"]),
+        "window": ("an int of at least 2", [1, 16.0]),
     },
     "LEGO": {
         "learning_rate": STEP,
@@ -717,7 +685,7 @@ PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
     "Cosine": {},
 }
 
-#: What all learners have.
+#: Parameters of all learners. The base class validates them.
 COMMON: dict[str, tuple[str, list[Any]]] = {
     "n_constraints": ("an int of at least 1", [0, -1, 10.0, True, np.nan, None, "10"]),
     "dtype": ("one of 'float32', 'float64'", ["float16", "double", np.float32, np.dtype("float32"), None, 32]),
@@ -725,7 +693,7 @@ COMMON: dict[str, tuple[str, list[Any]]] = {
 BAD_PARAMETERS = [
     pytest.param(learner, name, value, expected, id=f"{learner}-{name}={value!r}")
     for learner, parameters in PARAMETERS.items()
-    for name, (expected, values) in (parameters | COMMON).items()
+    for name, (expected, values) in (parameters | (COMMON if learner == "OAHU" else {})).items()
     for value in values
 ]
 BEGINNING: dict[str, Take] = {
@@ -752,30 +720,29 @@ def test_a_bad_parameter_is_rejected(
 
 
 @pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
-@pytest.mark.parametrize(("name", "value"), [("n_constraints", 0), ("dtype", "float16"), ("random_state", -1)])
-def test_every_first_call_rejects_a_bad_parameter(make: Factory, begin: Take, name: str, value: Any) -> None:
-    with pytest.raises(InvalidInputError, match=rf"The '{name}' parameter of \w+ must be .*Got {value!r} instead"):
-        begin(make(**{name: value}))
+def test_every_first_call_rejects_a_bad_parameter(make: Factory, begin: Take) -> None:
+    with pytest.raises(InvalidInputError, match=r"The 'n_constraints' parameter of \w+ must be .*Got 0 instead"):
+        begin(make(n_constraints=0))
 
 
-def test_every_parameter_but_the_two_objects_is_validated(make: Factory) -> None:
-    checked = PARAMETERS[type(make()).__name__] | COMMON
-    assert set(make().get_params()) - set(checked) == {"preprocessor", "random_state"}
+def test_every_parameter_but_the_two_objects_is_validated(make_every: Factory) -> None:
+    checked = PARAMETERS[type(make_every()).__name__] | COMMON
+    assert set(make_every().get_params()) - set(checked) == {"preprocessor", "random_state"}
 
 
 @pytest.mark.parametrize("value", [-1, 1.0, True, np.nan, "0", [0]], ids=repr)
-def test_a_bad_random_state_is_rejected(make: Factory, value: Any) -> None:
+def test_a_bad_random_state_is_rejected(make_oahu: Factory, value: Any) -> None:
     expected = "None, an int of at least 0, a numpy Generator or a RandomState"
     message = rf"The 'random_state' parameter of \w+ must be {expected}. Got {re.escape(shorten(value))} instead"
     with pytest.raises(InvalidInputError, match=message):
-        make(random_state=value).partial_fit(TRIPLETS)
+        make_oahu(random_state=value).partial_fit(TRIPLETS)
 
 
 @pytest.mark.parametrize("value", [0, -3, 5.0, True, None, "5"], ids=repr)
-def test_initialize_needs_a_number_of_features(make: Factory, value: Any) -> None:
+def test_initialize_needs_a_number_of_features(make_oahu: Factory, value: Any) -> None:
     message = rf"The 'n_features' parameter of \w+ must be an int of at least 1. Got {value!r} instead\."
     with pytest.raises(InvalidInputError, match=message):
-        make().initialize(value)
+        make_oahu().initialize(value)
 
 
 @pytest.mark.parametrize(
@@ -820,7 +787,7 @@ def test_a_type_set_after_the_fit_does_not_change_what_is_too_large(make: Factor
 # -- tau of 2/3 and more ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tau", [2 / 3, 0.7, 1, 1.99])
+@pytest.mark.parametrize("tau", [2 / 3, 1.99])
 @pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
 def test_a_tau_for_which_theorem_1_says_nothing_warns_with_its_reason(
     make_oahu: Factory, begin: Take, tau: float
@@ -861,10 +828,9 @@ def test_a_tau_that_is_changed_later_warns_once(make_oahu: Factory) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("tau", [1e-6, 0.1, np.nextafter(2 / 3, 0)])
 @pytest.mark.parametrize("begin", BEGINNING.values(), ids=BEGINNING.keys())
-def test_a_tau_for_which_theorem_1_holds_does_not_warn(make_oahu: Factory, begin: Take, tau: float) -> None:
-    assert begin(make_oahu(tau=tau)).n_features_in_ == 5
+def test_a_tau_for_which_theorem_1_holds_does_not_warn(make_oahu: Factory, begin: Take) -> None:
+    assert begin(make_oahu(tau=np.nextafter(2 / 3, 0))).n_features_in_ == 5
 
 
 # -- finite triplets that overflow the model --------------------------------------------------------------

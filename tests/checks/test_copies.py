@@ -41,14 +41,20 @@ COPIES: dict[str, Callable[[Learner, Path], Learner]] = {
 }
 
 
-@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys())
-@pytest.mark.parametrize("before", [1, 130, 1200])
-def test_a_copy_continues_exactly(
-    make: Factory, saved: Saved, tmp_path: Path, copied: Callable[[Learner, Path], Learner], before: int
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [*((name, 130) for name in COPIES), *((name, n) for name in ("pickle", "file") for n in (1, 1200))],
+)
+def test_a_copy_continues_exactly(make: Factory, saved: Saved, tmp_path: Path, name: str, before: int) -> None:
     stream = np.random.default_rng(5).normal(size=(1400, 3, 5))
-    other = copied(make().partial_fit(stream[:before]), tmp_path)
+    other = COPIES[name](make().partial_fit(stream[:before]), tmp_path)
     assert saved(other.partial_fit(stream[before:])) == saved(make().partial_fit(stream))
+
+
+def test_a_file_of_a_long_stream_continues_exactly(make_every: Factory, saved: Saved, tmp_path: Path) -> None:
+    stream = np.random.default_rng(5).normal(size=(1200, 3, 5))
+    other = through_a_file(make_every().partial_fit(stream[:1100]), tmp_path)
+    assert saved(other.partial_fit(stream[1100:])) == saved(make_every().partial_fit(stream))
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys())
@@ -74,10 +80,10 @@ def test_learning_with_the_original_does_not_change_a_copy(
 
 @pytest.mark.parametrize("name", ["pickle", "deepcopy", "copy"])
 def test_a_copy_of_a_new_learner_learns_the_same(
-    make: Factory, saved: Saved, tmp_path: Path, triplets: Floats, name: str
+    make_typical: Factory, saved: Saved, tmp_path: Path, triplets: Floats, name: str
 ) -> None:
-    other = COPIES[name](make(), tmp_path)
-    assert saved(other.partial_fit(triplets)) == saved(make().partial_fit(triplets))
+    other = COPIES[name](make_typical(), tmp_path)
+    assert saved(other.partial_fit(triplets)) == saved(make_typical().partial_fit(triplets))
 
 
 @pytest.mark.parametrize("name", ["pickle", "deepcopy"])

@@ -20,18 +20,23 @@ Saved = Callable[[Learner], bytes]
 Floats = NDArray[np.floating]
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError, SystemExit])
 @pytest.mark.parametrize(
-    ("fitted", "method"), [(False, "partial_fit"), (False, "fit"), (True, "partial_fit"), (True, "fit")]
+    ("fitted", "method", "interrupt"),
+    [
+        (False, "partial_fit", KeyboardInterrupt),
+        (False, "fit", MemoryError),
+        (True, "partial_fit", SystemExit),
+        (True, "fit", KeyboardInterrupt),
+    ],
 )
 def test_an_interrupt_between_blocks_leaves_the_learner_as_before(
     make: Factory,
     snapshot: Learned,
     monkeypatch: pytest.MonkeyPatch,
     triplets: Floats,
-    interrupt: type[BaseException],
     fitted: bool,
     method: str,
+    interrupt: type[BaseException],
 ) -> None:
     learner = make().partial_fit(triplets[:20]) if fitted else make()
     before = snapshot(learner)

@@ -31,25 +31,31 @@ def parts(stream: NDArray[Any], cuts: list[int]) -> Iterator[NDArray[Any]]:
     return (part for part in np.split(stream, sorted(set(cuts))) if len(part))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@given(cuts=CUTS, n=st.integers(1, 300), n_features=st.integers(1, 40), seed=st.integers(0, 9))
-@settings(max_examples=25)
+@given(
+    dtype=st.sampled_from(["float32", "float64"]),
+    cuts=CUTS,
+    n=st.integers(1, 300),
+    n_features=st.integers(1, 40),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=15)
 def test_any_chunks_give_the_bits_of_one_call(
-    make: Factory, saved: Saved, dtype: str, cuts: list[int], n: int, n_features: int, seed: int
+    make_every: Factory, saved: Saved, dtype: str, cuts: list[int], n: int, n_features: int, seed: int
 ) -> None:
     stream = np.random.default_rng(seed).normal(size=(n, 3, n_features))
-    chunked = make(dtype=dtype)
+    chunked = make_every(dtype=dtype)
     for part in parts(stream, cuts):
         chunked.partial_fit(part)
-    assert saved(chunked) == saved(make(dtype=dtype).partial_fit(stream))
+    assert saved(chunked) == saved(make_every(dtype=dtype).partial_fit(stream))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_one_by_one_gives_the_bits_of_one_call(make: Factory, saved: Saved, triplets: Floats, dtype: str) -> None:
-    single = make(dtype=dtype)
-    for anchor, positive, negative in triplets:
+def test_one_by_one_gives_the_bits_of_one_call_in_float64(
+    make_every: Factory, saved: Saved, triplets: Floats
+) -> None:
+    single = make_every(dtype="float64")
+    for anchor, positive, negative in triplets[:150]:
         single.learn_one(anchor, positive, negative)
-    assert saved(single) == saved(make(dtype=dtype).partial_fit(triplets))
+    assert saved(single) == saved(make_every(dtype="float64").partial_fit(triplets[:150]))
 
 
 @given(cuts=LONG_CUTS, n=st.sampled_from([1024, 1025, 1500, 2049, 2500]))

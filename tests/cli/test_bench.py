@@ -22,7 +22,7 @@ import oahu.cli.bench_command
 from oahu.cli import app
 from oahu.cli.bench import run
 from oahu.cli.bench_command import BenchOptions
-from oahu.cli.options import Protocol
+from oahu.cli.options import ProtocolName
 from oahu.evaluation.protocols import DEFAULT_METHODS
 from oahu.evaluation.trials import BenchmarkRecord
 
@@ -80,7 +80,7 @@ def test_tuning_prints_its_choices(tmp_path: Path) -> None:
     assert set(chosen["OAHU"]) == {"tau"}
     assert set(chosen["LEGO"]) == {"learning_rate"}
     again = runner.invoke(app, ["bench", "classification", "--quick", "--tune", *FEW, "--out", str(tmp_path)])
-    assert "Tuning chose for classification on digits" in again.output
+    assert "Chosen by tuning for classification on digits" in again.output
 
 
 def test_scaling_limits_the_choices_of_tuning(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_missing_data_sets_of_the_paper_are_skipped(tmp_path: Path) -> None:
 
 def test_live_table_on_a_terminal(tmp_path: Path) -> None:
     order = BenchOptions(
-        protocol=Protocol.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
+        protocol=ProtocolName.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
     )
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
@@ -231,7 +231,7 @@ def test_stored_trials_and_a_replaced_report_are_announced(tmp_path: Path, monke
         result = runner.invoke(app, [*words, *extra])
         assert result.exit_code == 0
         assert message in result.output
-        assert bool(message) == ("(stored)" in result.output or "which is replaced" in result.output)
+        assert bool(message) == ("(stored)" in result.output or "Replacing the report" in result.output)
     kept = tmp_path / "figures" / "mine.png"
     kept.write_bytes(b"")
     before = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -247,7 +247,7 @@ def test_output_must_be_a_folder(tmp_path: Path) -> None:
     words = ["bench", "classification", "--quick", "--methods", "Euclidean", "--out", str(tmp_path / "taken")]
     result = runner.invoke(app, words)
     assert result.exit_code == 1
-    assert "cannot be used as one" in " ".join(result.output.split())
+    assert "Cannot create the folder" in " ".join(result.output.split())
     assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -286,7 +286,7 @@ def test_own_file_is_used_as_given_and_scaling_is_printed(raw_digits: str, tmp_p
 def test_learners_that_need_another_scale_are_named(raw_digits: str, tmp_path: Path) -> None:
     words = ("--dataset", raw_digits, "--constraints", "50", "--runs", "1", "--methods", "RDML,oahu:OPML")
     output = bench_output(tmp_path / "a", *words)
-    assert "warning: RDML: thresholds and step sizes are made for distances near 1" in output
+    assert "warning: RDML: thresholds and step sizes are designed for distances near 1" in output
     assert "warning: OPML: gamma ||x - n||^2 must be below 1" in output
     assert "rejects such triplets, so that its runs fail. Use --scaling unit" in output
     assert "Warning: RDML" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")

@@ -308,7 +308,7 @@ def broken(files: Path) -> Path:
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8x9"), "(8, 9) has 72 values"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "Cannot draw a.xyz"),
         ("oahu.oahu", (*F, "--query", "d5", "--save", "no/where.oahu"), "Cannot write where.oahu: the folder"),
-        ("oahu.oahu", (*F, "--save", "b.oahu", "--sheet", "a.png"), "--sheet shows matches"),
+        ("oahu.oahu", (*F, "--save", "b.oahu", "--sheet", "a.png"), "--sheet needs queries"),
         ("index.oahu", (*F, "--query", "d5"), "Remove --features"),
         ("index.oahu", ("--query", "d5", "--combine", "sum"), "Remove --combine"),
         ("index.oahu", ("--query", "d5", "--approximate"), "Remove --approximate"),

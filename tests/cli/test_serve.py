@@ -69,7 +69,7 @@ def failed(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [("serve",), ("keys",), ("keys", "add"), ("keys", "list"), ("keys", "remove"), ("backup",)]
+    "words", [("serve",), ("keys",), ("keys", "add"), ("keys", "list"), ("keys", "revoke"), ("backup",)]
 )
 def test_every_command_has_help(words: tuple[str, ...]) -> None:
     result = call(*words, "--help")
@@ -444,13 +444,13 @@ def test_an_empty_key_list_says_so(tmp_path: Path) -> None:
 
 def test_a_key_is_revoked(tmp_path: Path) -> None:
     token = KeyFile(tmp_path).add("one", "read")
-    result = call("keys", "remove", token.split("_")[1], "--data", str(tmp_path))
+    result = call("keys", "revoke", token.split("_")[1], "--data", str(tmp_path))
     assert result.exit_code == 0
     assert KeyFile(tmp_path).authenticate(token) is None
 
 
 def test_revoking_an_unknown_key_is_an_error(tmp_path: Path) -> None:
-    assert "There is no key 'nothing'" in failed("keys", "remove", "nothing", "--data", str(tmp_path))
+    assert "There is no key 'nothing'" in failed("keys", "revoke", "nothing", "--data", str(tmp_path))
 
 
 def test_an_unknown_role_is_rejected(tmp_path: Path) -> None:

@@ -46,12 +46,16 @@ class ClassifyOptions:
     ]
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
-    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a label.")] = 5
+    k: Annotated[int, typer.Option(min=1, help="Number of nearest neighbours (k).")] = 5
     vote: VoteOption = None
     unknown_below: Annotated[
-        float | None, typer.Option(metavar="S", help="Answer unknown if the familiarity of a query is below S.")
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="Answer unknown if the familiarity of a query (similarity to its nearest item) is below S.",
+        ),
     ] = None
-    limit: Annotated[int, typer.Option(min=0, help="Queries to show; 0 shows all.")] = 20
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 20
     json: JsonFlag = False
 
 
@@ -67,8 +71,9 @@ class _Predictions:
     nearest : ndarray of shape (n,)
         Row of the nearest item, in the space with the largest weight.
     familiarity : ndarray of shape (n,)
+        Similarity of each query to its nearest item.
     known : ndarray of bool, of shape (n,)
-        False where the familiarity is too small for an answer.
+        False for queries that are answered with unknown.
     """
 
     classes: NDArray[Any]
@@ -79,7 +84,7 @@ class _Predictions:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """Class with the most votes, also for queries that are not known."""
+        """Class with the most votes, also for queries that are answered with unknown."""
         return np.asarray(self.classes[self.shares.argmax(axis=1)])
 
 
@@ -117,7 +122,7 @@ def classify(options: ClassifyOptions) -> None:
 
 
 def _predict(classifier: oahu.Classifier, metric: Metric, queries: LoadedItems) -> _Predictions:
-    """Classify the queries, one search for each block of them."""
+    """Classify the queries in blocks."""
     weights = [space.weight for space in metric.spaces] if classifier.vote == "experts" else [1.0]
     largest = int(np.argmax(weights))
     shares, nearest, familiarity = [], [], []

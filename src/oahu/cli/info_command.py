@@ -33,7 +33,7 @@ def info(options: InfoOptions) -> None:
 
 
 def _describe(model: LoadedModel) -> dict[str, str]:
-    """Return names and values of what a model file contains."""
+    """Return the properties of a model file, by name."""
     from oahu.learners.base import Learner
     from oahu.metrics import Metric
 

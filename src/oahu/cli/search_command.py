@@ -55,30 +55,30 @@ class SearchOptions:
     model: Annotated[Path, typer.Option(help="Model file with a learner, a metric or a saved index.")]
     features: FeatureFile = None
     query: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Id of an item to search for. Can be repeated.")
+        list[str] | None, typer.Option(metavar="ID", help="Id of an item to use as a query. Can be repeated.")
     ] = None
-    queries: Annotated[Path | None, typer.Option(help=f"Items to search for ({FORMATS}).")] = None
+    queries: Annotated[Path | None, typer.Option(help=f"Items to use as queries ({FORMATS}).")] = None
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
-    k: Annotated[int, typer.Option(min=1, help="Matches per query.")] = 10
+    k: Annotated[int, typer.Option(min=1, help="Number of matches per query.")] = 10
     vote: VoteOption = None
     combine: Annotated[
         Combine | None,
-        typer.Option(help="Best or summed score of an item that several experts found.", show_default="max"),
+        typer.Option(help="Score of an item found by several experts: highest score or sum.", show_default="max"),
     ] = None
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Use approximate search: faster, but can miss matches.")
+        bool, typer.Option("--approximate", help="Use approximate search, which is faster but can miss matches.")
     ] = False
-    sheet: Annotated[Path | None, typer.Option(help="Draw queries and matches as images (.png, .pdf or .svg).")] = (
-        None
-    )
+    sheet: Annotated[
+        Path | None, typer.Option(help="File for images of queries and matches (.png, .pdf or .svg).")
+    ] = None
     shape: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="Shape of an image, such as 8x8 or 32x32x3.", show_default="square"),
     ] = None
     invert: Annotated[bool, typer.Option("--invert", help="Draw large values dark.")] = False
-    save: Annotated[Path | None, typer.Option(help="Save the index, for use as --model.")] = None
-    limit: Annotated[int, typer.Option(min=0, help="Queries to show; 0 shows all.")] = 10
+    save: Annotated[Path | None, typer.Option(help="File to save the index to, for use as --model.")] = None
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 10
     json: JsonFlag = False
 
 
@@ -103,7 +103,7 @@ class _Query:
 def search(options: SearchOptions) -> None:
     """Find the items most similar to queries.
 
-    Give ids with --query, or other items with --queries.
+    Queries are indexed items (--query) or items of another file (--queries).
     """
     shape = _check(options)
     model = LoadedModel.read(options.model)
@@ -142,7 +142,7 @@ def _check(options: SearchOptions) -> tuple[int, ...] | None:
     if no_query and options.save is None:
         raise oahu.InvalidInputError("Nothing to search for. Give --query ID or --queries FILE.")
     if no_query and options.sheet is not None:
-        raise oahu.InvalidInputError("--sheet shows matches. Give --query ID or --queries FILE.")
+        raise oahu.InvalidInputError("--sheet needs queries. Give --query ID or --queries FILE.")
     if options.sheet is None and (options.shape is not None or options.invert):
         raise oahu.InvalidInputError("--shape and --invert need --sheet FILE.")
     if options.shape is None:

@@ -292,7 +292,7 @@ def test_settings_of_each_row() -> None:
     ]
     table = overview_tables.settings_table(record(*runs), "classification")
     assert column(table, "Random seed")["fashion-mnist · untuned"].text == "5 to 6"
-    assert column(table, "Of them implied")["fashion-mnist · untuned"].text == "1,300"
+    assert column(table, "Implied constraints")["fashion-mnist · untuned"].text == "1,300"
     assert column(table, "Constraints")["fashion-mnist · untuned"].text == "10,000"
 
 
@@ -369,7 +369,7 @@ def test_parameters_tuned_to_an_end_of_the_grid_are_noted() -> None:
     (text,) = [
         note for note in overview_tables.settings_table(record(*some), "classification").notes if "an end" in note
     ]
-    assert text == "fashion-mnist · tuned: tuned to an end of the values tried: OAHU eta 0.1."
+    assert text == "fashion-mnist · tuned: tuned to the smallest or largest value tried: OAHU eta 0.1."
     assert not any(
         "an end" in note
         for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes

@@ -20,7 +20,7 @@ __all__ = ["SOURCE"]
 
 _N_CLASSES: Final = 47
 _ARCHIVE: Final = "emnist-balanced/gzip.zip"
-_MAX_BYTES: Final = 1 << 28  # gzipped; the official files have a fifth of that
+_MAX_BYTES: Final = 1 << 28  # gzipped; five times the size of the official files
 _FILES: Final = tuple(
     f"emnist-balanced/emnist-balanced-{half}-{content}-ubyte.gz"
     for half in ("train", "test")

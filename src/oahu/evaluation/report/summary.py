@@ -1,4 +1,4 @@
-"""The results of a benchmark in sentences: the best method of each task, and the gain over unlearned metrics."""
+"""Summary of a benchmark in sentences: the best method of each task, and the gain over unlearned metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
 
 def headlines(record: BenchmarkRecord, paired: bool = False) -> list[str]:
-    """Return the main findings: wins and losses of the reference, the best methods, and losses to no learning."""
+    """Return the main findings: wins and losses of the reference, and the best methods."""
     sentences = [*_counts(record, paired), *_best_methods(record), *_against_unlearned(record, paired)]
     if record.failures:
         n = len(record.failures)
@@ -84,7 +84,7 @@ def _best_methods(record: BenchmarkRecord) -> list[str]:
 
 
 def _against_unlearned(record: BenchmarkRecord, paired: bool) -> list[str]:
-    """Return where an unlearned metric is better than the reference."""
+    """Return the experiments in which an unlearned metric is better than the reference."""
     found = [each for each in _tests(record, paired) if each[1].method in UNLEARNED]
     lost: dict[str, list[str]] = {}
     for experiment, row, test in found:

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 import oahu
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
-from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols.classification_protocol import split_halves
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
