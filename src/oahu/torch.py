@@ -169,7 +169,10 @@ class OAHUHead(nn.Module):
 
     @torch.no_grad()
     def hedge_step(self, losses: Tensor) -> None:
-        """Update the experts' weights with the losses of a round (Eq. alpha_update). Call it after the optimiser."""
+        """Update the experts' weights with the losses of a round (Eq. alpha_update).
+
+        Call it after the step of the optimiser.
+        """
         alpha = hedge_update(
             self.metric_weights.cpu().numpy(),
             losses.detach().double().cpu().numpy(),

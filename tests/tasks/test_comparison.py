@@ -698,7 +698,7 @@ def test_a_file_with_invalid_thresholds_is_rejected(tmp_path: Path, thresholds: 
     comparator.yes_below_, comparator.no_from_ = thresholds
     comparator.slope_, comparator.intercept_ = -1.0, 0.0
     comparator.save(tmp_path / "comparator")
-    with pytest.raises(ModelFileError, match="thresholds cannot be"):
+    with pytest.raises(ModelFileError, match="thresholds must be ascending"):
         load(tmp_path / "comparator")
 
 
@@ -754,7 +754,7 @@ def test_invalid_pairs_have_no_roc(bad: str, method: str) -> None:
     ids=["lengths", "tables", "numbers"],
 )
 def test_two_items_must_be_two_vectors(a: Any, b: Any) -> None:
-    with pytest.raises(InvalidInputError, match="compare takes two vectors of one length"):
+    with pytest.raises(InvalidInputError, match="compare needs two vectors of the same length"):
         Comparator(metric_of("cosine")).compare(a, b)
 
 
@@ -817,7 +817,7 @@ BAD_CALIBRATION: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "another target": ((PAIRS, SAME), {"target": "recall"}, "must be one of 'accuracy', 'f1', 'eer'"),
     "target_far above 1": ((PAIRS, SAME), {"target_far": 1.5}, r"'far' must be in \[0, 1\]"),
     "target_frr below 0": ((PAIRS, SAME), {"target_far": 0.1, "target_frr": -1.0}, r"'frr' must be in \[0, 1\]"),
-    "no labels": ((PAIRS,), F1, "same must label the pairs"),
+    "no labels": ((PAIRS,), F1, "pairs need labels. Pass same"),
     "said twice": ((Pairs(PAIRS, SAME), SAME), F1, "same must be None"),
     "said of too few": ((PAIRS, SAME[1:]), F1, rf"shape \({N},\)"),
     "0 and 1": ((PAIRS, SAME.astype(int)), F1, r"Got 0 for pair \d+"),

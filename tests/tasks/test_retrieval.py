@@ -705,7 +705,10 @@ NAN = [[0.0, np.nan, 0.0]]
 WRONG: dict[str, tuple[Call, str]] = {
     "add twice": (lambda r: r.add(["x", "y", "x"], np.eye(3)), "distinct. Got 'x' twice"),
     "add twice, once as numpy's": (lambda r: r.add([7, np.int8(7)], np.eye(3)[:2]), "distinct. Got 7 twice"),
-    "add what is there": (lambda r: r.add(["x", 3], np.eye(3)[:2]), "an item 3 already: update"),
+    "add what is there": (
+        lambda r: r.add(["x", 3], np.eye(3)[:2]),
+        "already has an item with the key 3. Use update",
+    ),
     "add too few": (lambda r: r.add(["x"], np.eye(3)), "Got 1 keys for 3 items"),
     "add too many": (lambda r: r.add(["x", "y"], np.eye(3)[:1]), "Got 2 keys for 1 items"),
     "add nothing": (lambda r: r.add([], np.empty((0, 3))), "at least one"),
@@ -722,9 +725,9 @@ WRONG: dict[str, tuple[Call, str]] = {
     "update with NaN": (lambda r: r.update(["a"], NAN), "NaN: row 0, feature 1"),
     "update far too long": (lambda r: r.update(["a"], [[1e30, 0, 0]]), "Scale the features"),
     "remove twice": (lambda r: r.remove(["a", "a"]), "distinct. Got 'a' twice"),
-    "remove what is not there": (lambda r: r.remove(["a", "x"]), "no item 'x' in the retriever, which has 3"),
+    "remove what is not there": (lambda r: r.remove(["a", "x"]), "no item with the key 'x'. It has 3 items"),
     "metric of other features": (lambda r: r.set_metric(EuclideanMetric(4)), "4 features; .* 3"),
-    "search many": (lambda r: r.search(np.eye(3)), "search_batch takes many"),
+    "search many": (lambda r: r.search(np.eye(3)), "Use search_batch for many"),
     "search wrong features": (lambda r: r.search([1, 2]), "X has 2 features, but .* 3"),
     "search NaN": (lambda r: r.search(NAN[0]), "NaN"),
     "search for 0": (lambda r: r.search(QUERY, k=0), "'k' parameter of Retriever .* at least 1. Got 0"),

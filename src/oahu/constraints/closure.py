@@ -21,9 +21,9 @@ Seeds = TypeVar("Seeds", bound=Any)
 def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
     """Return seeds and ``n_implied`` constraints that they imply, as one stream.
 
-    This is the paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The implied constraints
-    are drawn uniformly without replacement from all that are not seeds. They are "in chronological order of
-    creation": each follows the seed that first implied it.
+    The paper uses 5,000 seeds and 5,000 more constraints "by transitive closure" (Section 4.2). The implied
+    constraints are drawn uniformly without replacement from all implied constraints that are not seeds. Each one
+    follows the seed that first implied it: the paper's "chronological order of creation".
 
     Parameters
     ----------
@@ -34,11 +34,13 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
         The number of implied constraints to add.
     random_state : None, int, numpy Generator or RandomState
     exact : bool
-        Whether to raise an error if fewer than ``n_implied`` are implied. Otherwise, all of them are added.
+        Whether to raise an error if the seeds imply fewer than ``n_implied`` constraints. If False, all implied
+        constraints are added.
 
     Returns
     -------
-    stream : of the same form as ``seeds``: ndarray of shape (n + n_implied, 3), (ndarray, ndarray), or list of records
+    stream : ndarray of shape (n + n_implied, 3), tuple of two ndarrays, or list of records
+        The same form as ``seeds``.
 
     Examples
     --------
@@ -71,9 +73,10 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
 
 
 def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """Return for each of ``drawn`` the first seed after which it was implied.
+    """Return the first seed that implies each drawn constraint, together with the seeds before it.
 
-    A binary search for all of them at once: each pass replays the seeds and tests every constraint at its midpoint.
+    This is a binary search for all constraints at once: each pass adds the seeds to a new graph and tests every
+    constraint at its midpoint.
     """
     low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
     while any(map(int.__lt__, low, high)):
@@ -93,7 +96,7 @@ def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Tripl
 
 
 def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Return seeds as records, and the function that converts records to the form of the seeds."""
+    """Return seeds as records, and a function that converts records back to the form of the seeds."""
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(
