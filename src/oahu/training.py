@@ -33,7 +33,7 @@ __all__ = ["StreamMismatchError", "StreamPosition", "Trainer", "file_batches", "
 
 _BATCH_SIZE: Final = 1024
 _MAX_QUEUED: Final = 4096  # lines of a live stream that are read ahead
-_POLL_SECONDS: Final = 0.1  # interval of the checks whether to stop, while waiting for lines
+_POLL_SECONDS: Final = 0.1  # between two checks of ``stop``
 
 
 @dataclass(frozen=True)

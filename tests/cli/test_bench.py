@@ -226,7 +226,7 @@ def test_live_table_on_a_terminal(tmp_path: Path) -> None:
 def test_stored_trials_and_a_replaced_report_are_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["bench", "classification", "--quick", "--runs", "1", "--methods", "Euclidean,Cosine", "--jobs", "1"]
     words += ["--out", str(tmp_path)]
-    for extra, message in (([], ""), ([], "Cosine 0 (stored)"), (["--pca", "8"], "contains the report of")):
+    for extra, message in (([], ""), ([], "Cosine 0 (stored)"), (["--pca", "8"], "Replacing the report of")):
         monkeypatch.setattr("sys.argv", ["oahu", *words, *extra])
         result = runner.invoke(app, [*words, *extra])
         assert result.exit_code == 0
@@ -288,7 +288,7 @@ def test_learners_that_need_another_scale_are_named(raw_digits: str, tmp_path: P
     output = bench_output(tmp_path / "a", *words)
     assert "warning: RDML: thresholds and step sizes are designed for distances near 1" in output
     assert "warning: OPML: gamma ||x - n||^2 must be below 1" in output
-    assert "rejects such triplets, so that its runs fail. Use --scaling unit" in output
+    assert "rejects such triplets, and its runs fail. Use --scaling unit" in output
     assert "Warning: RDML" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
     output = bench_output(tmp_path / "b", *words, "--scaling", "unit")
     assert "warning" not in output

@@ -304,7 +304,7 @@ def broken(files: Path) -> Path:
         ("oahu.oahu", (*F, "--query", "d5", "--labels", "short.npy"), "short.npy has 7 labels"),
         ("oahu.oahu", ("--features", "holed.npy", "--query", "5"), "holed.npy: "),
         ("oahu.oahu", (*F, "--query", "d5", "--shape", "8x8"), "--sheet FILE"),
-        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8"), "--shape must look like 8x8"),
+        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8"), "--shape must have the form 8x8"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8x9"), "(8, 9) has 72 values"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "Cannot draw a.xyz"),
         ("oahu.oahu", (*F, "--query", "d5", "--save", "no/where.oahu"), "Cannot write where.oahu: the folder"),

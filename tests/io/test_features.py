@@ -589,7 +589,7 @@ def test_an_invalid_array_is_rejected(array: NDArray[Any], message: str, suffix:
     [
         (
             {"a": table_of(2), "b": table_of(2)},
-            "must contain an array 'X', or exactly one two-dimensional array. Got 2 of",
+            "must contain an array 'X', or exactly one two-dimensional array. Got 2 instead",
         ),
         (
             {"a": np.ones(2), "ids": np.arange(2)},

@@ -482,13 +482,13 @@ REJECTED_WRITES: list[tuple[Any, Any, str]] = [
     (
         "csv",
         Triplet(1, 2, 3),
-        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "all constraints in a CSV file must have the same columns, ['first', 'second', 'same']. "
         "Got ['anchor', 'positive', 'negative'] instead. Use JSON Lines.",
     ),
     (
         "csv",
         Pair([1.0], [2.0], True),
-        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "all constraints in a CSV file must have the same columns, ['first', 'second', 'same']. "
         "Got ['first.0', 'second.0', 'same'] instead. Use JSON Lines.",
     ),
 ]

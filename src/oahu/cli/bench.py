@@ -121,7 +121,9 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
     in_paper = dict.fromkeys(name for names in PAPER_EXPERIMENTS.values() for name in names)
     for name in given:
         if name not in in_paper:
-            raise InvalidInputError(f"The paper's data sets are {', '.join(in_paper)}. Got {name!r} instead.")
+            raise InvalidInputError(
+                f"--dataset must be one of {', '.join(in_paper)} for paper. Got {name!r} instead."
+            )
     return {
         protocol: tuple(name for name in names if name in given) for protocol, names in PAPER_EXPERIMENTS.items()
     }

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, check_folder, check_picture, naming_file
+from oahu.cli.inputs import LoadedItems, LoadedModel, add_path_to_errors, check_folder, check_picture
 from oahu.cli.options import FeatureFile, JsonFlag, PairFile, Rule, Target
-from oahu.cli.output import cell, console, number, print_facts, print_json, print_rest, table
+from oahu.cli.output import cell, console, number, print_facts, print_hidden_count, print_json, table
 from oahu.cli.pair_files import LoadedPairs, pair_of_ids, read_pairs
 from oahu.cli.verification_rates import roc_rates
 
@@ -49,7 +49,7 @@ class CompareOptions:
     band: Annotated[
         float | None,
         typer.Option(
-            help="Half-width of the range around the threshold with the answer unknown.", show_default="0"
+            help="Answer unknown if the distance is within this range of the threshold.", show_default="0"
         ),
     ] = None
     calibrate: Annotated[
@@ -70,7 +70,7 @@ class CompareOptions:
     target_frr: Annotated[
         float | None,
         typer.Option(
-            help="Maximum false reject rate, with --target-far. Pairs between the two thresholds are unknown.",
+            help="Maximum false reject rate, with --target-far. Answer unknown in between.",
             show_default=False,
         ),
     ] = None
@@ -94,7 +94,7 @@ class _ComparedPairs:
     scores: NDArray[np.float64]
 
     @classmethod
-    def by(cls, comparator: oahu.Comparator, loaded: LoadedPairs) -> _ComparedPairs:
+    def compute(cls, comparator: oahu.Comparator, loaded: LoadedPairs) -> _ComparedPairs:
         """Compare all pairs."""
         return cls(loaded, *comparator.compare_all(loaded.pairs))
 
@@ -161,7 +161,7 @@ def compare(options: CompareOptions) -> None:
     if compared is not None:
         n_shown = min(options.limit or len(compared.loaded), len(compared.loaded))
         console.print(_table(n_shown, compared))
-        print_rest(console, n_shown, len(compared.loaded), "pairs")
+        print_hidden_count(console, n_shown, len(compared.loaded), "pairs")
     print_facts(console, _facts(options, comparator, calibration, quality), below=compared is not None)
 
 
@@ -229,11 +229,11 @@ def _calibrate(
         "target_far": options.target_far,
         "target_frr": options.target_frr,
     }
-    with naming_file(options.calibrate), warnings.catch_warnings(record=True) as caught:
+    with add_path_to_errors(options.calibrate), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         comparator.calibrate(loaded.pairs, **targets)
     messages = [str(warning.message) for warning in caught]
-    return targets | (_ComparedPairs.by(comparator, loaded).quality() or {}) | {"warnings": messages}
+    return targets | (_ComparedPairs.compute(comparator, loaded).quality() or {}) | {"warnings": messages}
 
 
 def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
@@ -256,8 +256,8 @@ def _compare(
         loaded = pair_of_ids(options.ids[0], options.ids[1], items)
     else:
         return None
-    with naming_file(options.features):
-        return _ComparedPairs.by(comparator, loaded)
+    with add_path_to_errors(options.features):
+        return _ComparedPairs.compute(comparator, loaded)
 
 
 def _as_json(compared: _ComparedPairs) -> list[dict[str, Any]]:
@@ -336,7 +336,7 @@ def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _ComparedPa
     assert options.pairs is not None
     labelled = compared.loaded.labelled
     same = compared.loaded.only_labelled(options.pairs).pairs.same
-    with naming_file("standard input" if options.pairs == "-" else options.pairs):
+    with add_path_to_errors("standard input" if options.pairs == "-" else options.pairs):
         roc = oahu.Roc.of(compared.scores[labelled], same)
     accepted = compared.answers[labelled] == "yes"
     picture, (ax,) = figure(size=(4.8, 4.6) if options.linear else (7.2, 4.6))

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, check_label_types, check_picture, naming_file, row_blocks
+from oahu.cli.inputs import (
+    LoadedItems,
+    LoadedModel,
+    add_path_to_errors,
+    check_label_types,
+    check_picture,
+    row_blocks,
+)
 from oahu.cli.options import FORMATS, JsonFlag, LabelFile, MetricFile, PairFile, QueryLabelFile, Seed, VoteOption
 from oahu.cli.output import Advance, cell, console, error_console, number, print_facts, print_json, progress, table
 from oahu.cli.pair_files import read_pairs
@@ -132,7 +139,7 @@ def _make_test(options: EvaluateOptions, items: LoadedItems, queries: LoadedItem
     pairs = _pairs(options, queries, truth, model)
     triplets = None
     if options.n_triplets:
-        with naming_file(queries.path, "--n-triplets 0 skips triplets."):
+        with add_path_to_errors(queries.path, "--n-triplets 0 skips triplets."):
             triplets = oahu.sample_triplets(truth, options.n_triplets, options.seed)
     settings = {} if options.vote is None else {"vote": options.vote.value}
     return _TestData(items, queries, labels, truth, pairs, triplets, options.k, settings)
@@ -146,7 +153,7 @@ def _pairs(
         return read_pairs(options.pairs, queries, model).only_labelled(options.pairs).pairs
     if not options.n_pairs:
         return None
-    with naming_file(queries.path, "--n-pairs 0 skips pairs."):
+    with add_path_to_errors(queries.path, "--n-pairs 0 skips pairs."):
         return oahu.Pairs(*oahu.sample_pairs(truth, options.n_pairs, options.seed), preprocessor=queries.table)
 
 
@@ -161,7 +168,7 @@ def _measure(metric: Metric, name: str, test: _TestData, advance: Advance) -> _M
     roc = None
     if test.pairs is not None:
         advance(0, f"{name}: comparison")
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             roc = oahu.Comparator(metric).roc(test.pairs)
         advance(len(test.pairs))
     advance(0, f"{name}: triplets")
@@ -177,11 +184,11 @@ def _measure(metric: Metric, name: str, test: _TestData, advance: Advance) -> _M
 
 def _predict(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
     """Classify the queries."""
-    with naming_file(test.items.path):
+    with add_path_to_errors(test.items.path):
         classifier = oahu.Classifier(metric, test.k, **test.settings).fit(test.items.table, test.labels)
     predicted = []
     for rows in row_blocks(len(test.queries), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             predicted.append(classifier.predict(test.queries.table[rows]))
         advance(rows.stop - rows.start)
     return np.concatenate(predicted)
@@ -189,11 +196,11 @@ def _predict(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
 
 def _retrieve_labels(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
     """Return the labels of the matches of each query, best first."""
-    with naming_file(test.items.path):
+    with add_path_to_errors(test.items.path):
         retriever = oahu.Retriever(metric, **test.settings).add(range(len(test.items)), test.items.table)
     found: list[Any] = []
     for rows in row_blocks(len(test.queries), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             found += retriever.search_batch(test.queries.table[rows], max(test.depths)).keys
         advance(rows.stop - rows.start)
     return np.asarray(test.labels[np.array(found)])
@@ -207,7 +214,7 @@ def _triplet_accuracy(metric: Metric, test: _TestData, advance: Advance) -> floa
         return None
     scores = []
     for rows in row_blocks(len(test.triplets), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             items = metric.check_dense(test.queries.table[test.triplets[rows].ravel()])
             scores.append(metric.scores_to_first(items, 3))
         advance(rows.stop - rows.start)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedItems",
     "LoadedModel",
+    "add_path_to_errors",
     "check_folder",
     "check_label_types",
     "check_picture",
-    "naming_file",
     "row_blocks",
 ]
 
@@ -121,8 +121,8 @@ def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
 
 
 @contextmanager
-def naming_file(path: Path | str | None, hint: str = "") -> Iterator[None]:
-    """Prefix the library's errors with the file they are about, and append a hint. None changes nothing."""
+def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None]:
+    """Prefix the library's errors with the path of a file, and append a hint. No path: errors are unchanged."""
     try:
         yield
     except oahu.OAHUError as error:
@@ -148,8 +148,7 @@ def check_picture(path: Path | None) -> None:
         canvas = figure()[0].canvas
         if path.suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
             raise oahu.InvalidInputError(
-                f"Cannot draw {path}: the format {path.suffix or 'without suffix'} is not supported. Use .png, "
-                ".pdf or .svg."
+                f"Cannot draw {path}: its format is not supported. Use .png, .pdf or .svg."
             )
 
 

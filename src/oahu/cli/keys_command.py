@@ -24,7 +24,9 @@ app = typer.Typer(help="Manage the API keys of a service.", no_args_is_help=True
 class AddKeyOptions:
     """Options of `oahu keys add`."""
 
-    role: Annotated[Role, typer.Option(help="Permissions of the key: read; read and give feedback; everything.")]
+    role: Annotated[
+        Role, typer.Option(help="Role of the key: read, feedback (read and give feedback) or admin (everything).")
+    ]
     name: Annotated[str, typer.Option(help="Name of the key's owner.")] = ""
     data: DataFolder = Path("oahu-data")
 

@@ -105,7 +105,7 @@ PairFile = Annotated[
 VoteOption = Annotated[
     Vote | None,
     typer.Option(
-        help="How several experts rank items: search their joint vectors, or search each space and vote.",
+        help="With several experts, search their joint vectors, or search each expert's space and vote.",
         show_default="joint",
     ),
 ]

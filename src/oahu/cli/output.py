@@ -28,8 +28,8 @@ __all__ = [
     "error_console",
     "number",
     "print_facts",
+    "print_hidden_count",
     "print_json",
-    "print_rest",
     "progress",
     "progress_bar",
     "table",
@@ -108,8 +108,8 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
         console.print(grid)
 
 
-def print_rest(console: Console, n_shown: int, n: int, noun: str) -> None:
-    """Print how many rows the limit hides, if it hides any."""
+def print_hidden_count(console: Console, n_shown: int, n: int, noun: str) -> None:
+    """Print the number of hidden rows, if there are any."""
     if n_shown < n:
         console.print(f"{n_shown} of {n:,} {noun} are shown; --limit 0 shows all.", style="dim", highlight=False)
 

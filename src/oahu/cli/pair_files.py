@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, naming_file
+from oahu.cli.inputs import LoadedItems, LoadedModel, add_path_to_errors
 
 if TYPE_CHECKING:
     from oahu.tasks.matches import Key
@@ -54,7 +54,7 @@ class LoadedPairs:
 
 def pair_of_ids(first: str, second: str, items: LoadedItems) -> LoadedPairs:
     """Return one unlabelled pair of items, given by their ids."""
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         rows = [items.features.row(name) for name in (first, second)]
     pairs = oahu.Pairs([rows], [True], preprocessor=items.table)
     return LoadedPairs([(items.keys[rows[0]], items.keys[rows[1]])], pairs, np.zeros(1, bool))
@@ -66,7 +66,7 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
     data: list[Any] = []
     same: list[bool] = []
     labelled: list[bool] = []
-    with _opened(source) as (file, name):
+    with _open_source(source) as (file, name):
         filler = _LabelFiller(file, name)
         for line in oahu.read_stream(filler):  # type: ignore[arg-type]  # it calls only readline
             constraint = line.constraint
@@ -108,7 +108,7 @@ def _look_up(
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[tuple[IO[bytes], str]]:
+def _open_source(source: str) -> Iterator[tuple[IO[bytes], str]]:
     if source == "-":
         yield sys.stdin.buffer, "standard input"
     else:

@@ -18,10 +18,10 @@ import oahu
 from oahu.cli.inputs import (
     LoadedItems,
     LoadedModel,
+    add_path_to_errors,
     check_folder,
     check_label_types,
     check_picture,
-    naming_file,
     row_blocks,
 )
 from oahu.cli.options import FORMATS, Combine, FeatureFile, JsonFlag, LabelFile, QueryLabelFile, VoteOption
@@ -32,8 +32,8 @@ from oahu.cli.output import (
     error_console,
     number,
     print_facts,
+    print_hidden_count,
     print_json,
-    print_rest,
     progress,
     table,
 )
@@ -64,7 +64,9 @@ class SearchOptions:
     vote: VoteOption = None
     combine: Annotated[
         Combine | None,
-        typer.Option(help="Score of an item found by several experts: highest score or sum.", show_default="max"),
+        typer.Option(
+            help="With --vote experts, use the highest score or the sum of an item's scores.", show_default="max"
+        ),
     ] = None
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Use approximate search, which is faster but can miss matches.")
@@ -127,7 +129,7 @@ def search(options: SearchOptions) -> None:
         return
     if queries:
         console.print(_table(queries, results, indexed.items))
-        print_rest(console, n_shown, n_queries, "queries")
+        print_hidden_count(console, n_shown, n_queries, "queries")
     facts = {"saved": options.save, "sheet": options.sheet}
     print_facts(
         console, {name: None if path is None else str(path) for name, path in facts.items()}, below=bool(queries)
@@ -148,7 +150,7 @@ def _check(options: SearchOptions) -> tuple[int, ...] | None:
     if options.shape is None:
         return None
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x3)?", options.shape):
-        raise oahu.InvalidInputError(f"--shape must look like 8x8 or 32x32x3. Got {options.shape!r} instead.")
+        raise oahu.InvalidInputError(f"--shape must have the form 8x8 or 32x32x3. Got {options.shape!r} instead.")
     return tuple(map(int, options.shape.split("x")))
 
 
@@ -167,7 +169,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
     if options.combine is not None:
         settings["combine"] = options.combine.value
     retriever = oahu.Retriever(model.metric, **settings)
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         retriever.add(items.keys, items.table)
     return _IndexedItems(retriever, items)
 
@@ -203,7 +205,7 @@ def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]
     from oahu.io.streams import as_id
 
     for text in options.query or ():
-        with naming_file(items.path):
+        with add_path_to_errors(items.path):
             row = items.features.row(text)
         label = None if items.labels is None else items.labels[row].item()
         yield _Query(as_id(text), items.table[row], label, indexed=True)
@@ -226,7 +228,7 @@ def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query
             block = queries[rows]
             values = np.stack([query.values for query in block])
             exclude = [query.key if query.indexed else None for query in block]
-            with naming_file(options.queries):
+            with add_path_to_errors(options.queries):
                 found = indexed.retriever.search_batch(values, options.k, exclude=exclude)
             results.extend(found)
             advance(len(block))

@@ -42,7 +42,7 @@ class ServeOptions:
 
 
 def serve(options: ServeOptions) -> None:
-    """Run the live service: search over HTTP that learns from feedback.
+    """Run the live service, an HTTP search service that learns from feedback.
 
     Environment variables that begin with OAHU_ configure all other settings.
     """

@@ -52,7 +52,7 @@ class TrainOptions:
     new_lines: Annotated[
         bool,
         typer.Option(
-            "--new-lines", help="Learn every line, instead of skipping the lines that the model has learned."
+            "--new-lines", help="Learn every line. By default, lines that the model has learned are skipped."
         ),
     ] = False
     save_every: Annotated[float, typer.Option(min=0, help="Interval between saves of the model, in seconds.")] = 10
@@ -131,7 +131,7 @@ class _StandardInput(io.BufferedReader):
 def _standard_input() -> Any:
     """Open standard input with a separate buffer.
 
-    Python closes its own buffer at exit, and blocks if a thread still reads from it.
+    At exit, Python closes its own buffer, and would block if a thread were still reading from it.
     """
     try:
         return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))

@@ -41,8 +41,8 @@ def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Return the unweighted mean over classes of F1 = 2 tp / (2 tp + fp + fn).
 
-    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but never
-    true has 0.
+    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but not
+    in ``truth`` has F1 = 0.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class WinTieLoss:
 
 
 def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
-    """Return t and p. Values without any spread are treated first: scipy's result would be a rounding error."""
+    """Return t and p. Without any spread, scipy's result would depend on rounding errors."""
     difference = float(first.mean() - second.mean())
     rounding = _ROUNDING * float(max(np.abs(first).max(), np.abs(second).max()))
     if abs(difference) <= rounding:

@@ -98,7 +98,7 @@ class ClassRegistry:
         elif name not in self._registered and ":" in name:
             self._import_allowed(name, allow)
         if name not in self._registered:
-            raise ModelFileError(self._unknown(name))
+            raise ModelFileError(self._unknown_class_message(name))
         return self._registered[name]
 
     def _import_allowed(self, name: str, allow: Collection[AllowedClass]) -> None:
@@ -112,7 +112,7 @@ class ClassRegistry:
             except ImportError as error:
                 raise ModelFileError(f"it contains a {name}, but {module} cannot be imported ({error})") from error
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_class_message(self, name: str) -> str:
         if ":" in name:
             return (
                 f"it contains a {name}, a class outside oahu that is not imported. Loading does not import modules "

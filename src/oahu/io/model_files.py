@@ -35,13 +35,13 @@ __all__ = [
     "Content",
     "Storable",
     "from_bytes",
-    "part",
+    "nested_model",
     "read",
     "read_notes",
     "save",
     "storable",
     "to_bytes",
-    "with_part",
+    "with_nested_model",
 ]
 
 #: The version of the file format. It is increased when older versions of oahu cannot read new files.
@@ -153,16 +153,16 @@ def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[Allo
             raise ModelFileError(f"its content is not valid for class {header['class']}: {error!r}") from error
 
 
-def with_part(content: Content, name: str, model: Any) -> Content:
-    """Return the content with a nested model ``name`` added. `part` returns that model."""
+def with_nested_model(content: Content, name: str, model: Any) -> Content:
+    """Return the content with a nested model ``name`` added. `nested_model` returns that model."""
     inner = model._to_content()
     arrays = {f"{name}/{label}": array for label, array in inner.arrays.items()}
     state = {name: {"class": REGISTRY.name_of(type(model)), "state": inner.state}}
     return Content(content.state | state, content.arrays | arrays)
 
 
-def part(content: Content, name: str) -> Any:
-    """Return the nested model that `with_part` added."""
+def nested_model(content: Content, name: str) -> Any:
+    """Return the nested model that `with_nested_model` added."""
     stored, prefix = content.state[name], f"{name}/"
     arrays = {label.removeprefix(prefix): a for label, a in content.arrays.items() if label.startswith(prefix)}
     cls = REGISTRY.find(stored["class"], content.allow)
@@ -189,7 +189,7 @@ def _add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Validate a file and return its header and arrays: length, header, format, arrays, digest."""
+    """Validate the length, header, format, arrays and digest of a file; return its header and arrays."""
     if len(data) < 8:
         raise ModelFileError(f"it is truncated: {len(data)} bytes cannot hold a header")
     length = int.from_bytes(data[:8], "little")

@@ -426,7 +426,7 @@ class _CsvWriter:
             return f"{self._line(header)}{self._line(cells)}"
         if header != self._header:
             raise InvalidInputError(
-                f"all constraints in a CSV file must have the columns of the first, {shorten(self._header)}. "
+                f"all constraints in a CSV file must have the same columns, {shorten(self._header)}. "
                 f"Got {shorten(header)} instead. Use JSON Lines."
             )
         return str(self._line(cells))

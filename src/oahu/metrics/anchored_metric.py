@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.io.model_files import Content, part, storable, with_part
+from oahu.io.model_files import Content, nested_model, storable, with_nested_model
 from oahu.metrics.ensemble_metric import EnsembleMetric, unpack_weights
 from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy
 
@@ -210,11 +210,11 @@ class AnchoredMetric(DistanceMetric):
     def _to_content(self) -> Content:
         names = ("mean", "directions", "gains", "softening", "metric_weights")
         content = Content({"version": self.version}, {name: getattr(self, name) for name in names})
-        return with_part(content, "experts", self.experts)
+        return with_nested_model(content, "experts", self.experts)
 
     @classmethod
     def _from_content(cls, content: Content) -> AnchoredMetric:
-        experts = part(content, "experts")
+        experts = nested_model(content, "experts")
         if not isinstance(experts, EnsembleMetric):
             raise ValueError(f"its experts must be EnsembleMetric, not {type(experts).__name__}")
         d, dtype = experts.n_features, experts.dtype

@@ -288,12 +288,12 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "yes_below_"):
             state["calibrated"] = [str(self.yes_below_), str(self.no_from_)]  # JSON has no infinity
             state["probability"] = [self.slope_, self.intercept_]
-        return model_files.with_part(Content(state, {}), "metric", self.metric)
+        return model_files.with_nested_model(Content(state, {}), "metric", self.metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Comparator:
         parameters = {name: content.state[name] for name in _SAVED}
-        comparator = cls(model_files.part(content, "metric"), **parameters)
+        comparator = cls(model_files.nested_model(content, "metric"), **parameters)
         comparator._check_parameters()
         if "calibrated" in content.state:
             comparator.yes_below_, comparator.no_from_ = map(float, content.state["calibrated"])

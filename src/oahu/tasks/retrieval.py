@@ -332,12 +332,12 @@ class Retriever:
             metric, (keys, items) = self.metric, self._state.present()
         settings = {"vote": self._vote, "combine": self._combine, "approximate": self._approximate}
         names = np.frombuffer(json.dumps(keys).encode(), np.uint8)
-        return model_files.with_part(Content(settings, {"keys": names, "items": items}), "metric", metric)
+        return model_files.with_nested_model(Content(settings, {"keys": names, "items": items}), "metric", metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Retriever:
         settings = {name: content.state[name] for name in ("vote", "combine", "approximate")}
-        retriever = cls(model_files.part(content, "metric"), **settings)
+        retriever = cls(model_files.nested_model(content, "metric"), **settings)
         keys = json.loads(content.array("keys", (None,), np.uint8).tobytes())
         items = content.array("items", (len(keys), retriever.metric.n_features))
         return retriever.add(keys, items) if keys else retriever

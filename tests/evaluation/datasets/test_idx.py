@@ -145,13 +145,13 @@ def test_error_names_file_and_problem(fashion: Path, file: int, content: bytes, 
     assert "Delete it and download it again" in str(caught.value)
 
 
-def test_more_data_than_stated_are_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_data_than_stated_is_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     read: Callable[..., bytes] = gzip.GzipFile.read
     monkeypatch.setattr(gzip.GzipFile, "read", lambda file, n=-1: sizes.append(n) or read(file, n))
     bomb = gzip.compress(idx(IMAGES) + bytes(50_000_000))
     (fashion / "fashion-mnist" / FASHION[0]).write_bytes(bomb)
-    with pytest.raises(DatasetError, match="and it has more"):
+    with pytest.raises(DatasetError, match="but it has more"):
         load("fashion-mnist", fashion)
     assert sizes == [16, 240, 1]
 

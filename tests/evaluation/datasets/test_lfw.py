@@ -171,13 +171,13 @@ def test_damaged_gzip_is_rejected(home: Path, content: bytes) -> None:
         ("pairs.txt", "two\t1\n", "its first line must have the number of folds"),
         ("pairs.txt", FOLDS.replace("2\t1", "0\t1", 1), "its first line must have the number of folds"),
         ("pairs.txt", FOLDS.replace("2\t1", "2\t1\t1", 1), "its first line must have the number of folds"),
-        ("pairs.txt", FOLDS.replace("2\t1", "10\t300", 1), "states 10 x 2 x 300 pairs, and 4 lines follow"),
-        ("pairs.txt", FOLDS[:-15], "states 2 x 2 x 1 pairs, and 3 lines follow"),
+        ("pairs.txt", FOLDS.replace("2\t1", "10\t300", 1), "states 10 x 2 x 300 pairs, but 4 lines follow"),
+        ("pairs.txt", FOLDS[:-15], "states 2 x 2 x 1 pairs, but 3 lines follow"),
         ("pairs.txt", FOLDS[:-7], "line 5 must be a person, an image, another person and an image"),
         ("pairs.txt", FOLDS.replace("\t1\t13", "\t13", 1), "line 2 must be a person and two images"),
         ("pairs.txt", FOLDS.replace("\t1\t13", "\t1\tx", 1), "line 2 must have a person and an image number"),
         ("pairsDevTrain.txt", FOLDS, "it must contain one list of pairs, but it contains 2"),
-        ("pairsDevTest.txt", TEST + "Bo\t1\t2\n", "states 1 x 2 x 1 pairs, and 3 lines follow"),
+        ("pairsDevTest.txt", TEST + "Bo\t1\t2\n", "states 1 x 2 x 1 pairs, but 3 lines follow"),
     ],
 )
 def test_error_in_pairs_is_named(home: Path, file: str, content: str, problem: str) -> None:

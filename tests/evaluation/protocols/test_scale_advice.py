@@ -40,7 +40,7 @@ def test_advised_scaling_gives_no_warning(scaling: str, pca: int | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("learner", "effect"), [("OPML", "skips such triplets"), (oahu.OPML(), "so that its runs fail")]
+    ("learner", "effect"), [("OPML", "skips such triplets"), (oahu.OPML(), "and its runs fail")]
 )
 def test_opml_warns_where_its_step_has_no_minimiser(learner: Any, effect: str) -> None:
     (warning,) = warnings_of(100 * ITEMS, [learner])

@@ -322,7 +322,7 @@ def test_data_set_without_enough_pairs_is_rejected(faces: Dataset, digits: Datas
     check(faces)
     check(digits)
     few = Dataset("few", digits.X[:95], np.arange(95) // 2)
-    with pytest.raises(InvalidInputError, match=r"needs pairs to verify.*few has 95 items and 48 class"):
+    with pytest.raises(InvalidInputError, match=r"needs official pairs.*few has 95 items and 48 class"):
         check(few)
     assert faces.views is not None
     one = replace(faces, views=Views(faces.views.development, faces.views.folds[:1]))

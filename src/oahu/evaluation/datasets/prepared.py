@@ -137,7 +137,7 @@ def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDAr
         raise DatasetError(f"{path} must contain the labels as an array 'y'. It contains {_list_names(arrays)}.")
     y = arrays["y"]
     if y.shape != (n_items,) or y.dtype.kind not in "iuU":
-        raise _wrong_array(path, "y", "integers or strings", n_items, y)
+        raise _array_error(path, "y", "integers or strings", n_items, y)
     return y if y.dtype.kind == "U" else y.astype(np.int64)
 
 
@@ -145,7 +145,7 @@ def split_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArr
     """Return the official split, if the archive contains it."""
     split = arrays.get("is_train")
     if split is not None and (split.shape != (n_items,) or split.dtype.kind != "b"):
-        raise _wrong_array(path, "is_train", "true or false", n_items, split)
+        raise _array_error(path, "is_train", "true or false", n_items, split)
     return split
 
 
@@ -156,11 +156,11 @@ def keys_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArra
         return None
     names = arrays[found]
     if names.shape != (n_items,) or names.dtype.kind not in "iuU":
-        raise _wrong_array(path, found, "strings or integers", n_items, names)
+        raise _array_error(path, found, "strings or integers", n_items, names)
     return names.astype(np.str_)
 
 
-def _wrong_array(path: Path, name: str, what: str, n: int, got: NDArray[Any]) -> DatasetError:
+def _array_error(path: Path, name: str, what: str, n: int, got: NDArray[Any]) -> DatasetError:
     return DatasetError(
         f"{name!r} in {path} must be {what}, one for each of the {n:,} items. "
         f"Got {got.dtype} of shape {got.shape} instead."

@@ -67,7 +67,7 @@ class DatasetSource:
     def load(self, home: Path) -> Dataset:
         """Read the data set; raise `DatasetError` with instructions if it is missing."""
         if not self.is_available(home):
-            raise DatasetError(self._how_to_get(home))
+            raise DatasetError(self._instructions(home))
         return self.read(home)
 
     def fetch(self, home: Path, progress: DownloadProgress | None = None) -> None:
@@ -81,9 +81,9 @@ class DatasetSource:
             missing = ", ".join(self.missing_files(home))
             raise DatasetError(f"{error} {self.name} needs {missing} in {home}.") from error
         if not self.is_available(home):
-            raise DatasetError(self._how_to_get(home))
+            raise DatasetError(self._instructions(home))
 
-    def _how_to_get(self, home: Path) -> str:
+    def _instructions(self, home: Path) -> str:
         if not self.file_sets:
             return self.note
         missing, manual = self.missing_files(home), self.manual_files(home)

@@ -31,7 +31,7 @@ def split_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
 
 
 class ClassificationProtocol(EvaluationProtocol):
-    """Learn from constraints on a random half of the items; classify the other half by k-NN among them."""
+    """Train on a random half of the items; classify the other half by k-NN search in the first."""
 
     name = "classification"
     score = "error_rate"
@@ -83,14 +83,14 @@ class ClassificationProtocol(EvaluationProtocol):
 
 
 class ConstraintCountProtocol(ClassificationProtocol):
-    """Classification error by number of constraints, sampled uniformly from the same constraints."""
+    """Classification error by number of constraints. Smaller numbers are random samples of the largest."""
 
     name = "constraints"
     tuned_as = "classification"
     counts: Final = tuple(range(1_000, 10_001, 1_000))
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
-        if method.learns_from == "labels":  # such a learner decides itself how many constraints it forms
+        if method.learns_from == "labels":  # the learner forms the constraints, so their number is not a setting
             return []
         total = settings["n_constraints"]
         learns = method.learns_from != "nothing"

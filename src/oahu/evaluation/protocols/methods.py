@@ -120,18 +120,18 @@ def as_method(given: Any) -> Method:
         return given
     if isinstance(given, str):
         return _method_by_name(given)
-    name, thing = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
-    if isinstance(thing, type) and issubclass(thing, Learner):
-        thing = thing()
-    if isinstance(thing, Learner):
-        kind = type(thing).__name__
-        return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
-    if isinstance(thing, Metric):
-        return Method(name or type(thing).__name__, metric=thing)
-    missing = missing_methods(thing)
+    name, model = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+    if isinstance(model, type) and issubclass(model, Learner):
+        model = model()
+    if isinstance(model, Learner):
+        kind = type(model).__name__
+        return Method(name or kind, learner=model, grid=GRIDS.get(kind, {}))
+    if isinstance(model, Metric):
+        return Method(name or type(model).__name__, metric=model)
+    missing = missing_methods(model)
     raise InvalidTypeError(
         "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
-        f"a learner, module:Name, or a model file. Got {_type_name(thing)} instead."
+        f"a learner, module:Name, or a model file. Got {_type_name(model)} instead."
         + (f" It has no {', '.join(missing)}." if missing else "")
     )
 
@@ -162,8 +162,8 @@ def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
     return found
 
 
-def _type_name(thing: Any) -> str:
-    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+def _type_name(model: Any) -> str:
+    return f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
 
 
 def _source_digest(kind: type) -> dict[str, str]:
@@ -198,9 +198,9 @@ def _import_method(name: str) -> Method:
     """Return the method ``module:Name``."""
     module, _, attribute = name.partition(":")
     try:
-        thing = getattr(import_module(module), attribute)
-        thing = thing() if isinstance(thing, type) else thing
-        return as_method((attribute, thing))
+        model = getattr(import_module(module), attribute)
+        model = model() if isinstance(model, type) else model
+        return as_method((attribute, model))
     except InvalidTypeError as error:  # not a learner, or a learner with missing methods
         raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error
     except Exception as error:  # the user's code may raise anything

@@ -26,7 +26,10 @@ MAIN_SCORES: Final[dict[str, tuple[str, Better]]] = {
     "retrieval": ("recall@1", "higher"),
 }
 
-_VARIANTS: Final = {"verification": "people", "sensitivity": "vary"}  # settings that define another experiment
+_VARIANTS: Final = {
+    "verification": "people",
+    "sensitivity": "vary",
+}  # settings that separate experiments
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def label_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[str, Any]]]) -> None:
-    """Name lines at their right ends, given as (height, name, style)."""
+    """Label lines at their right ends, given as (height, name, style)."""
     if ends:
         figure.draw_without_rendering()  # the distance between labels depends on the layout
         heights, names, styles = zip(*ends, strict=True)
@@ -101,7 +101,7 @@ def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[s
 
 
 def label_bars(ax: Axes, names: Sequence[str]) -> None:
-    """Name horizontal bars, the first at the top."""
+    """Label horizontal bars, from top to bottom."""
     ax.set_yticks(range(len(names)), names, parse_math=False, fontsize=9, color=INK)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
