@@ -583,7 +583,7 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown_below": ({"unknown_below": "far"}, "'unknown_below' parameter"),
     "unknown_below of NaN": ({"unknown_below": math.nan}, "'unknown_below' parameter"),
     "a name": ({"metric": "euclidean"}, "must be a metric, such as"),
-    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass the result of its metric\(\)"),
 }
 every_bad_parameter = pytest.mark.parametrize("bad", BAD_PARAMETERS)
 
