@@ -225,7 +225,7 @@ def test_vectors_that_an_exact_index_rejects_are_rejected(vectors: Array) -> Non
 
 @pytest.mark.parametrize("queries", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.inf)])
 def test_queries_that_an_exact_index_refuses_are_rejected(queries: Array) -> None:
-    with pytest.raises(InvalidInputError, match="query|queries"):
+    with pytest.raises(InvalidInputError, match=r"query|queries"):
         ApproximateIndex.empty(3).add(np.eye(3)).search(queries, 1)
 
 

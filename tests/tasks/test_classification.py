@@ -616,7 +616,7 @@ def test_a_learner_in_place_of_a_metric_is_a_type_error() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_predicting_before_fit_raises_an_error_that_says_what_to_do(method: str) -> None:
-    with pytest.raises(NotFittedError, match="call fit first"):
+    with pytest.raises(NotFittedError, match="Call fit first"):
         getattr(Classifier(), method)(QUERIES)
 
 
