@@ -272,8 +272,10 @@ class Client:
         found: dict[str, Any] = self._request("POST", self._path("/compare"), body, repeatable=True)
         return found
 
-    def calibrate(self, pairs: Iterable[Pair], **target: Any) -> None:
-        """Store labelled pairs from which the thresholds of `compare` are chosen.
+    def calibrate(self, pairs: Iterable[Pair], **target: Any) -> dict[str, Any]:
+        """Store labelled pairs. The service chooses the thresholds of `compare` from them.
+
+        The response contains ``warnings``, for example about too few pairs.
 
         Parameters
         ----------
@@ -283,7 +285,8 @@ class Client:
             Either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` with or without ``target_frr``.
         """
         body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
-        self._request("POST", self._path("/calibrate"), body, repeatable=True)
+        response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
+        return response
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
         """Return the majority ``label`` of the k nearest labelled items, and all ``votes``."""

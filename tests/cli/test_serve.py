@@ -138,7 +138,7 @@ def test_a_file_as_data_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_an_invalid_key_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{")
-    assert "keys.json is not a valid file of keys" in failed(
+    assert "keys.json is not a valid file of API keys" in failed(
         "serve", "--port", "0", "--no-page", "--data", str(tmp_path)
     )
 
@@ -313,7 +313,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         url = re.findall(r"http://[\d.]+:\d+", output)[0]
         assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
         (tmp_path / "keys.json").write_text("{")
-        output += request_until(main, f"{url}/v1/collections", "cannot reload the keys")
+        output += request_until(main, f"{url}/v1/collections", "cannot reload the API keys")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:
@@ -322,7 +322,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         os.close(main)
     first, second = output.replace("\r", "").splitlines()[:2]
     assert first == f"oahu listens at {url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
-    assert second.startswith("error: cannot reload the keys, keeping the previous ones: ")
+    assert second.startswith("error: cannot reload the API keys, the previous keys stay valid: ")
 
 
 def read_until(terminal: int, words: str) -> str:

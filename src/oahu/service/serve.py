@@ -25,8 +25,8 @@ from oahu.service.settings import Settings
 __all__ = ["serve"]
 
 _SHUTDOWN_TIMEOUT = 20  # seconds for open requests when the service stops
-_GC_THRESHOLDS = 20_000, 50, 100  # rare collections: they pause all threads
-_SWITCH_INTERVAL = 0.0005  # seconds; threads of this service work in short steps and should not wait long
+_GC_THRESHOLDS = 20_000, 50, 100  # garbage collections pause all threads, so they should be rare
+_SWITCH_INTERVAL = 0.0005  # seconds; a short interval lets queries interrupt the background threads soon
 
 #: Called in a thread with the address and the application once the server accepts requests.
 Started = Callable[[str, Any], None]
@@ -55,7 +55,8 @@ def serve(settings: Settings, started: Started) -> None:
 def _gc_frozen() -> Iterator[None]:
     """Load with the garbage collector off, then call `gc.freeze`.
 
-    Later collections skip the loaded objects, and are rare: reference counts free nearly everything.
+    Later garbage collections skip the loaded objects. They can be rare because reference counting frees most
+    objects.
     """
     gc.disable()
     try:
@@ -70,8 +71,8 @@ def _require_key(settings: Settings) -> None:
     setting = public_setting(settings)
     if setting is not None and not KeyFile(settings.data).is_required():
         raise ForbiddenError(
-            f"With {setting}, other machines can reach the service, but it has no API key. Create one first "
-            f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1 only."
+            f"With {setting}, other machines can reach the service, but it has no API key. Create a key first "
+            f"(oahu keys add --role admin --data {settings.data}), or listen only on 127.0.0.1."
         )
 
 
@@ -102,7 +103,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that reports when it has started, and ends event streams before it stops."""
+    """A server that calls ``started`` after its start, and ends event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, started: Started) -> None:
         super().__init__(config)
@@ -124,5 +125,5 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Finish open requests at the first signal, and exit at once at the second."""
+        """Finish open requests after the first signal. Exit immediately after the second signal."""
         self.force_exit, self.should_exit = self.should_exit, True

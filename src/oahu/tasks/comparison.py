@@ -99,6 +99,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         and unknown between the two.
     slope_, intercept_ : float
         Set by `calibrate`: the probability of a pair at distance D is ``1 / (1 + exp(-(slope_ D + intercept_)))``.
+    calibration_warnings_ : list of str
+        The warnings of the last `calibrate`. A loaded comparator has none.
 
     Examples
     --------
@@ -234,8 +236,13 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
                     yes = no = no + (yes - no) / 2 if np.isfinite(no) else yes
         self.yes_below_, self.no_from_ = float(yes), float(no)
         self.slope_, self.intercept_ = _platt_scaling(distances, truth)
-        _warn_if_few("target_far", target_far, int((distances[~truth] < yes).sum()), roc.n_dissimilar, "dissimilar")
-        _warn_if_few("target_frr", target_frr, int((distances[truth] >= no).sum()), roc.n_similar, "similar")
+        n_false_accepts, n_false_rejects = int((distances[~truth] < yes).sum()), int((distances[truth] >= no).sum())
+        self.calibration_warnings_ = [
+            *_too_few_pairs("target_far", target_far, n_false_accepts, roc.n_dissimilar, "dissimilar"),
+            *_too_few_pairs("target_frr", target_frr, n_false_rejects, roc.n_similar, "similar"),
+        ]
+        for warning in self.calibration_warnings_:
+            warn_caller(warning)
         return self
 
     def roc(self, pairs: Any, same: Any = None) -> Roc:
@@ -429,17 +436,16 @@ def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
 
-def _warn_if_few(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> None:
-    """Warn if there are too few pairs to choose a threshold for a target rate."""
-    if rate is None:
-        return
-    if n_pairs * rate < _ERRORS_NEEDED:
-        needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
-        bound = rate_upper_bound(n_errors, n_pairs)
-        warn_caller(
-            f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}. The true "
-            f"rate may be as high as {bound:.2g} (95 % confidence)."
-        )
+def _too_few_pairs(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> list[str]:
+    """Return a warning if there are too few pairs to choose a threshold for a target rate."""
+    if rate is None or n_pairs * rate >= _ERRORS_NEEDED:
+        return []
+    needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
+    bound = rate_upper_bound(n_errors, n_pairs)
+    return [
+        f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}. The true "
+        f"rate may be as high as {bound:.2g} (95 % confidence)."
+    ]
 
 
 def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> tuple[float, float]:

@@ -61,6 +61,13 @@ def test_a_metric_without_a_threshold_shows_how_to_calibrate_it(window: Any, cre
     expect(window.page.locator(".comparison .banner")).to_contain_text("calibrate")
 
 
+def test_a_calibration_with_few_pairs_shows_a_warning(window: Any, digits: Any) -> None:
+    pairs = [{"first": "d-00", "second": key, "same": key in digits.similar_to("d-00")} for key in digits.keys[1:]]
+    (warning,) = digits.client.calibrate(pairs, target_far=0.01)["warnings"]
+    window.open(digits.name, view="compare", first="d-07", second="d-08")
+    expect(window.page.locator(".comparison .warning")).to_have_text(warning)
+
+
 def test_a_comparison_is_updated_when_the_metric_changes(window: Any, digits: Any) -> None:
     first, second = "d-07", digits.similar_to("d-07")[0]
     window.open(digits.name, view="compare", first=first, second=second)

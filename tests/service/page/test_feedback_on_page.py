@@ -72,7 +72,7 @@ def test_a_moved_result_shows_how_many_ranks_it_moved(window: Any, digits: Any) 
     last = window.results()[-1]
     window.mark(last, "similar")
     expect(window.tile(last).locator(".moved")).to_contain_text("▲23")
-    expect(window.page.locator(".query-panel .hint")).to_contain_text("one that is not alike too")
+    expect(window.page.locator(".query-panel .hint")).to_contain_text("Also mark a result that is not alike")
     window.tile(last).locator(".mark.similar").click()  # the same mark again undoes it
     expect(window.log_row(1)).to_have_class("undone")
 
@@ -109,7 +109,7 @@ def test_undoing_an_implied_mark_shows_a_message(window: Any, digits: Any) -> No
     digits.client.feedback([{"query": second, "positive": [first, third], "negative": []}])
     window.open(digits.name, like=first)
     window.tile(third).locator(".mark.similar").click()
-    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this")
+    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this mark")
 
 
 def test_the_log_has_pages_and_links_to_its_items(window: Any, digits: Any) -> None:

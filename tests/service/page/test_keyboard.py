@@ -79,7 +79,7 @@ def test_plus_marks_as_alike_and_minus_as_not_alike(window: Any, digits: Any) ->
 def test_the_u_key_without_feedback_shows_a_message(window: Any, shared_digits: Any) -> None:
     window.open(shared_digits.name)
     _press(window, "u")
-    expect(window.page.locator(".q-notification")).to_contain_text("You have not given feedback here yet")
+    expect(window.page.locator(".q-notification")).to_contain_text("You have not given feedback on this page yet")
 
 
 def test_the_c_key_compares_the_focused_result_with_the_query(window: Any, shared_digits: Any) -> None:

@@ -40,7 +40,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("host", FOREIGN)
 def test_an_open_service_rejects_other_names(server: Any, host: str) -> None:
-    """A web site whose name points to this machine would have the same origin."""
+    """Otherwise a web site could point its host name to this machine and use the service."""
     response = server.send(Host=host)
     assert (response.status_code, response.json()["type"]) == (421, "urn:oahu:problem:wrong-host")
 
@@ -58,7 +58,7 @@ def test_all_methods_and_paths_check_the_host(server: Any, method: str, path: st
 
 @pytest.mark.parametrize("setting", [{"trusted_hosts": ("a.example",)}, {"https": True}, {"host": "0.0.0.0"}])
 def test_a_public_service_is_never_open(start_server: Any, setting: dict[str, Any]) -> None:
-    """Neither directly nor through a proxy on this machine."""
+    """This applies to direct access and to access through a proxy."""
     assert start_server(**setting).send().status_code == 401
 
 
@@ -68,7 +68,7 @@ def test_with_keys_any_name_is_accepted(start_server: Any, tmp_path: Path) -> No
     assert start_server().send(Host="any.example", Authorization=bearer).status_code == 200
 
 
-def test_with_trusted_hosts_only_those_are_accepted(start_server: Any, tmp_path: Path) -> None:
+def test_with_trusted_hosts_other_names_are_rejected(start_server: Any, tmp_path: Path) -> None:
     key = KeyFile(tmp_path / "data").add("one", "read")
     server, bearer = start_server(trusted_hosts=("Mine.example",)), f"Bearer {key}"
     assert server.send(Host="mine.example:443", Authorization=bearer).status_code == 200
