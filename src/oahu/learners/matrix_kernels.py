@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import helper
+from oahu.jit import helper, inlined
 
 __all__ = [
     "add_outer",
@@ -252,8 +252,9 @@ def _tridiagonal_eigenvalue(
             break
         mu = next_mu
     if size == 0.0:
-        column[:k] = 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
-        column[0], size = 1.0, 1.0
+        for i in range(k):
+            column[i] = 1.0 if i == 0 else 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
+        size = 1.0
     for i in range(k):
         column[i] /= math.sqrt(size)
     return mu
@@ -272,7 +273,9 @@ def _estimate_norm(diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float
 def _with_more_rows(basis: Floats, rows: int) -> Floats:
     """Return a copy with added rows of zeros."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
-    larger[: basis.shape[0]] = basis
+    for i in range(basis.shape[0]):  # a slice assignment takes seconds to compile
+        for j in range(basis.shape[1]):
+            larger[i, j] = basis[i, j]
     return larger
 
 
@@ -323,22 +326,28 @@ def find_negative_eigenvalue(matrix: Floats, z: Floats, step: float, direction: 
             return eigenvalue
 
 
-@helper
+@inlined
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
     """Replace a positive semi-definite matrix by the nearest such matrix to matrix - weight z z^T."""
+    d = z.shape[0]
+    n_squares = 1
+    weights, squares = np.empty(3), np.empty((3, d), matrix.dtype)
+    for j in range(d):
+        squares[0, j] = z[j]
     if find_negative_eigenvalue(matrix, z, weight, direction) < 0.0:
         # Removing the eigenvector v gives (I - v v^T) A (I - v v^T) - weight z' z'^T with z' = z - (v^T z) v.
         # Adding the two squares to A directly would cancel terms that may be far larger than A.
-        product = np.empty_like(z)
+        n_squares = 3
+        remainder, product, sums = squares[0], squares[1], squares[2]
         project(matrix, direction, product)
         half = matrix.dtype.type(0.5) * dot(direction, product)
         coefficient = dot(direction, z)
-        remainder, removed, trace = np.empty_like(z), weight * float(coefficient) * float(coefficient), 0.0
-        for j in range(z.shape[0]):
+        removed, trace = weight * float(coefficient) * float(coefficient), 0.0
+        for j in range(d):
             trace += matrix[j, j]
-        for j in range(z.shape[0]):
+        for j in range(d):
             # Because v is an eigenvector, weight (v^T z) z' equals A v - (v^T A v) v. That form is more accurate if
             # z is so long that the rounding error of z' would exceed A.
             # (I - v v^T) A (I - v v^T) is A - v h^T - h v^T with h = A v - (v^T A v / 2) v.
@@ -350,15 +359,12 @@ def subtract_square(
         # v h^T + h v^T is a difference of two squares, which keeps the matrix exactly symmetric.
         balance = math.sqrt(largest(product))  # not its length, whose square may overflow
         balance = balance if balance > 0.0 else 1.0
-        sums = np.empty_like(z)
-        for j in range(z.shape[0]):
+        for j in range(d):
             v, h = matrix.dtype.type(balance) * direction[j], product[j] / matrix.dtype.type(balance)
             sums[j], product[j] = v + h, v - h
-        add_square(matrix, -0.5, sums, left, right)
-        add_square(matrix, 0.5, product, left, right)
-        add_square(matrix, -weight, remainder, left, right)
-    else:
-        add_square(matrix, -weight, z, left, right)
+    weights[0], weights[1], weights[2] = -weight, 0.5, -0.5
+    for i in range(n_squares - 1, -1, -1):
+        add_square(matrix, weights[i], squares[i], left, right)
 
 
 @helper

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
-from oahu.jit import kernel
+from oahu.jit import helper, kernel
 from oahu.learners.matrix_kernels import (
     add_square,
     dot,
@@ -114,38 +115,63 @@ class RDML(MahalanobisLearner):
     def learn_pairs(
         self, arrays: Arrays, pairs: Floats, similar: NDArray[np.bool_], used: NDArray[np.bool_]
     ) -> int:
-        return int(_learn(pairs, similar, arrays["matrix"], float(self.learning_rate), self.mode == "ray", used))
+        learn = _learn_ray if self.mode == "ray" else _learn_project
+        return int(learn(pairs, similar, arrays["matrix"], float(self.learning_rate), used))
 
 
 @kernel("RDML's update step")
-def _learn(
-    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, ray: bool, used: NDArray[np.bool_]
+def _learn_project(
+    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, used: NDArray[np.bool_]
 ) -> int:
     d = matrix.shape[0]
-    dtype = matrix.dtype
-    z, product, direction = np.empty(d, dtype), np.empty(d, dtype), np.empty(d, dtype)
-    left, right = np.empty(d, dtype), np.empty(d, dtype)
-    limit = overflow_limit(matrix)
+    z, direction = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
     for t in range(pairs.shape[0]):
-        for j in range(d):
-            z[j] = pairs[t, 0, j] - pairs[t, 1, j]
-        project(matrix, z, product)
-        squared_distance = float(dot(z, product))  # z^T A z
-        squared_length = float(dot(z, z))
-        if not (squared_distance < limit and squared_length * (1.0 + rate) < limit):  # true for NaN too
+        distance = _distance(pairs[t], matrix, rate, z, left)
+        if not distance < math.inf:
             return t
-        used[t] = False
-        if (squared_distance < 1.0 if similar[t] else squared_distance > 1.0) or squared_length == 0.0:
-            continue  # correct, or two equal items
-        if not similar[t]:
-            add_square(matrix, rate, z, left, right)
-        elif not ray:
+        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        if used[t] and similar[t]:
             subtract_square(matrix, rate, z, direction, left, right)
-        else:
-            step = min(rate, 1.0 / inverse_quadratic_form(matrix, z))
-            # If z is not in the range of A, the step is 0 up to rounding.
-            if not step * squared_length > np.finfo(dtype).eps * squared_distance / squared_length * 10.0:
-                continue
-            add_square(matrix, -step, z, left, right)
-        used[t] = True
+        elif used[t]:
+            add_square(matrix, rate, z, left, right)
     return LEARNED
+
+
+@kernel("RDML's update step")
+def _learn_ray(
+    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, used: NDArray[np.bool_]
+) -> int:
+    d = matrix.shape[0]
+    z, left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    for t in range(pairs.shape[0]):
+        distance = _distance(pairs[t], matrix, rate, z, left)
+        if not distance < math.inf:
+            return t
+        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        step = rate
+        if used[t] and similar[t]:
+            squared_length = float(dot(z, z))
+            step = -min(rate, 1.0 / inverse_quadratic_form(matrix, z))
+            # If z is not in the range of A, the step is 0 up to rounding.
+            used[t] = -step * squared_length > np.finfo(matrix.dtype).eps * distance / squared_length * 10.0
+        if used[t]:
+            add_square(matrix, step, z, left, right)
+    return LEARNED
+
+
+@helper
+def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, product: Floats) -> float:
+    """Return the squared distance of a pair, or infinity if it is too large. Write its difference to ``z``."""
+    for j in range(z.shape[0]):
+        z[j] = pair[0, j] - pair[1, j]
+    project(matrix, z, product)
+    distance = float(dot(z, product))  # z^T A z
+    limit = overflow_limit(matrix)
+    within = distance < limit and float(dot(z, z)) * (1.0 + rate) < limit  # False for NaN
+    return distance if within else math.inf
+
+
+@helper
+def _is_violated(distance: float, similar: bool) -> bool:
+    return distance >= 1.0 if similar else distance <= 1.0

@@ -109,6 +109,7 @@ def learn(
     last_gradient = np.zeros((3, last.shape[1]), dtype)
     delta = np.zeros((3, H), dtype)
     unit = np.zeros((3, E), dtype)
+    lengths = np.zeros(3, dtype)
     loss = np.zeros(n_layers + 1)
 
     if not in_place:
@@ -132,7 +133,7 @@ def learn(
                 matrix = last if deepest else middle[level - 1]
                 bias = last_bias if deepest else middle_bias[level - 1]
                 apply_layer(matrix, bias, hidden[level - 1], output)
-            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, gradient)
+            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, lengths, gradient)
             if level < n_layers:
                 relu(output, E, hidden[level])
 
@@ -234,7 +235,7 @@ def _largest_product(gradient: Floats, hidden: Floats) -> float:
 @helper
 def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
-    gradient: Floats,
+    lengths: Floats, gradient: Floats,
 ) -> Scalar:  # fmt: skip
     """Return one expert's local loss and write its weighted gradient to the first columns of ``gradient``.
 
@@ -242,10 +243,9 @@ def _expert(
     embeddings are equal up to rounding, their distance and its gradient are 0.
     """
     zero = output.dtype.type(0)
-    n0, n1, n2 = vector_length(output[0], size), vector_length(output[1], size), vector_length(output[2], size)
-    normalize(output[0], n0, unit[0])
-    normalize(output[1], n1, unit[1])
-    normalize(output[2], n2, unit[2])
+    for k in range(3):
+        lengths[k] = vector_length(output[k], size)
+        normalize(output[k], lengths[k], unit[k])
     a, p, n = unit[0], unit[1], unit[2]
     to_positive = to_negative = zero
     for r in range(size):
@@ -269,7 +269,7 @@ def _expert(
         dot_a -= (g_p + g_n) * a[r]
         dot_p += g_p * p[r]
         dot_n += g_n * n[r]
-    backpropagate_normalize(gradient[0], a, dot_a, n0)
-    backpropagate_normalize(gradient[1], p, dot_p, n1)
-    backpropagate_normalize(gradient[2], n, dot_n, n2)
+    for k in range(3):
+        dot_product = dot_a if k == 0 else dot_p if k == 1 else dot_n
+        backpropagate_normalize(gradient[k], unit[k], dot_product, lengths[k])
     return local_loss(positive, negative, tau)
