@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +19,7 @@ import oahu.cli.bench_command
 from oahu.cli import app
 from oahu.cli.bench import run
 from oahu.cli.bench_command import BenchOptions
+from oahu.cli.bench_progress import ProgressTable
 from oahu.cli.options import ProtocolName
 from oahu.evaluation.protocols import DEFAULT_METHODS
 from oahu.evaluation.trials import BenchmarkRecord
@@ -33,6 +31,7 @@ FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path / "sets"))
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)  # the default number of jobs: no worker processes
     monkeypatch.setattr(oahu.cli.bench_command, "console", Console(width=200))
     monkeypatch.setattr(oahu.cli.bench_command, "error_console", Console(width=200, stderr=True))
 
@@ -131,33 +130,66 @@ def test_own_data_own_learner_and_model_file(tmp_path: Path) -> None:
     assert len(again.outcomes) == 2
 
 
-@pytest.mark.parametrize("target", ["process", "process group"])
-def test_interrupted_benchmark_continues_with_equal_scores(tmp_path: Path, target: str) -> None:
-    """After SIGINT, the same command continues and gives the scores of an uninterrupted run.
+SHORT = ("classification", "--quick", "--runs", "2", "--constraints", "100", "--methods", "OASIS,Euclidean")
+INTERRUPTING_SCRIPT = """
+import os, signal
+from oahu.cli import app
+from oahu.cli.bench_progress import ProgressTable
 
-    Ctrl-C in a terminal reaches the whole process group.
-    """
-    words = ["bench", "classification", "--quick", "--runs", "40", "--methods", "OAHU,POLA,Euclidean"]
-    whole = run_bench(tmp_path / "whole", *words[1:])
-    command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
-    pipe = subprocess.PIPE
-    restore_sigint = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also if the test runner ignores SIGINT
-    with subprocess.Popen(
-        command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=restore_sigint
-    ) as process:
-        trials = tmp_path / "cut" / "trials"
-        while process.poll() is None and (not trials.is_dir() or len(list(trials.glob("*.json"))) < 2):
-            time.sleep(0.01)
-        (os.kill if target == "process" else os.killpg)(process.pid, signal.SIGINT)
-        _, message = process.communicate(timeout=60)
-    kept = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
-    assert 2 <= len(kept) < 120
-    assert process.returncode == 1
-    assert "Interrupted" in message
-    assert "Traceback" not in message
-    continued = run_bench(tmp_path / "cut", *words[1:])
-    assert scores(continued) == scores(whole)
-    assert {name: (trials / name).stat().st_mtime_ns for name in kept} == kept
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the test runner ignores SIGINT
+on_outcome = ProgressTable.on_outcome
+
+def interrupt_after_the_second(self, outcome, stored):
+    on_outcome(self, outcome, stored)
+    if self.n_measured == 2:
+        os.killpg(0, signal.SIGINT)  # like Ctrl-C in a terminal
+
+ProgressTable.on_outcome = interrupt_after_the_second
+app()
+"""
+
+
+def trial_times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("*.json")}
+
+
+def check_continuation(tmp_path: Path, kept: dict[str, int]) -> None:
+    """Check that the same command measures only the other trials and gives the scores of an uninterrupted run."""
+    whole = run_bench(tmp_path / "whole", *SHORT, "--jobs", "1")
+    assert scores(run_bench(tmp_path / "cut", *SHORT, "--jobs", "1")) == scores(whole)
+    assert kept.items() <= trial_times(tmp_path / "cut").items()
+
+
+def test_interrupted_benchmark_continues_with_equal_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_outcome = ProgressTable.on_outcome
+
+    def interrupt_after_the_second(self: ProgressTable, outcome: Any, stored: bool) -> None:
+        on_outcome(self, outcome, stored)
+        if self.n_measured == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressTable, "on_outcome", interrupt_after_the_second)
+        result = runner.invoke(app, ["bench", *SHORT, "--jobs", "1", "--out", str(tmp_path / "cut")])
+    assert result.exit_code == 1
+    assert "Interrupted. 2 trials are stored in" in result.output
+    kept = trial_times(tmp_path / "cut")
+    assert len(kept) == 2
+    check_continuation(tmp_path, kept)
+
+
+@pytest.mark.server
+def test_interrupt_signal_reaches_workers_without_a_traceback(tmp_path: Path) -> None:
+    """The signal reaches the whole process group; only the main process handles it."""
+    command = [sys.executable, "-c", INTERRUPTING_SCRIPT, "bench", *SHORT, "--jobs", "2"]
+    command += ["--out", str(tmp_path / "cut")]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
+    assert done.returncode == 1
+    assert "Interrupted. 2 trials are stored in" in done.stderr
+    assert "Traceback" not in done.stderr
+    kept = trial_times(tmp_path / "cut")
+    assert len(kept) >= 2  # the workers finish the trials that they have begun
+    check_continuation(tmp_path, kept)
 
 
 def test_failing_method_is_reported(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize("count", [1, 100])
 def test_a_damaged_snapshot_does_not_change_the_model(
     stopped_harness: Any, tmp_path: Path, damage: Any, count: int
 ) -> None:

@@ -280,17 +280,11 @@ def chunks(n: int) -> Iterator[bytes]:
         yield bytes(2**20)
 
 
-def test_a_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    result = problem_of(server, "PUT", f"{filled_path}/items", content=bytes(100 * 2**20), headers=JSON)
+def test_a_body_above_the_default_limit_is_too_large(server: Any, filled_path: str) -> None:
+    result = problem_of(server, "PUT", f"{filled_path}/items", content=bytes(33 * 2**20), headers=JSON)
     assert (result["status"], result["type"]) == (413, "urn:oahu:problem:too-large")
-
-
-def test_a_chunked_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    assert problem_of(server, "PUT", f"{filled_path}/items", content=chunks(100), headers=JSON)["status"] == 413
-
-
-def test_a_model_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    assert problem_of(server, "PUT", f"{filled_path}/model", content=chunks(100))["status"] == 413
+    assert problem_of(server, "PUT", f"{filled_path}/items", content=chunks(33), headers=JSON)["status"] == 413
+    assert problem_of(server, "PUT", f"{filled_path}/model", content=chunks(33))["status"] == 413
 
 
 def test_a_body_of_exactly_the_limit_is_accepted(start_server: Any) -> None:
@@ -305,21 +299,21 @@ def test_a_body_of_exactly_the_limit_is_accepted(start_server: Any) -> None:
 
 # -- many errors --------------------------------------------------------------------------------------------
 
-MILLION = {
-    "wrong numbers": ("search", b'{"vector": [' + b"null," * 999_999 + b"null]}"),
-    "wrong items": ("items", b'{"items": [' + b"{}," * 999_999 + b"{}]}"),
-    "wrong keys": ("items/delete", b'{"keys": [' + b"0," * 999_999 + b"0]}"),
-    "wrong feedback": ("feedback", b'{"feedback": [' + b"{}," * 999_999 + b"{}]}"),
-    "unknown fields": ("search", json.dumps({"key": "i0", **{f"f{at}": 0 for at in range(1_000_000)}}).encode()),
+MANY_ERRORS = {
+    "wrong numbers": ("search", b'{"vector": [' + b"null," * 99_999 + b"null]}"),
+    "wrong items": ("items", b'{"items": [' + b"{}," * 99_999 + b"{}]}"),
+    "wrong keys": ("items/delete", b'{"keys": [' + b"0," * 99_999 + b"0]}"),
+    "wrong feedback": ("feedback", b'{"feedback": [' + b"{}," * 99_999 + b"{}]}"),
+    "unknown fields": ("search", json.dumps({"key": "i0", **{f"f{at}": 0 for at in range(100_000)}}).encode()),
     "fields of feedback": (
         "feedback",
-        json.dumps(batch({f"f{at}": 0 for at in range(1_000_000)} | {"query": "a"})).encode(),
+        json.dumps(batch({f"f{at}": 0 for at in range(100_000)} | {"query": "a"})).encode(),
     ),
 }
 
 
-@pytest.mark.parametrize(("operation", "body"), MILLION.values(), ids=MILLION)
-def test_a_million_errors_give_a_short_response(server: Any, filled_path: str, operation: str, body: bytes) -> None:
+@pytest.mark.parametrize(("operation", "body"), MANY_ERRORS.values(), ids=MANY_ERRORS)
+def test_many_errors_give_a_short_response(server: Any, filled_path: str, operation: str, body: bytes) -> None:
     method = "PUT" if operation == "items" else "POST"
     result = problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)
     assert len(result["errors"]) < 10
