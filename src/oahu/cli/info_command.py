@@ -43,7 +43,7 @@ def _describe(model: LoadedModel) -> dict[str, str]:
         facts |= {"metric": type(metric).__name__, **_describe_task(content)}
     facts |= {"features": f"{metric.n_features:,}", "constraints learned": f"{metric.version:,}"}
     if isinstance(metric, oahu.EnsembleMetric | oahu.AnchoredMetric):
-        spaces = metric.spaces if isinstance(metric, oahu.EnsembleMetric) else metric.parts
+        spaces = metric.spaces if isinstance(metric, oahu.EnsembleMetric) else metric.weighted_spaces
         facts |= {f"weight of {space.name}": f"{space.weight:.4f}" for space in spaces}
     if isinstance(content, Learner):
         for name in ("utilization", "utilization_similar", "utilization_dissimilar"):

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.matrix_kernels import add_square, dot, limit, project, solve_along, subtract_square
+from oahu.learners.matrix_kernels import (
+    add_square,
+    dot,
+    inverse_quadratic_form,
+    overflow_limit,
+    project,
+    subtract_square,
+)
 from oahu.learners.matrix_learners import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
@@ -29,18 +36,18 @@ class RDML(MahalanobisLearner):
     distance. Any other pair moves the matrix to the positive semi-definite matrix nearest to
     ``A - lambda y (x - x')(x - x')^T``.
 
-    A dissimilar pair takes O(d^2) time. A similar pair causes at most one negative eigenvalue, which a few
-    matrix-vector products of O(d^2) find. The model takes O(d^2) memory.
+    A pair takes O(d^2) time. After a similar pair, A has at most one negative eigenvalue. A few matrix-vector
+    products find it. The model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
-        lambda.
+        lambda: the step size.
     mode : {"project", "ray"}, default="project"
-        How A stays positive semi-definite after a similar pair. "project" takes the full step and removes the
-        negative eigenvalue. "ray" shortens the step to the longest that keeps A positive semi-definite,
-        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular. Nearly every later step then has length
-        0, so that "ray" soon learns almost nothing from similar pairs.
+        How to keep A positive semi-definite after a similar pair. "project" takes the full step and removes the
+        negative eigenvalue. "ray" takes the longest step that keeps A positive semi-definite,
+        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular, and nearly all later steps then have
+        length 0. So "ray" soon learns almost nothing from similar pairs.
     start : {"identity", "zero"}, default="identity"
         The initial A. From zero, similar pairs change nothing until dissimilar pairs have raised the rank of A.
     n_constraints : int, default=10000
@@ -61,8 +68,8 @@ class RDML(MahalanobisLearner):
 
     Notes
     -----
-    The threshold of 1 is a squared distance: scale the features so that it separates pairs, for example to unit
-    length.
+    The threshold is a squared distance of 1. Scale the features so that it separates similar from dissimilar pairs,
+    for example to unit length.
 
     References
     ----------
@@ -144,23 +151,24 @@ def _learn_ray(
         used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
         step = rate
         if used[t] and similar[t]:
-            squared = float(dot(z, z))
-            step = -min(rate, 1.0 / solve_along(matrix, z))
+            squared_length = float(dot(z, z))
+            step = -min(rate, 1.0 / inverse_quadratic_form(matrix, z))
             # If z is not in the range of A, the step is 0 up to rounding.
-            used[t] = -step * squared > np.finfo(matrix.dtype).eps * distance / squared * 10.0
+            used[t] = -step * squared_length > np.finfo(matrix.dtype).eps * distance / squared_length * 10.0
         if used[t]:
             add_square(matrix, step, z, left, right)
     return LEARNED
 
 
 @helper
-def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, along: Floats) -> float:
-    """Return the squared distance of a pair and write its difference to ``z``; infinite if it is too large."""
+def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, product: Floats) -> float:
+    """Return the squared distance of a pair, or infinity if it is too large. Write its difference to ``z``."""
     for j in range(z.shape[0]):
         z[j] = pair[0, j] - pair[1, j]
-    project(matrix, z, along)
-    distance = float(dot(z, along))  # z^T A z
-    within = distance < limit(matrix) and float(dot(z, z)) * (1.0 + rate) < limit(matrix)  # False for NaN
+    project(matrix, z, product)
+    distance = float(dot(z, product))  # z^T A z
+    limit = overflow_limit(matrix)
+    within = distance < limit and float(dot(z, z)) * (1.0 + rate) < limit  # False for NaN
     return distance if within else math.inf
 
 

@@ -312,8 +312,9 @@ class PublishedMetric:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of every part of the metric, such as every expert of OAHU."""
-        return {part.name: part.weight for part in getattr(self.metric, "parts", self.metric.spaces)}
+        """The weight of every space of the metric, such as every expert of OAHU."""
+        spaces = getattr(self.metric, "weighted_spaces", self.metric.spaces)
+        return {space.name: space.weight for space in spaces}
 
     @property
     def history_point(self) -> HistoryPoint:
