@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 MINUTES ?= 10
 PLACES ?= 300
 
-.PHONY: help demo test test-fast test-oldest docs dist fuzz mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
+.PHONY: help demo test test-fast test-oldest docs dist fuzz coverage mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -57,7 +57,11 @@ format: $(VENV)/.dev ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/package_map.py
 
-mutate: $(VENV)/.dev ## mutation test: change one place of the source at a time and run its tests
+coverage: $(VENV)/.dev ## coverage per package, and the tests of every line in .coverage
+	@$(PYTEST) -m "not browser and not server" --cov=src/oahu --cov-context=test --cov-report=
+	@$(BIN)/python tools/coverage_by_package.py
+
+mutate: $(VENV)/.dev ## mutation test: change one place of the source at a time and run its tests (after make coverage)
 	@$(BIN)/python tools/mutate.py --places $(PLACES)
 
 bench-step: $(VENV)/.bench ## speed and memory of the online step

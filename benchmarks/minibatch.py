@@ -13,7 +13,7 @@ import torch
 
 from oahu import Classifier
 from oahu.evaluation import datasets
-from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols.classification_protocol import split_halves
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate

@@ -410,7 +410,7 @@ def test_queries_without_results_form_a_column() -> None:
         ({"results": [[np.zeros((8, 8, 4))]]}, r"results\[0\]\[0\] must be an image .* Got \(8, 8, 4\)"),
         (
             {"results": [[DIGITS[:8]]]},
-            r"results\[0\]\[0\] must be in \[0, 1\] or uint8. Got 0 to 16: use as_images",
+            r"results\[0\]\[0\] must be in \[0, 1\] or uint8. Got 0 to 16 instead. Use as_images",
         ),
         ({"results": [[np.full((2, 2), np.nan)]]}, r"results\[0\]\[0\] must be in \[0, 1\]"),
     ],
@@ -445,7 +445,7 @@ def test_values_are_scaled_to_the_range_0_to_1() -> None:
     ("n_features", "shape", "message"),
     [
         (64, (8, 9), r"shape \(8, 9\) has 72 values. The items have 64 features"),
-        (10, None, "10 features do not form a square image, grey or in colour: pass the shape"),
+        (10, None, "10 features do not form a square image, grey or in colour. Pass the shape"),
         (64, (64,), r"must be \(h, w\) or \(h, w, 3\). Got \(64,\)"),
         (64, (4, 4, 4), r"must be \(h, w\) or \(h, w, 3\). Got \(4, 4, 4\)"),
         (64, (-8, -8), r"must be \(h, w\) or \(h, w, 3\). Got \(-8, -8\)"),

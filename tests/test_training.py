@@ -240,7 +240,9 @@ def test_a_shorter_stream_is_rejected(folder: Path) -> None:
     write_first_lines(1000)
     result = train("--model", "model", "--features", "items.npy", "--constraints", "begun.jsonl")
     assert result.exit_code == 1
-    assert "learned 1,600 lines, but begun.jsonl has 1,000" in result.output.replace("\n", " ")
+    output = result.output.replace("\n", " ")
+    assert "learned 1,600 lines, but begun.jsonl has only 1,000" in output
+    assert "--new-lines" in output
 
 
 def test_a_model_without_a_position_requires_new_lines(folder: Path) -> None:

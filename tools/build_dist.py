@@ -60,7 +60,7 @@ def environment(folder: Path) -> Path:
 
 
 def test(archive: Path, folder: Path) -> None:
-    """Install one archive in an empty environment, and use it from another folder."""
+    """Install an archive in an empty environment, and run the smoke test in another folder."""
     folder.mkdir()
     python = environment(folder / "env")
     run(python, "-m", "pip", "install", "--quiet", archive)

@@ -1,4 +1,4 @@
-"""Run the property tests with random seeds, round after round, and say how to reproduce a failure.
+"""Run the property tests repeatedly with random seeds, and print how to reproduce a failure.
 
 python tools/fuzz.py --minutes 60
 python tools/fuzz.py --seed 123 tests/index/test_exact.py

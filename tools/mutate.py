@@ -1,11 +1,12 @@
-"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test notices.
+"""Mutation test: change one place of src at a time, run its tests, and count the changes that no test detects.
 
-    python tools/mutate.py --places 300 --seed 1 --out mutation.json
-    python tools/mutate.py --report mutation.json
+    make coverage                                   # records which tests execute which lines, in .coverage
+    python tools/mutate.py --places 300 --seed 1 --out mutation.jsonl
+    python tools/mutate.py --report mutation.jsonl
 
 A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. A seed
-decides which places are drawn. Each change is made in a copy of the project. The tests of the changed file run
-first, then those of its package.
+decides which places are drawn. Each change is made in a copy of the project. Only tests that execute the changed
+line run. Compiled code leaves no record of its lines: there, the tests of the file or of its folder run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 
+import coverage
+
 ROOT = Path(__file__).resolve().parents[1]
 
 _SWAPS: dict[type[ast.AST], str] = {
@@ -34,12 +37,9 @@ _SWAPS: dict[type[ast.AST], str] = {
     ast.FloorDiv: "*", ast.Mod: "*", ast.And: "or", ast.Or: "and",
 }  # fmt: skip
 
-#: Packages whose tests are not in the folder of the same name, or not only there.
-_MORE_TESTS = {
-    "learners": ["tests/checks"],
-    "metrics": ["tests/checks"],
-    "constraints": ["tests/checks/test_bad_input.py"],
-}
+#: At most this many test functions, and then other cases of theirs, run for one change.
+_MAX_FUNCTIONS = 200
+_MAX_OTHER_CASES = 200
 
 
 @dataclass(frozen=True)
@@ -130,54 +130,71 @@ def draw(count: int, seed: int, folders: list[str]) -> list[Place]:
 # -- tests -------------------------------------------------------------------------------------------------
 
 
-def tests_of(file: str) -> list[list[str]]:
-    """The tests of a file, in stages: its own, then its package's."""
-    parts = Path(file).relative_to("src/oahu").with_suffix("").parts
-    folder = Path("tests", *parts[:-1])
-    while not (ROOT / folder).is_dir():
-        folder = folder.parent
-    own = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob(f"test_{parts[-1].strip('_')}.py")]
-    package = (
-        [str(folder)]
-        if folder != Path("tests")
-        else [str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_*.py")]
-    )
-    wider = [*package, *_MORE_TESTS.get(parts[0], []), file]
-    if len(parts) > 2:
-        wider.append(str(Path("tests", parts[0])))
-    return [own, wider] if own else [wider]
+class CoverageMap:
+    """The tests that execute each line, as recorded by pytest-cov."""
+
+    def __init__(self, path: Path) -> None:
+        data = coverage.CoverageData(str(path))
+        data.read()
+        self._lines: dict[str, dict[int, set[str]]] = {}
+        for file in data.measured_files():
+            contexts = data.contexts_by_lineno(file)
+            name = str(Path("src") / file.split("/src/", 1)[1])
+            self._lines[name] = {line: _test_names(of_line) for line, of_line in contexts.items()}
+
+    def tests_of(self, place: Place) -> list[str]:
+        """Return the tests of a line; for compiled code, which has no record, those of its file or its folder."""
+        lines = self._lines.get(place.file, {})
+        tests = lines.get(place.line) or set().union(*lines.values())
+        if not tests:
+            folder = Path(place.file).parent
+            files = [name for name in self._lines if Path(name).parent == folder]
+            tests = set().union(*(of_line for name in files for of_line in self._lines[name].values()))
+        return sorted(tests)
 
 
-def try_place(place: Place, copy: Path, seconds: float) -> Outcome:
-    """Run the tests of a changed file in a copy of the project."""
+def _test_names(contexts: list[str]) -> set[str]:
+    """Return the tests of coverage contexts such as ``tests/test_a.py::test_b[1]|run``."""
+    return {context.rsplit("|", 1)[0] for context in contexts if "|" in context}
+
+
+def stages(tests: list[str], file: str) -> list[list[str]]:
+    """Return the tests to run: first one case of each test function, then a sample of the other cases.
+
+    The tests of the file of the same name come first, because they are the most likely to fail.
+    """
+    stem = Path(file).stem.strip("_")
+    functions: dict[str, list[str]] = defaultdict(list)
+    for test in tests:
+        functions[test.split("[", 1)[0]].append(test)
+    names = sorted(functions, key=lambda name: (f"test_{stem}.py" not in name, name))[:_MAX_FUNCTIONS]
+    generator = random.Random(0)
+    first = [generator.choice(functions[name]) for name in names]
+    others = sorted({test for name in names for test in functions[name]} - set(first))
+    more = generator.sample(others, min(_MAX_OTHER_CASES, len(others)))
+    return [stage for stage in (first, more) if stage]
+
+
+def try_place(place: Place, tests: list[str], copy: Path, seconds: float) -> Outcome:
+    """Run the tests of a changed line in a copy of the project."""
     path = copy / place.file
     original = path.read_bytes()
     path.write_bytes(original[: place.begin] + place.text.encode() + original[place.end :])
     try:
-        for stage in tests_of(place.file):
-            killer = failing_test(copy, stage, seconds)
-            if killer:
-                return Outcome(place, True, killer)
-        return Outcome(place, False, "")
+        for stage in stages(tests, place.file):
+            test = failing_test(copy, stage, seconds)
+            if test:
+                return Outcome(place, True, test)
+        return Outcome(place, False, "" if tests else "no test")
     finally:
         path.write_bytes(original)
 
 
 def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
-    """The first test that fails, "time-out" if they take too long, or an empty text."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not browser and not server",
-    ]
+    """Return the first test that fails, "time-out" if the tests hang, or an empty text."""
+    arguments = copy / "tests-to-run.txt"
+    arguments.write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"@{arguments}"]
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy / "src"),
@@ -185,9 +202,7 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
         "NUMBA_CACHE_DIR": str(copy / "numba"),
     }
     try:
-        done = subprocess.run(
-            [*command, *tests], cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds
-        )
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "time-out"
     if done.returncode in (0, 5):  # 5: there is no such test
@@ -196,30 +211,31 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
     return lines[0].split(" - ")[0] if lines else "collection"
 
 
-def run(places: list[Place], workers: int, seconds: float) -> list[Outcome]:
+def run(places: list[Place], tests: CoverageMap, workers: int, seconds: float) -> Iterator[Outcome]:
     """Try all places, in as many copies of the project as there are workers."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copies: Queue[Path] = Queue()
         for worker in range(workers):
             copy = Path(folder, str(worker))
-            ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
+            ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "_build")
             shutil.copytree(ROOT, copy, ignore=ignored)
             copies.put(copy)
 
         def one(place: Place) -> Outcome:
             copy = copies.get()
             try:
-                outcome = try_place(place, copy, seconds)
+                return try_place(place, tests.tests_of(place), copy, seconds)
             finally:
                 copies.put(copy)
-            mark = "killed  " if outcome.killed else "SURVIVED"
-            print(
-                f"{mark} {place.file}:{place.line} {place.kind} -> {place.text.strip()!r} {outcome.by}", flush=True
-            )
-            return outcome
 
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one, places))
+            for outcome in pool.map(one, places):
+                place, mark = outcome.place, "killed  " if outcome.killed else "SURVIVED"
+                print(
+                    f"{mark} {place.file}:{place.line} {place.kind} -> {place.text.strip()!r} {outcome.by}",
+                    flush=True,
+                )
+                yield outcome
 
 
 # -- report ------------------------------------------------------------------------------------------------
@@ -245,15 +261,17 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=300.0, help="time limit of one run of tests")
     parser.add_argument("--only", action="append", default=[], help="only files whose path has this text")
-    parser.add_argument("--out", type=Path, default=Path("mutation.json"))
+    parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="record of `make coverage`")
+    parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     parser.add_argument("--report", type=Path, help="print the table of an earlier run")
     options = parser.parse_args()
-    if options.report:
-        stored = json.loads(options.report.read_text())
-        outcomes = [Outcome(Place(**row["place"]), row["killed"], row["by"]) for row in stored]
-    else:
-        outcomes = run(draw(options.places, options.seed, options.only), options.workers, options.seconds)
-        options.out.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+    if not options.report:
+        places = draw(options.places, options.seed, options.only)
+        with options.out.open("w") as out:
+            for outcome in run(places, CoverageMap(options.coverage), options.workers, options.seconds):
+                print(json.dumps(asdict(outcome)), file=out, flush=True)
+    rows = [json.loads(line) for line in (options.report or options.out).read_text().splitlines()]
+    outcomes = [Outcome(Place(**row["place"]), row["killed"], row["by"]) for row in rows]
     print(report(outcomes))
     return 0
 

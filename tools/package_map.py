@@ -15,13 +15,13 @@ BEGIN, END = "<!-- package map: make format writes it -->\n", "<!-- end of packa
 
 
 def summary(module: Path) -> str:
-    """The first line of a module's docstring, without its full stop."""
+    """Return the first line of a module's docstring, without its full stop."""
     text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[0].rstrip(".")
 
 
 def package_lines(folder: Path, depth: int) -> list[str]:
-    """A package, its modules and its sub-packages, as nested list items."""
+    """Return a package, its modules and its sub-packages as nested list items."""
     indent = "  " * depth
     init = folder / "__init__.py"
     lines = [f"{indent}- **{folder.name}/**: {summary(init)}" if init.exists() else f"{indent}- **{folder.name}/**"]

@@ -1,4 +1,4 @@
-"""Make the pictures of the README: python tools/pictures.py [learning] [service].
+"""Draw the pictures of the README: python tools/pictures.py [learning] [service].
 
 ``learning`` runs `oahu demo`. ``service`` runs `oahu serve --demo`, adds feedback, and takes a screenshot
 with Chromium. The other pictures are written by `benchmarks/anchored.py` and `oahu bench constraints`.
@@ -28,7 +28,7 @@ def draw_learning() -> None:
 
 
 def draw_service() -> None:
-    """Take a screenshot of the page after 400 triplets."""
+    """Take a screenshot of the search page after 400 triplets of feedback."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "service.log"
         command = [sys.executable, "-m", "oahu", "serve", "--demo", "--port", "0", "--data", f"{folder}/data"]

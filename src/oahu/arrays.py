@@ -49,7 +49,7 @@ def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
 
 
 def check_items(items: Any, dtype: np.dtype[Any]) -> None:
-    """Raise if an item, one per row, has a value that is not finite, or is not finite in ``dtype``."""
+    """Raise if an item, one per row, has a value that is not finite, or that overflows in ``dtype``."""
     if hasattr(items, "tocsr"):
         _check_sparse_items(items, dtype)
         return

@@ -260,7 +260,7 @@ class Client:
         payload : bool
             Whether to return payloads.
         use_feedback : bool
-            Whether items that feedback calls similar to the query come first, and dissimilar ones last.
+            Whether to rank items that feedback marks as similar to the query first, and dissimilar items last.
         """
         body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
@@ -272,8 +272,10 @@ class Client:
         found: dict[str, Any] = self._request("POST", self._path("/compare"), body, repeatable=True)
         return found
 
-    def calibrate(self, pairs: Iterable[Pair], **target: Any) -> None:
-        """Store labelled pairs from which the thresholds of `compare` are chosen.
+    def calibrate(self, pairs: Iterable[Pair], **target: Any) -> dict[str, Any]:
+        """Store labelled pairs. The service chooses the thresholds of `compare` from them.
+
+        The response contains ``warnings``, for example about too few pairs.
 
         Parameters
         ----------
@@ -283,10 +285,11 @@ class Client:
             Either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` with or without ``target_frr``.
         """
         body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
-        self._request("POST", self._path("/calibrate"), body, repeatable=True)
+        response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
+        return response
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
-        """Return the ``label`` that the k nearest labelled items vote for, and all ``votes``."""
+        """Return the majority ``label`` of the k nearest labelled items, and all ``votes``."""
         body = {**_item_reference(query), "k": k}
         found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
@@ -294,7 +297,7 @@ class Client:
     # -- metric ------------------------------------------------------------------------------------------
 
     def history(self) -> dict[str, Any]:
-        """Return how the weights of the metric changed: the names of its ``spaces``, and ``points`` in time."""
+        """Return the history of the metric weights: the names of the ``spaces``, and ``points`` in time."""
         found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
 
@@ -304,7 +307,7 @@ class Client:
         return Path(path)
 
     def upload(self, path: str | Path) -> int:
-        """Replace the learner by one from a file. Return the sequence number of the replacement."""
+        """Replace the learner with one from a file. Return the sequence number of the replacement."""
         body = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
         return int(self._send("PUT", self._path("/model"), repeatable=False, **body).json()["seq"])
 
@@ -362,8 +365,8 @@ class Client:
     def _send(self, method: str, path: str, repeatable: bool = True, **options: Any) -> httpx.Response:
         """Send a request, with retries while the service is overloaded or cannot be reached.
 
-        After a broken connection the service may have handled the request. Then only a ``repeatable`` one is sent
-        again.
+        After a broken connection, the service may have handled the request already. Then only ``repeatable``
+        requests are sent again.
         """
         for attempt in range(self._retries + 1):
             is_last = attempt == self._retries

@@ -72,7 +72,7 @@ class _Digits(NamedTuple):
         return _Scores(precision, learner.score(self.held_out_triplets))
 
     def count_errors(self, learner: DemoLearner) -> int:
-        """Count the held-out digits that their 5 nearest training digits classify wrongly."""
+        """Count the held-out digits that a 5-nearest-neighbour classifier gets wrong."""
         classifier = Classifier(learner.metric(), k=5).fit(self.items, self.labels)
         return int(np.sum(classifier.predict(self.held_out) != self.truth))
 
@@ -94,7 +94,7 @@ class _Experiment:
             learner.fit(self.digits.stream[:1])
 
     def run(self) -> Iterator[int]:
-        """Learn the stream in batches; yields the number of triplets learned after each."""
+        """Learn the stream in batches. Yield the number of triplets learned after each batch."""
         unlearned = self.digits.evaluate(self.unlearned)
         for learner in (self.anchored, self.paper):
             learner.initialize(self.digits.items.shape[1])
@@ -113,7 +113,7 @@ class _Experiment:
 
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
-    """Learn, show the progress, and write two models and a picture to ``folder``."""
+    """Learn from the digits, show the progress, and write two models and a picture to ``folder``."""
     title = "Held-out digits while the learners see one triplet after another"
     picture, axes = plots.figure(2, title, size=(6.0, 4.0))
     experiment = _Experiment(_Digits.load(n_triplets, seed), seed)
@@ -163,7 +163,7 @@ def _show(console: Console, experiment: _Experiment) -> None:
 
 def _weights(experiment: _Experiment) -> Columns:
     """Return the weights of both learners as bars, side by side."""
-    anchored = {part.name: part.weight for part in experiment.anchored.metric().parts}
+    anchored = {space.name: space.weight for space in experiment.anchored.metric().weighted_spaces}
     paper = {space.name: space.weight for space in experiment.paper.metric().spaces}
     return Columns([_bars("AnchoredOAHU", anchored), _bars("OAHU", paper)], padding=(0, 4))
 
@@ -233,5 +233,5 @@ def _draw(axes: Sequence[Axes], experiment: _Experiment) -> None:
     """Draw both scores over the stream."""
     titles = {"precision": "Same digit among the ten matches of a search", "triplets": "Triplets ordered correctly"}
     for ax, (measure, title) in zip(axes, titles.items(), strict=True):
-        curves = {name: [getattr(one, measure) for one in scores] for name, scores in experiment.scores.items()}
+        curves = {name: [getattr(score, measure) for score in scores] for name, scores in experiment.scores.items()}
         plots.learning_curves(ax, experiment.steps, curves, title, 1)

@@ -35,11 +35,11 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
-    """A learner was used before it had learned a constraint."""
+    """An object was used before it was fitted: for example, a learner before its first constraint."""
 
 
 class NoDistanceError(OAHUError, AttributeError):
-    """A bilinear similarity has scores, but no distances and no vectors."""
+    """Distances or vectors of a bilinear similarity were requested. It has only scores."""
 
 
 class ModelFileError(OAHUError):
@@ -72,10 +72,10 @@ class RejectedConstraintError(_RowError, ArithmeticError):
 
 
 class OverflowedItemError(_RowError, InvalidInputError):
-    """The embedding of an item is not finite, although the item is."""
+    """The embedding of a finite item overflows."""
 
     def about(self, item: str) -> str:
-        """Return the message with ``item`` instead of the row number as its subject."""
+        """Return the message with a description of the item in place of its row number."""
         return f"{item[:1].upper()}{item[1:]}{str(self).removeprefix(f'Item {self.row}')}"
 
 

@@ -39,10 +39,9 @@ def load(path: str | os.PathLike[str], kind: type[Any] = object, *, allow: Colle
     ----------
     path : str or path
     kind : type, optional
-        The class that the file must contain, or a base class of it. Type checkers and editors then know the type of
-        the result.
+        The expected class, or a base class of it. Type checkers and editors then know the type of the result.
     allow : collection of str or type, optional
-        Classes outside oahu, as ``"module:Class"``, whose modules may be imported.
+        Trusted classes outside oahu, as ``"module:Class"``. Their modules may be imported.
 
     Raises
     ------

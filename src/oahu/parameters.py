@@ -28,7 +28,7 @@ def check_real(owner: object, name: str, value: Any, low: float, high: float, *,
 
 
 def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``."""
+    """Raise unless ``value`` is an integer of at least ``least``."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         _raise_invalid(owner, name, f"an int of at least {least}", value)
 

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 _INK, _MUTED, _FAINT = "#1b2a41", "#7b8794", "#e4e7eb"
 # Ten colours that also differ for viewers with red-green colour blindness.
 _COLORS = ("#46c", "#d70", "#4a9", "#603", "#fc3", "#b9f", "#160", "#a47", "#228", "#3ef")
-_MARKERS = ("o", "^")  # classes 11 to 20 use the colours of the first ten
+_MARKERS = ("o", "^")  # classes 11 to 20 repeat the colours with another marker
 _LOWEST = 1e-6  # lower limit of a logarithmic axis of rates
 _FRAMES: Any = {True: ("#0b8a5f", "-"), False: ("#d1323f", (0, (2.4, 1.6))), None: (_MUTED, "-")}
 _CELL, _WIDEST, _GAP, _LETTER, _LINE = 0.95, 1.7, 0.14, 0.062, 0.14  # inches in a contact sheet
@@ -42,7 +42,7 @@ def figure(
     columns: int = 1, title: str = "", rows: int = 1, size: tuple[float, float] = (5.6, 4.2)
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``rows`` times ``columns`` axes, each of ``size`` in inches, and the axes row by row."""
-    drawn = _blank(size[0] * columns, size[1] * rows)
+    drawn = _empty_figure(size[0] * columns, size[1] * rows)
     drawn.set_layout_engine("constrained")
     axes = list(np.ravel(drawn.subplots(rows, columns)))
     for ax in axes:
@@ -85,7 +85,7 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
         The last value of each line, in data coordinates.
     names : sequence of str
     styles : sequence of dict
-        The line styles (``color``, ``linestyle``, ``marker``), which the label repeats.
+        The line styles (``color``, ``linestyle``, ``marker``), repeated next to the labels.
     """
     n = len(_require_length(names, len(heights), "names"))
     _require_length(styles, n, "styles")
@@ -102,8 +102,8 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
 
 
 def _spread_out(wanted: Floats, step: float) -> Floats:
-    """Return ordered positions in [0, 1], at least ``step`` apart, as near to ``wanted`` as possible."""
-    blocks: list[tuple[float, int]] = []  # (mean of the wanted positions less the steps before them, count)
+    """Return ordered positions in [0, 1], at least ``step`` apart and as close to ``wanted`` as possible."""
+    blocks: list[tuple[float, int]] = []  # (mean of wanted positions minus preceding steps, count)
     for i, place in enumerate(wanted):
         mean, n = float(place) - i * step, 1
         while blocks and blocks[-1][0] > mean:
@@ -195,13 +195,13 @@ def roc_curve(
     label : str, optional
     operating_point : (far, tar), optional
     log : bool, default=False
-        Whether the false accept rate has a logarithmic axis. Axes that are logarithmic stay so.
+        Whether the false accept rate has a logarithmic axis. Logarithmic axes are not changed back.
     """
     x, y = _rates(far, "far"), _rates(tar, "tar", np.size(far))
     point = None if operating_point is None else _rates(operating_point, "operating_point", 2)
     x, y = (x[::-1], y[::-1]) if x[0] > x[-1] or y[0] > y[-1] else (x, y)
     sorted_by_threshold = np.all(np.diff(x) >= 0) and np.all(np.diff(y) >= 0)
-    _require(sorted_by_threshold, "far and tar must both rise or both fall: sort them by threshold.")
+    _require(sorted_by_threshold, "far and tar must both rise or both fall. Sort them by threshold.")
     x, y = np.array([0.0, *x, 1.0]), np.array([0.0, *y, 1.0])
     error, area = float(np.interp(0.0, x + y - 1.0, x)), np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2
     n_before = sum(line.get_gid() == "curve" for line in ax.lines)
@@ -235,7 +235,7 @@ def _rates(data: ArrayLike, what: str, n: int = 0) -> Floats:
 
 
 def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
-    """Set up the axes, and draw the diagonal and the legend entry of the ring first."""
+    """Set up the axes. The first call also draws the diagonal and the legend entry of the ring."""
     if first:
         chance = np.append(0.0, np.geomspace(_LOWEST, 1.0, 200))
         ax.plot(chance, chance, ":", color=_MUTED, linewidth=1.2, label="chance", gid="chance")
@@ -274,7 +274,7 @@ def embeddings(
     labels : array-like of shape (n_items,)
     names, weights : sequences of length n_spaces, such as ``metric.metric_weights``
     limit : int, default=2000
-        The largest number of items. Of more items, a random sample is drawn, the same in each space.
+        The maximum number of items. If there are more, a random sample is drawn, the same in each space.
     random_state : int, Generator or None, default=0
     """
     places = list(np.ravel(np.asarray(axes, dtype=object)))
@@ -294,20 +294,20 @@ def embeddings(
     # Always in random order, so that no class covers the others.
     shown = as_generator(random_state).permutation(len(members))[:limit]
     for ax, title, space in zip(places, titles, spaces, strict=False):
-        points, explained = _principal(space[shown])
+        points, explained = _principal_components(space[shown])
         _scatter(ax, points, members[shown], len(classes))
         _label(ax, title, *(f"PC {i} · {share:.0%} of variance" for i, share in enumerate(explained, 1)))
     for ax in places[n:]:
         ax.set_axis_off()
-    _class_key(places, [str(name) for name in classes])
+    _class_legend(places, [str(name) for name in classes])
 
 
-def _principal(vectors: Floats) -> tuple[Floats, Floats]:
+def _principal_components(vectors: Floats) -> tuple[Floats, Floats]:
     """Return coordinates along the first two principal components, and the components' shares of the variance.
 
     The largest entry of each component is positive, which fixes its sign.
     """
-    padding = (0, 1), (0, 1)  # so that there are two components, even of a single item or dimension
+    padding = (0, 1), (0, 1)  # so that there are two components even for a single item or dimension
     centred = np.pad(vectors - vectors.mean(axis=0), padding)
     _, spread, components = np.linalg.svd(centred, full_matrices=False)
     largest = np.take_along_axis(components, np.abs(components).argmax(axis=1)[:, None], axis=1)
@@ -327,7 +327,7 @@ def _scatter(ax: Axes, points: Floats, members: NDArray[np.intp], n_classes: int
     ax.set_aspect("equal", adjustable="datalim")  # equal scales on both axes
 
 
-def _class_key(axes: list[Axes], names: list[str]) -> None:
+def _class_legend(axes: list[Axes], names: list[str]) -> None:
     """Draw one legend, or one colour scale, for all axes. Class names are shown literally, without mathtext."""
     drawn, n = axes[0].figure, len(names)
     if n > 10 * len(_MARKERS):
@@ -356,7 +356,7 @@ def contact_sheet(
     ----------
     queries : sequence of images
         An image is an array of shape (h, w), with 1 as white, or (h, w, 3), in [0, 1] or of dtype uint8.
-        `as_images` makes images of features.
+        `as_images` converts features to images.
     results : sequence of sequences of images
         Rows may have different lengths.
     captions, titles : optional
@@ -385,7 +385,7 @@ def pair_sheet(
     right: Sequence[bool | None],
     columns: int = 4,
 ) -> Figure:
-    """Return a figure with pairs of images, several in a row, framed by whether the answer was right.
+    """Return a figure with pairs of images, several per row. The frames show whether the answer was right.
 
     Images, captions and frames are as in `contact_sheet`.
     """
@@ -403,7 +403,7 @@ def pair_sheet(
     )
     depth = tall + _LINE * (1 + max(text.count("\n") for text in captions)) + 1.5 * _GAP
     wide = 2 * _CELL + 2.5 * _GAP
-    drawn = _blank(_GAP + wide * across, _GAP + depth * ceil(n / across) + 2 * _LINE)
+    drawn = _empty_figure(_GAP + wide * across, _GAP + depth * ceil(n / across) + 2 * _LINE)
     ax = drawn.add_axes((0, 0, 1, 1), xlim=(0, drawn.get_figwidth()), ylim=(drawn.get_figheight(), 0))
     ax.set_axis_off()
     letters = int(2 * _CELL / _LETTER)
@@ -414,11 +414,11 @@ def pair_sheet(
         lines = [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in captions[i].split("\n")]
         style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 7.5, "parse_math": False, "color": _INK}
         ax.text(x + _CELL, y + tall + 0.07, "\n".join(lines), **style)
-    _frame_key(drawn, ax)
+    _frame_legend(drawn, ax)
     return drawn
 
 
-def _frame_key(drawn: Figure, ax: Axes) -> None:
+def _frame_legend(drawn: Figure, ax: Axes) -> None:
     keys = [ax.plot([], [], color=_FRAMES[mark][0], linestyle=_FRAMES[mark][1])[0] for mark in (True, False)]
     place: dict[str, Any] = {"loc": "lower right", "ncols": 2, "handlelength": 3, "frameon": False}
     drawn.legend(keys, ["right", "wrong"], fontsize=7.5, labelcolor=_INK, **place)
@@ -430,12 +430,15 @@ def _image(data: ArrayLike, what: str) -> Floats:
     _require(fits, f"{what} must be an image of shape (h, w) or (h, w, 3). Got {image.shape} instead.")
     scaled: Floats = image / 255.0 if image.dtype == np.uint8 else image.astype(np.float64)
     low, high = scaled.min(), scaled.max()
-    _require(low >= 0 and high <= 1, f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g}: use as_images.")
+    _require(
+        low >= 0 and high <= 1,
+        f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g} instead. Use as_images.",
+    )
     return scaled
 
 
 def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
-    """Draw images, texts and frames, in axes with inches from the upper left corner as coordinates."""
+    """Draw images, texts and frames. Coordinates are inches from the upper left corner."""
     images, texts, _ = zip(*(cell for row in rows for cell in row), strict=True)
     width = min(max(_CELL, _LETTER * max(len(line) for text in texts for line in text.split("\n"))), _WIDEST)
     height = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for image in images]), 0.5, 2.0))
@@ -443,7 +446,7 @@ def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
     lefts = [_GAP, *(4 * _GAP + (width + _GAP) * column for column in range(1, max(map(len, rows))))]
     top, letters = _GAP + 1.5 * _LINE, int(width / _LETTER)
     bottom = top + depth * len(rows)
-    drawn = _blank(lefts[-1] + width + _GAP, bottom + 2 * _LINE * with_key)
+    drawn = _empty_figure(lefts[-1] + width + _GAP, bottom + 2 * _LINE * with_key)
     ax = drawn.add_axes((0, 0, 1, 1), xlim=(0, drawn.get_figwidth()), ylim=(drawn.get_figheight(), 0))
     ax.set_axis_off()
     style: dict[str, Any] = {"ha": "center", "fontsize": 7.5, "linespacing": 1.25, "parse_math": False}
@@ -458,7 +461,7 @@ def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
             lines = [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in text.split("\n")]
             ax.text(x, y + height + 0.07, "\n".join(lines), color=_INK, va="top", **style)
     if with_key:
-        _frame_key(drawn, ax)
+        _frame_legend(drawn, ax)
     return drawn
 
 
@@ -487,7 +490,7 @@ def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
     squares = {side**2: (side, side), 3 * color_side**2: (color_side, color_side, 3)}
     _require(
         shape is not None or n in squares,
-        f"{n} features do not form a square image, grey or in colour: pass the shape.",
+        f"{n} features do not form a square image, grey or in colour. Pass the shape.",
     )
     wanted = squares[n] if shape is None else tuple(shape)
     image = len(wanted) in (2, 3) and min(wanted) >= 1 and wanted[2:] in ((), (3,))
@@ -518,7 +521,7 @@ def _require(condition: Any, message: str) -> None:
         raise InvalidInputError(message)
 
 
-def _blank(width: float, height: float) -> Figure:
+def _empty_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:  # pragma: no cover

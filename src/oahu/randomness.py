@@ -21,17 +21,17 @@ __all__ = [
     "state_restorer",
 ]
 
-#: What `is_valid_seed` accepts, for error messages.
+#: Description of valid seeds, for error messages.
 SEED_DESCRIPTION: Final = "None, an int of at least 0, a numpy Generator or a RandomState"
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
-    """Return a Generator for a ``random_state`` as in scikit-learn.
+    """Return a Generator for a ``random_state``, with the meaning that it has in scikit-learn.
 
-    An int gives the same numbers every time, None different ones. A Generator is returned itself. A legacy
-    RandomState provides a seed, which advances it.
+    An int gives the same random numbers every time, None different ones. A Generator is returned unchanged. A
+    legacy RandomState provides a seed. This advances the RandomState.
 
     >>> as_generator(7).integers(100) == as_generator(7).integers(100)
     np.True_
@@ -55,9 +55,9 @@ def is_valid_seed(value: Any) -> bool:
 
 
 def private_generator(random_state: RandomState) -> np.random.Generator:
-    """Return a PCG64 generator that no other code uses, for a learner.
+    """Return a new PCG64 generator, which no other code uses.
 
-    A Generator or RandomState provides a seed, which advances it.
+    A Generator or RandomState provides a seed. This advances it.
     """
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
@@ -65,8 +65,9 @@ def private_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def state_restorer(random_state: Any) -> Callable[[], None]:
-    """Return a function that restores the current state of a Generator or RandomState. For other seeds, it does
-    nothing.
+    """Return a function that restores the current state of a Generator or RandomState.
+
+    For other seeds, the function does nothing.
     """
     if isinstance(random_state, np.random.Generator):
         bits, state = random_state.bit_generator, random_state.bit_generator.state
@@ -84,7 +85,7 @@ def generator_state(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
-    """Return a generator with this state; ValueError if the state is invalid.
+    """Return a generator with this state. Raise ValueError if the state is invalid.
 
     >>> rng = private_generator(0)
     >>> twin = generator_from_state(generator_state(rng))

@@ -1,8 +1,8 @@
-"""OAHU as a torch module: a differentiable head with the same experts, loss and hedge.
+"""OAHU as a PyTorch module: a differentiable head with the same experts, loss and hedge update.
 
-`OAHUHead` replaces the classifier of a CNN or RNN (the paper's Section 3.8, Extendability): the loss flows back
-through it into the layers that make the features. One triplet at a time with plain SGD it takes the same steps as
-`oahu.OAHU`, some fifty times slower, which is why it is also the oracle of the tests.
+`OAHUHead` replaces the classifier of a CNN or RNN (Section 3.8 of the paper, Extendability). The loss is
+backpropagated through the head into the layers that compute the features. With plain SGD and one triplet at a time,
+the head takes the same steps as `oahu.OAHU`, about fifty times slower. The tests use it as a reference.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["AdaptiveBoundTripletLoss", "OAHUHead"]
 
 
 class AdaptiveBoundTripletLoss(nn.Module):
-    """The Adaptive-Bound Triplet Loss of unit vectors, in [0, 1] for each triplet.
+    """The Adaptive-Bound Triplet Loss of unit vectors: a loss in [0, 1] for each triplet.
 
     Parameters
     ----------
     tau : float, default=0.1
         Control parameter, in (0, 2).
     through_thresholds : bool, default=False
-        Whether the gradient also flows through the two thresholds. By default they are constants of the round.
+        Whether the gradient includes the derivatives of the two thresholds. By default they are constants.
 
     Examples
     --------
     >>> loss = AdaptiveBoundTripletLoss(tau=0.1)
-    >>> here, there = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0])
-    >>> loss(here, here, there).item(), loss(here, there, here).item()
+    >>> a, b = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0])
+    >>> loss(a, a, b).item(), loss(a, b, a).item()
     (0.0, 1.0)
     """
 
@@ -48,12 +48,14 @@ class AdaptiveBoundTripletLoss(nn.Module):
         super().__init__()
         check_real(self, "tau", tau, 0.0, 2.0)
         if not tau < 2 / 3:
-            warn_caller(f"tau={tau} is outside (0, 2/3), where Theorem 1 of the paper separates classes.")
+            warn_caller(
+                f"tau={tau} is outside (0, 2/3), the range of Theorem 1 of the paper. Classes may not be separated."
+            )
         self.tau = tau
         self.through_thresholds = through_thresholds
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Embeddings of shape (..., embedding_size) to losses of shape (...)."""
+        """Return the losses, of shape (...), of embeddings of shape (..., embedding_size)."""
         near, far = _distance(anchor, positive), _distance(anchor, negative)
         near_orig, far_orig = (near, far) if self.through_thresholds else (near.detach(), far.detach())
         similarity = self.tau * torch.expm1(near_orig) / math.expm1(2)
@@ -67,7 +69,7 @@ class AdaptiveBoundTripletLoss(nn.Module):
 
 
 class OAHUHead(nn.Module):
-    """L hidden ReLU layers with an embedding on the unit sphere at every depth, and a weight for each.
+    """L hidden ReLU layers with an embedding of unit vectors at every depth, each with a weight.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ class OAHUHead(nn.Module):
     Attributes
     ----------
     metric_weights : Tensor of shape (L + 1,), float64
-        alpha: a buffer, moved by `hedge_step` and not by the optimiser.
+        alpha: a buffer that `hedge_step` updates, not the optimiser.
 
     Examples
     --------
@@ -134,24 +136,27 @@ class OAHUHead(nn.Module):
         self.register_buffer("metric_weights", alpha)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Every expert's unit vectors: (n, n_features) to (L + 1, n, embedding_size)."""
-        embedded = [_on_unit_sphere(self.embeddings[0](x))]
+        """Return each expert's unit vectors: (n, n_features) to (L + 1, n, embedding_size)."""
+        embedded = [_normalize(self.embeddings[0](x))]
         for hidden, embedding in zip(self.hidden, self.embeddings[1:], strict=True):
             x = torch.relu(hidden(x))
-            embedded.append(_on_unit_sphere(embedding(x)))
+            embedded.append(_normalize(embedding(x)))
         return torch.stack(embedded)
 
     def transform(self, x: Tensor) -> Tensor:
-        """One vector per item, (n, (L + 1) * embedding_size), Euclidean in the ensemble's distance."""
+        """Return one vector per item, of shape (n, (L + 1) * embedding_size).
+
+        Euclidean distances between the vectors are the distances of the ensemble.
+        """
         weighted: Tensor = self(x) * self.metric_weights.sqrt().to(x.dtype)[:, None, None]
         return weighted.transpose(0, 1).flatten(1)
 
     def losses(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Each expert's local loss, averaged over the batch: three (n, n_features) to (L + 1,)."""
+        """Return each expert's local loss, averaged over a batch of n triplets: an array of shape (L + 1,)."""
         n = len(anchor)
         if not n or not len(positive) == len(negative) == n:
             raise InvalidInputError(
-                "A batch has as many anchors as positives and negatives, at least one. "
+                "A batch must have the same number of anchors, positives and negatives, at least one each. "
                 f"Got {n}, {len(positive)} and {len(negative)} instead."
             )
         a, p, q = self(torch.cat([anchor, positive, negative])).split(n, dim=1)
@@ -159,12 +164,15 @@ class OAHUHead(nn.Module):
         return per_triplet.mean(dim=1)
 
     def overall(self, losses: Tensor) -> Tensor:
-        """L_overall: the losses weighted by alpha, which gets no gradient."""
+        """Return L_overall, the sum of the losses weighted by alpha. alpha gets no gradient."""
         return (self.metric_weights.to(losses.dtype) * losses).sum()
 
     @torch.no_grad()
     def hedge_step(self, losses: Tensor) -> None:
-        """Move weight between the experts by the round's losses (Eq. alpha_update), after the optimiser's step."""
+        """Update the experts' weights with the losses of a round (Eq. alpha_update).
+
+        Call it after the step of the optimiser.
+        """
         alpha = hedge_update(
             self.metric_weights.cpu().numpy(),
             losses.detach().double().cpu().numpy(),
@@ -175,17 +183,17 @@ class OAHUHead(nn.Module):
         self.metric_weights.copy_(torch.from_numpy(alpha))
 
     def _apply(self, fn: Any, recurse: bool = True) -> OAHUHead:
-        """Moving the module or changing its type leaves the metric weights in float64, as they were."""
+        """Move or convert the module, but keep the metric weights in float64."""
         alpha = self.metric_weights
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.metric_weights = alpha.to(self.metric_weights.device)
         return self
 
-    # -- to and from the learner -------------------------------------------------------------------------
+    # -- conversion from and to OAHU ---------------------------------------------------------------------
 
     @classmethod
     def from_learner(cls, learner: OAHU) -> OAHUHead:
-        """A head with a learner's sizes, parameters and weights."""
+        """Return a head with the sizes, parameters and weights of a learner."""
         network = learner._network
         shape, dtype = network.shape, getattr(torch, str(network.dtype))
         head = cls(
@@ -211,9 +219,10 @@ class OAHUHead(nn.Module):
         return head
 
     def to_learner(self, **parameters: Any) -> OAHU:
-        """A learner that goes on from this head; ``parameters`` are OAHU's others, such as learning_rate.
+        """Return a learner with the weights of this head, for further learning.
 
-        Its counters and history start anew: they belong to the stream, not to the weights.
+        ``parameters`` are parameters of OAHU that the head does not have, such as learning_rate. The counters and
+        the history of the learner start empty.
         """
         first: Any = self.embeddings[0]
         own = {
@@ -229,7 +238,8 @@ class OAHUHead(nn.Module):
             "dtype": str(first.weight.dtype).removeprefix("torch."),
         }
         if own.keys() & parameters.keys():
-            raise InvalidInputError(f"These are the head's own: {', '.join(own.keys() & parameters.keys())}.")
+            names = ", ".join(sorted(own.keys() & parameters.keys()))
+            raise InvalidInputError(f"to_learner takes these parameters from the head: {names}. Do not pass them.")
         learner = OAHU(**own, **parameters).initialize(first.in_features)
         hidden, embedding = ([_arrays(layer) for layer in group] for group in (self.hidden, self.embeddings))
         network = learner._network
@@ -240,24 +250,24 @@ class OAHUHead(nn.Module):
             [biases for _, biases in embedding],
         )
         if not np.isfinite(network.flat).all():
-            raise InvalidInputError("The head has parameters that are not finite.")
+            raise InvalidInputError("The head has parameters that are NaN or infinite. It cannot become a learner.")
         learner._state.arrays["alpha"][:] = self.metric_weights.cpu().numpy()
         return learner
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Between unit vectors; what is only rounding counts as 0 and has no gradient."""
+    """Return the distances between unit vectors. Distances within rounding error are 0 and have no gradient."""
     distance = torch.linalg.vector_norm(a - b, dim=-1).clamp(max=2.0)
     return torch.where(distance > 64 * torch.finfo(distance.dtype).eps, distance, 0)
 
 
-def _on_unit_sphere(vectors: Tensor) -> Tensor:
-    """Scale to length 1, also where squares over- or underflow; the zero vector stays zero and has no gradient."""
+def _normalize(vectors: Tensor) -> Tensor:
+    """Scale vectors to length 1 without overflow or underflow. A zero vector stays zero and has no gradient."""
     largest = vectors.detach().abs().amax(dim=-1, keepdim=True)
-    alive = largest > 0
-    scaled = vectors / torch.where(alive, largest, 1)  # the direction, and so the gradient, does not see it
+    nonzero = largest > 0
+    scaled = vectors / torch.where(nonzero, largest, 1)  # changes neither the direction nor the gradient
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
-    return torch.where(alive, scaled / torch.where(alive, length, 1), 0)
+    return torch.where(nonzero, scaled / torch.where(nonzero, length, 1), 0)
 
 
 def _assign(layer: Any, weights: Any, biases: Any) -> None:
@@ -267,7 +277,7 @@ def _assign(layer: Any, weights: Any, biases: Any) -> None:
 
 
 def _arrays(layer: Any) -> tuple[Any, Any]:
-    """A linear layer's weights and biases as arrays; zeros where it has no biases."""
+    """Return the weights and biases of a linear layer as arrays. Missing biases are zeros."""
     weights = layer.weight.detach().cpu().numpy()
     biases = np.zeros(len(weights), weights.dtype) if layer.bias is None else layer.bias.detach().cpu().numpy()
     return weights, biases

@@ -1,8 +1,8 @@
 """Training on a stream of lines, resumable after an interruption.
 
-A model file stores how many lines the model has learned, with a digest of them. When the same stream is read again,
-these lines are skipped after a check that they are unchanged. A learner does not depend on how its stream is split
-into batches, so the result is the same, bit for bit, as that of an uninterrupted run.
+A model file stores the number of learned lines and their digest. When the same stream is read again, these lines
+are skipped after a check that they are unchanged. The result of a learner does not depend on the batches, so it is
+identical to that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from oahu.learners.base import Learner
 from oahu.learners.kinds import TripletLearner
 from oahu.messages import shorten
 
-__all__ = ["StreamPosition", "Trainer", "file_batches", "live_batches"]
+__all__ = ["StreamMismatchError", "StreamPosition", "Trainer", "file_batches", "live_batches"]
 
 _BATCH_SIZE: Final = 1024
 _MAX_QUEUED: Final = 4096  # lines of a live stream that are read ahead
-_POLL_SECONDS: Final = 0.1  # how often a wait for lines checks whether to stop
+_POLL_SECONDS: Final = 0.1  # between two checks of ``stop``
 
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """How far a stream was learned: the number of lines, and a digest of their constraints."""
+    """Position in a stream: the number of learned lines, and a digest of their constraints."""
 
     lines: int = 0
     digest: str = ""
@@ -57,15 +57,19 @@ class StreamPosition:
         return None if stored is None else cls(int(stored["lines"]), str(stored["digest"]))
 
 
+class StreamMismatchError(InvalidInputError):
+    """The first lines of a stream are not those that the model has learned."""
+
+
 class _Step(NamedTuple):
-    """A constraint to learn, with the line it came from and the waiting lines before that."""
+    """A constraint to learn, with its line and the lines before it that gave no constraint."""
 
     lines: list[StreamLine]
     constraint: Pair | Triplet
 
 
 class Trainer:
-    """Trains a learner on lines, and saves it together with its position in the stream.
+    """Train a learner on lines, and save it together with its position in the stream.
 
     A learner that needs triplets can be trained on pairs: a similar and a dissimilar pair that share an item are
     joined into a triplet, as `Pairs.triplets` does. The triplet is learned when its second pair arrives.
@@ -78,9 +82,9 @@ class Trainer:
     source : str
         The stream's name in error messages.
     features : FeatureTable, optional
-        The features of items that are named by id. Constraints with feature values need none.
+        The features of items that are named by id. Not needed for constraints with feature values.
     position : StreamPosition
-        How much of the stream the learner has learned.
+        The lines that the learner has already learned.
     save_every : float
         Seconds between two saves.
     """
@@ -103,29 +107,28 @@ class Trainer:
         self._waiting_lines: list[StreamLine] = []  # since the last line that was learned
 
     def skip_learned(self, lines: Iterable[StreamLine]) -> Iterator[StreamLine]:
-        """Yield the lines after the position; `InvalidInputError` if those before it are not the ones learned."""
-        target, passed = self.position, StreamPosition()
+        """Yield the lines after the position. Raise `StreamMismatchError` if the lines before it differ."""
+        target, skipped = self.position, StreamPosition()
         for line in lines:
-            if passed.lines == target.lines:
+            if skipped.lines == target.lines:
                 yield line
                 continue
-            passed = passed.after(line)
+            skipped = skipped.after(line)
             self._join_pairs(line)
-            if passed.lines == target.lines and passed != target:
-                raise InvalidInputError(
-                    f"The first {target.lines:,} lines of {self.source} are not those that the model has learned. "
-                    "If all lines of this stream are new, use --new-lines."
+            if skipped.lines == target.lines and skipped != target:
+                raise StreamMismatchError(
+                    f"The first {target.lines:,} lines of {self.source} are not those that the model has learned."
                 )
-        if passed.lines < target.lines:
-            raise InvalidInputError(
-                f"The model has learned {target.lines:,} lines, but {self.source} has {passed.lines:,}: it is "
-                "another stream. If all of its lines are new, use --new-lines."
+        if skipped.lines < target.lines:
+            raise StreamMismatchError(
+                f"The model has learned {target.lines:,} lines, but {self.source} has only {skipped.lines:,}. It "
+                "is a different stream."
             )
 
     def learn(self, batch: list[StreamLine]) -> None:
         """Learn lines in order, and save if a save is due.
 
-        `StreamError` names the first line that cannot be learned. The lines before it have been learned.
+        Raise `StreamError` with the first line that cannot be learned. The lines before it have been learned.
         """
         steps, error = self._steps(batch)
         for _, group in groupby(steps, _kind):
@@ -156,7 +159,7 @@ class Trainer:
     def describe_joined_pairs(self) -> str:
         """Return a sentence on how many pairs were joined into triplets; empty if there were no pairs to join.
 
-        `InvalidInputError` if the stream had pairs only and none of them could be joined.
+        Raise `InvalidInputError` if the stream had only pairs, none of which could be joined.
         """
         n_pairs, n_joined = self._joiner.n_pairs, self._joiner.n_joined
         if not n_pairs:
@@ -165,7 +168,7 @@ class Trainer:
         advice = f"These learners accept pairs: {', '.join(_pair_learners())}."
         if not self.learner.__sklearn_is_fitted__():
             raise InvalidInputError(
-                f"{name} learns from triplets, and no two of the {n_pairs:,} pairs in {self.source} can be joined "
+                f"{name} learns from triplets, but no two of the {n_pairs:,} pairs in {self.source} can be joined "
                 f"into one: a similar and a dissimilar pair must share an item. {advice}"
             )
         return (
@@ -174,7 +177,7 @@ class Trainer:
         )
 
     def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
-        """Return what to learn from lines, and the error of the first line that has an unknown item."""
+        """Return the constraints to learn, and the error of the first line with an unknown item."""
         steps: list[_Step] = []
         for line in batch:
             try:
@@ -188,7 +191,7 @@ class Trainer:
         return steps, None
 
     def _join_pairs(self, line: StreamLine) -> Pair | Triplet | None:
-        """Return the constraint to learn from a line; None for a pair that waits for one to be joined with."""
+        """Return the constraint to learn from a line; None for a pair that waits for a matching pair."""
         pair = line.constraint
         if not self._joins_pairs or isinstance(pair, Triplet):
             return pair
@@ -204,7 +207,7 @@ class Trainer:
         return Triplet(items[anchor], items[positive], items[negative])
 
     def _identify(self, pair: Pair) -> tuple[Hashable, Hashable]:
-        """Return what identifies the items of a pair: their row in the feature table, or their values."""
+        """Return identifiers of a pair's items: their rows in the feature table, or their values."""
         if isinstance(pair.first, list):
             return array("d", pair.first).tobytes(), array("d", pair.second).tobytes()
         features = self._require_features(pair.first)
@@ -235,14 +238,14 @@ class Trainer:
     def _require_features(self, item: Any) -> FeatureTable:
         if self.features is None:
             raise InvalidInputError(
-                f"The item {shorten(item)} is an id, but there is no feature table. Give one with --features, or "
+                f"The item {shorten(item)} is an id, but there is no feature table. Pass one (features), or "
                 "use feature values in the constraints."
             )
         return self.features
 
 
 def _kind(step: _Step) -> tuple[bool, int]:
-    """Return what constraints of one call must have in common: pairs or triplets, and the number of features."""
+    """Return the properties that constraints of one call must share: pairs or triplets, number of features."""
     first = step.constraint[0]
     return isinstance(step.constraint, Pair), len(first) if isinstance(first, list) else -1
 
@@ -254,7 +257,7 @@ def _pair_learners() -> list[str]:
 
 
 def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
-    """Yield the lines of a file in batches. If a line is invalid, those before it are yielded before the error."""
+    """Yield the lines of a file in batches. The lines before an invalid line are yielded before its error."""
     while True:
         batch: list[StreamLine] = []
         try:
@@ -270,7 +273,7 @@ def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
 
 
 def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Iterator[list[StreamLine]]:
-    """Yield the lines of a live stream, as many as have arrived. Ends also when ``stop`` returns True."""
+    """Yield batches of the lines that have arrived, until the stream ends or ``stop`` returns True."""
     arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_MAX_QUEUED)
 
     def read() -> None:

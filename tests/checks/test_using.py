@@ -24,7 +24,7 @@ Seen = Callable[[Any, Any], NDArray[Any]]
 Floats = NDArray[np.floating]
 
 
-# -- using changes nothing -------------------------------------------------------------------------------
+# -- predictions change nothing ----------------------------------------------------------------------------
 
 
 def file_of(learner: Learner, folder: Path) -> bytes:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,8 @@ import oahu.cli.bench_command
 from oahu.cli import app
 from oahu.cli.bench import run
 from oahu.cli.bench_command import BenchOptions
-from oahu.cli.options import Protocol
+from oahu.cli.bench_progress import ProgressTable
+from oahu.cli.options import ProtocolName
 from oahu.evaluation.protocols import DEFAULT_METHODS
 from oahu.evaluation.trials import BenchmarkRecord
 
@@ -33,6 +31,7 @@ FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAHU_DATA_HOME", str(tmp_path / "sets"))
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)  # the default number of jobs: no worker processes
     monkeypatch.setattr(oahu.cli.bench_command, "console", Console(width=200))
     monkeypatch.setattr(oahu.cli.bench_command, "error_console", Console(width=200, stderr=True))
 
@@ -80,7 +79,7 @@ def test_tuning_prints_its_choices(tmp_path: Path) -> None:
     assert set(chosen["OAHU"]) == {"tau"}
     assert set(chosen["LEGO"]) == {"learning_rate"}
     again = runner.invoke(app, ["bench", "classification", "--quick", "--tune", *FEW, "--out", str(tmp_path)])
-    assert "Tuning chose for classification on digits" in again.output
+    assert "Chosen by tuning for classification on digits" in again.output
 
 
 def test_scaling_limits_the_choices_of_tuning(tmp_path: Path) -> None:
@@ -131,33 +130,66 @@ def test_own_data_own_learner_and_model_file(tmp_path: Path) -> None:
     assert len(again.outcomes) == 2
 
 
-@pytest.mark.parametrize("target", ["process", "process group"])
-def test_interrupted_benchmark_continues_with_equal_scores(tmp_path: Path, target: str) -> None:
-    """After SIGINT, the same command continues and gives the scores of an uninterrupted run.
+SHORT = ("classification", "--quick", "--runs", "2", "--constraints", "100", "--methods", "OASIS,Euclidean")
+INTERRUPTING_SCRIPT = """
+import os, signal
+from oahu.cli import app
+from oahu.cli.bench_progress import ProgressTable
 
-    Ctrl-C in a terminal reaches the whole process group.
-    """
-    words = ["bench", "classification", "--quick", "--runs", "40", "--methods", "OAHU,POLA,Euclidean"]
-    whole = run_bench(tmp_path / "whole", *words[1:])
-    command = [sys.executable, "-m", "oahu", *words, "--jobs", "2", "--out", str(tmp_path / "cut")]
-    pipe = subprocess.PIPE
-    restore_sigint = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also if the test runner ignores SIGINT
-    with subprocess.Popen(
-        command, stderr=pipe, stdout=pipe, text=True, start_new_session=True, preexec_fn=restore_sigint
-    ) as process:
-        trials = tmp_path / "cut" / "trials"
-        while process.poll() is None and (not trials.is_dir() or len(list(trials.glob("*.json"))) < 2):
-            time.sleep(0.01)
-        (os.kill if target == "process" else os.killpg)(process.pid, signal.SIGINT)
-        _, message = process.communicate(timeout=60)
-    kept = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
-    assert 2 <= len(kept) < 120
-    assert process.returncode == 1
-    assert "Interrupted" in message
-    assert "Traceback" not in message
-    continued = run_bench(tmp_path / "cut", *words[1:])
-    assert scores(continued) == scores(whole)
-    assert {name: (trials / name).stat().st_mtime_ns for name in kept} == kept
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the test runner ignores SIGINT
+on_outcome = ProgressTable.on_outcome
+
+def interrupt_after_the_second(self, outcome, stored):
+    on_outcome(self, outcome, stored)
+    if self.n_measured == 2:
+        os.killpg(0, signal.SIGINT)  # like Ctrl-C in a terminal
+
+ProgressTable.on_outcome = interrupt_after_the_second
+app()
+"""
+
+
+def trial_times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("*.json")}
+
+
+def check_continuation(tmp_path: Path, kept: dict[str, int]) -> None:
+    """Check that the same command measures only the other trials and gives the scores of an uninterrupted run."""
+    whole = run_bench(tmp_path / "whole", *SHORT, "--jobs", "1")
+    assert scores(run_bench(tmp_path / "cut", *SHORT, "--jobs", "1")) == scores(whole)
+    assert kept.items() <= trial_times(tmp_path / "cut").items()
+
+
+def test_interrupted_benchmark_continues_with_equal_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_outcome = ProgressTable.on_outcome
+
+    def interrupt_after_the_second(self: ProgressTable, outcome: Any, stored: bool) -> None:
+        on_outcome(self, outcome, stored)
+        if self.n_measured == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressTable, "on_outcome", interrupt_after_the_second)
+        result = runner.invoke(app, ["bench", *SHORT, "--jobs", "1", "--out", str(tmp_path / "cut")])
+    assert result.exit_code == 1
+    assert "Interrupted. 2 trials are stored in" in result.output
+    kept = trial_times(tmp_path / "cut")
+    assert len(kept) == 2
+    check_continuation(tmp_path, kept)
+
+
+@pytest.mark.server
+def test_interrupt_signal_reaches_workers_without_a_traceback(tmp_path: Path) -> None:
+    """The signal reaches the whole process group; only the main process handles it."""
+    command = [sys.executable, "-c", INTERRUPTING_SCRIPT, "bench", *SHORT, "--jobs", "2"]
+    command += ["--out", str(tmp_path / "cut")]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
+    assert done.returncode == 1
+    assert "Interrupted. 2 trials are stored in" in done.stderr
+    assert "Traceback" not in done.stderr
+    kept = trial_times(tmp_path / "cut")
+    assert len(kept) >= 2  # the workers finish the trials that they have begun
+    check_continuation(tmp_path, kept)
 
 
 def test_failing_method_is_reported(tmp_path: Path) -> None:
@@ -213,7 +245,7 @@ def test_missing_data_sets_of_the_paper_are_skipped(tmp_path: Path) -> None:
 
 def test_live_table_on_a_terminal(tmp_path: Path) -> None:
     order = BenchOptions(
-        protocol=Protocol.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
+        protocol=ProtocolName.classification, methods="OAHU, Euclidean", quick=True, jobs=1, out=tmp_path / "out"
     )
     screen = io.StringIO()
     assert run(Console(file=io.StringIO()), Console(force_terminal=True, width=120, file=screen), order)
@@ -226,12 +258,12 @@ def test_live_table_on_a_terminal(tmp_path: Path) -> None:
 def test_stored_trials_and_a_replaced_report_are_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["bench", "classification", "--quick", "--runs", "1", "--methods", "Euclidean,Cosine", "--jobs", "1"]
     words += ["--out", str(tmp_path)]
-    for extra, message in (([], ""), ([], "Cosine 0 (stored)"), (["--pca", "8"], "contains the report of")):
+    for extra, message in (([], ""), ([], "Cosine 0 (stored)"), (["--pca", "8"], "Replacing the report of")):
         monkeypatch.setattr("sys.argv", ["oahu", *words, *extra])
         result = runner.invoke(app, [*words, *extra])
         assert result.exit_code == 0
         assert message in result.output
-        assert bool(message) == ("(stored)" in result.output or "which is replaced" in result.output)
+        assert bool(message) == ("(stored)" in result.output or "Replacing the report" in result.output)
     kept = tmp_path / "figures" / "mine.png"
     kept.write_bytes(b"")
     before = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -247,7 +279,7 @@ def test_output_must_be_a_folder(tmp_path: Path) -> None:
     words = ["bench", "classification", "--quick", "--methods", "Euclidean", "--out", str(tmp_path / "taken")]
     result = runner.invoke(app, words)
     assert result.exit_code == 1
-    assert "cannot be used as one" in " ".join(result.output.split())
+    assert "Cannot create the folder" in " ".join(result.output.split())
     assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -286,9 +318,9 @@ def test_own_file_is_used_as_given_and_scaling_is_printed(raw_digits: str, tmp_p
 def test_learners_that_need_another_scale_are_named(raw_digits: str, tmp_path: Path) -> None:
     words = ("--dataset", raw_digits, "--constraints", "50", "--runs", "1", "--methods", "RDML,oahu:OPML")
     output = bench_output(tmp_path / "a", *words)
-    assert "warning: RDML: thresholds and step sizes are made for distances near 1" in output
+    assert "warning: RDML: thresholds and step sizes are designed for distances near 1" in output
     assert "warning: OPML: gamma ||x - n||^2 must be below 1" in output
-    assert "rejects such triplets, so that its runs fail. Use --scaling unit" in output
+    assert "rejects such triplets, and its runs fail. Use --scaling unit" in output
     assert "Warning: RDML" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
     output = bench_output(tmp_path / "b", *words, "--scaling", "unit")
     assert "warning" not in output

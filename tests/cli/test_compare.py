@@ -300,7 +300,11 @@ F = ("--features", "items.npz")
         ((*F, "--pairs", "-"), "left,right\nd1,d2", "line 1: the first line must be a header"),
         ((*F, "--pairs", "-"), '["d1"', "line 1: invalid JSON"),
         ((*F, "--pairs", "-"), "[[1.0], [2.0]]", "line 1: The items have 1 features"),
-        ((*F, "--pairs", "-"), f'["d1", "d2"]\n[{[0.0] * 64}, {[0.0] * 64}]', "all by id or all by value"),
+        (
+            (*F, "--pairs", "-"),
+            f'["d1", "d2"]\n[{[0.0] * 64}, {[0.0] * 64}]',
+            "either all ids or all feature values",
+        ),
         (("--pairs", "pairs.csv"), None, "pairs.csv, line 2: The pair names items by id"),
         ((*F, "d1", "d2", "--target", "f1"), None, "--calibrate FILE"),
         ((*F, "--calibrate", "others.jsonl", "--threshold", "1"), None, "not both"),

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import oahu.cli.datasets
+import oahu.cli.dataset_listing
 import oahu.cli.datasets_command
 from oahu.cli import app
 from oahu.evaluation.datasets import DATASETS, Dataset, DatasetSource, registry
@@ -138,7 +138,7 @@ def test_get_downloads_a_data_set(home: Path, small: str) -> None:
 def test_progress_bar_on_a_terminal(home: Path, small: str) -> None:
     screen = io.StringIO()
     errors = Console(file=screen, force_terminal=True, width=100)
-    oahu.cli.datasets.get(Console(file=io.StringIO()), errors, [small])
+    oahu.cli.dataset_listing.download_datasets(Console(file=io.StringIO()), errors, [small])
     assert "items.gz" in screen.getvalue()
     assert "MB" in screen.getvalue()
 
@@ -149,7 +149,7 @@ def test_failed_download_names_file_and_folder(home: Path, small: str, tmp_path:
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("error: items.gz could not be downloaded (http://127.0.0.1")
-    assert f"copy the file to {home / 'small'} yourself, from http://example.org/small" in result.stderr
+    assert f"download the file from http://example.org/small and copy it to {home / 'small'}" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 

@@ -787,8 +787,8 @@ def test_an_implied_constraint_follows_the_seed_that_first_implies_it(
 ) -> None:
     seeds = seeds_of(LABELS, kind, n, draw)
     expected = implied_after_each_seed(seeds)
-    n_more = int(share * sum(map(len, expected[1::2])))
-    stream = iter(closure(seeds, n_more, draw))
+    n_implied = int(share * sum(map(len, expected[1::2])))
+    stream = iter(closure(seeds, n_implied, draw))
     more = 0
     now = next(stream)
     for seed, following in zip(seeds, expected[1::2], strict=True):
@@ -800,7 +800,7 @@ def test_an_implied_constraint_follows_the_seed_that_first_implies_it(
             behind.append(key(now))
         assert as_set_without_duplicates(behind) <= following
         more += len(behind)
-    assert more == n_more
+    assert more == n_implied
 
 
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
@@ -846,7 +846,7 @@ def test_closure_with_nothing_to_add_returns_the_seeds() -> None:
 
 def test_too_few_implied_constraints_are_an_error_with_both_numbers() -> None:
     with pytest.raises(
-        InvalidInputError, match=r"'n_more' parameter is 5, but 1 seeds imply only 1 triplets.*exact=False"
+        InvalidInputError, match=r"'n_implied' parameter is 5, but 1 seeds imply only 1 triplets.*exact=False"
     ):
         closure(np.array([[0, 1, 2]]), 5)
 
@@ -900,7 +900,7 @@ def test_numpy_booleans_are_accepted() -> None:
         (lambda: ConstraintGraph().sample_implied(1.5), "'limit' parameter"),  # type: ignore[call-overload]
         (lambda: ConstraintGraph().sample_implied(1, kind="both"), "'kind' parameter"),  # type: ignore[call-overload]
         (lambda: ConstraintGraph().sample_implied(1, -1), "'random_state' parameter"),
-        (lambda: closure(np.array([[0, 1, 2]]), -1), "'n_more' parameter"),
+        (lambda: closure(np.array([[0, 1, 2]]), -1), "'n_implied' parameter"),
         (lambda: closure(np.zeros((2, 3, 4)), 1), r"\(n, 3\).*\(2, 3, 4\)"),
         (lambda: closure([[0, 1, 2], [0, 1]], 1), "rows of 3 items"),
         (lambda: closure((np.zeros((2, 3)), [1, 1]), 1), r"\(n, 2\).*\(2, 3\)"),

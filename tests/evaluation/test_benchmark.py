@@ -19,7 +19,7 @@ from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Listener, Plan, bench
 from oahu.evaluation.datasets import DATASETS, Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols.classification_protocol import split_halves
 from oahu.evaluation.runner import _WARM_UP_CONSTRAINTS as WARM_UP
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError

@@ -39,7 +39,7 @@ def trials_of(data: Dataset, methods: list[Method] = METHODS, protocol: str = "c
     return [
         trial
         for method in methods
-        for trial in how.trials(data, method, 2, {**how.settings(data, **FEW), "learner": method.described})
+        for trial in how.trials(data, method, 2, {**how.settings(data, **FEW), "learner": method.identity})
     ]
 
 

@@ -247,13 +247,13 @@ def test_vectors_that_an_exact_index_rejects_are_rejected(vectors: Array) -> Non
 
 @pytest.mark.parametrize("queries", [np.zeros((2, 4)), np.zeros(3), np.full((1, 3), np.inf)])
 def test_queries_that_an_exact_index_refuses_are_rejected(queries: Array) -> None:
-    with pytest.raises(InvalidInputError, match="query"):
+    with pytest.raises(InvalidInputError, match=r"query|queries"):
         ApproximateIndex.empty(3).add(np.eye(3)).search(queries, 1)
 
 
 @pytest.mark.parametrize("position", [-1, 3])
 def test_positions_that_were_never_added_cannot_be_removed(position: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"never an item at position {position}: 3 were added"):
+    with pytest.raises(InvalidInputError, match=rf"Positions must be in \[0, 3\). Got {position} instead"):
         ApproximateIndex.empty(3).add(np.eye(3)).remove(np.array([0, position]))
 
 

@@ -756,35 +756,35 @@ def test_added_vectors_are_copied() -> None:
 
 
 WRONG = [
-    (np.nan, "is nan"),
-    (np.inf, "is inf"),
-    (-np.inf, "is inf"),
-    (2e18, r"is 2e\+18, and it must be below 1e\+18. Scale"),
-    (1e300, "is inf"),
+    (np.nan, "Got nan instead"),
+    (np.inf, "Got inf instead"),
+    (-np.inf, "Got inf instead"),
+    (2e18, r"must be below 1e\+18. Got 2e\+18 instead. Scale"),
+    (1e300, "Got inf instead"),
 ]
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_vectors_whose_square_overflows_are_rejected(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a vector for search: its length {message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too long for a search: .* vector .*{message}"):
         ExactIndex.empty(3).add(np.array([[1, 0, 0], [0, value, 0], [value, 0, 0]]))
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_queries_whose_square_overflows_are_rejected(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long a query for search: its length {message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too long for a search: .* query .*{message}"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.array([[1, 0, 0], [0, value, 0]]), 1)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 4), (2, 1), (2, 3, 1)])
 def test_queries_of_another_length_are_rejected(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInputError, match=r"a row of 3 numbers for each query. Got shape \(\d.*\) instead"):
+    with pytest.raises(InvalidInputError, match=r"queries must have shape \(n, 3\). Got shape \(\d.*\) instead"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.zeros(shape), 1)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 4), (2, 1), (2, 3, 1)])
 def test_vectors_of_another_length_are_rejected(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInputError, match=r"a row of 3 numbers for each vector. Got shape \(\d.*\) instead"):
+    with pytest.raises(InvalidInputError, match=r"vectors must have shape \(n, 3\). Got shape \(\d.*\) instead"):
         ExactIndex.empty(3).add(np.zeros(shape))
 
 
@@ -797,7 +797,7 @@ def test_an_index_is_usable_after_a_rejected_add() -> None:
 
 @pytest.mark.parametrize("position", [-1, 3, 64, 10**6])
 def test_positions_that_were_never_added_cannot_be_removed(position: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"never an item at position {position}: 3 were added"):
+    with pytest.raises(InvalidInputError, match=rf"Positions must be in \[0, 3\). Got {position} instead"):
         ExactIndex.empty(3).add(np.eye(3)).remove(np.array([0, position]))
 
 

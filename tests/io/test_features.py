@@ -250,9 +250,12 @@ FIXED = pa.list_(pa.float64(), 2)
         ({"a": pa.array([[1, 2], [None, 3]], FIXED)}, ", column 'a': row 1 has a null at position 0."),
         ({"a": [["x"], ["y"]]}, ", column 'a' must contain lists of numbers. Got list<"),
         ({"a": [[[1]], [[2]]]}, ", column 'a' must contain lists of numbers. Got list<"),
-        ({"a": [[1], [2]], "b": [3, 4], "id": [5, 6]}, ", column 'a' has lists, so it must contain all features."),
-        ({"b": [3, 4], "a": [[1], [2]]}, "Only 'id' or 'key', and 'label' may be beside it. Got 'b' too."),
-        ({"a": [[1], [2]], "b": [[3], [4]]}, ", column 'a' has lists, so it must contain all features."),
+        (
+            {"a": [[1], [2]], "b": [3, 4], "id": [5, 6]},
+            ", column 'a' contains lists, so it must be the only column",
+        ),
+        ({"b": [3, 4], "a": [[1], [2]]}, "features, besides 'id' or 'key' and 'label'. Got 'b' in addition."),
+        ({"a": [[1], [2]], "b": [[3], [4]]}, ", column 'a' contains lists, so it must be the only column"),
         ({"a": [1, 2], "__index_level_0__": [0, 1]}, ", column '__index_level_0__' is the index of a pandas table"),
         ({"a": [1, 2], "id": ["x", "x"]}, " has the id 'x' twice, in rows 0 and 1"),
         ({"a": [1, 2], "label": [1.0, 0.5]}, " must be integers or strings. Got 0.5 in row 1 instead."),
@@ -586,15 +589,15 @@ def test_an_invalid_array_is_rejected(array: NDArray[Any], message: str, suffix:
     [
         (
             {"a": table_of(2), "b": table_of(2)},
-            "must contain an array 'X', or exactly one two-dimensional array. Got 2 of",
+            "must contain an array 'X', or exactly one two-dimensional array. Got 2 instead",
         ),
         (
             {"a": np.ones(2), "ids": np.arange(2)},
-            "must contain an array 'X', or exactly one two-dimensional array. Got 0 of",
+            "must contain an array 'X', or exactly one two-dimensional array. Got 0 instead",
         ),
-        ({"X": table_of(2), "ids": np.arange(3)}, "has 3 ids for 2 items. Each item needs one"),
-        ({"X": table_of(2), "y": np.arange(3)}, "has 3 labels for 2 items. Each item needs one"),
-        ({"y": np.arange(2)}, "must contain an array 'X', or exactly one two-dimensional array. Got 0 of"),
+        ({"X": table_of(2), "ids": np.arange(3)}, "has 3 ids, but 2 items. Each item needs one id"),
+        ({"X": table_of(2), "y": np.arange(3)}, "has 3 labels, but 2 items. Each item needs one label"),
+        ({"y": np.arange(2)}, "must contain an array 'X', or exactly one two-dimensional array. Got 0 instead"),
         (
             {"X": table_of(2), "ids": np.arange(2.0)},
             "must be integers or strings of shape (n_items,). Got float64 of",

@@ -377,17 +377,21 @@ REJECTED_CSV = [
     ("anchor,positive\n1,2", 1, f"{HEADER}['anchor', 'positive'] instead."),
     ("first,second\n1,2", 1, f"{HEADER}['first', 'second'] instead."),
     ("first.0,second.0\n1,2", 1, f"{HEADER}['first.0', 'second.0'] instead."),
-    ("anchor,anchor,positive,negative", 1, "the header must contain the column 'anchor' once. Got it 2 times."),
-    ("first,second,same,same", 1, "the header must contain the column 'same' once. Got it 2 times."),
+    (
+        "anchor,anchor,positive,negative",
+        1,
+        "the header must contain the column 'anchor' once. Got 2 such columns instead.",
+    ),
+    ("first,second,same,same", 1, "the header must contain the column 'same' once. Got 2 such columns instead."),
     (
         "anchor.0,anchor.1,positive.0,negative.0",
         1,
-        "the header must contain the column 'positive.1' once. Got it 0 times.",
+        "the header must contain the column 'positive.1' once. Got 0 such columns instead.",
     ),
     (
         "first.0,first.2,second.0,second.1,same",
         1,
-        "the header must contain the column 'first.1' once. Got it 0 times.",
+        "the header must contain the column 'first.1' once. Got 0 such columns instead.",
     ),
     ("anchor,positive,negative\n1,2", 2, "the line must have 3 columns, like the header. Got 2."),
     ("anchor,positive,negative\n1,2,3,4", 2, "the line must have 3 columns, like the header. Got 4."),
@@ -467,24 +471,24 @@ REJECTED_WRITES: list[tuple[Any, Any, str]] = [
     (
         "csv",
         Pair("a\nb", 2, True),
-        "an id with a line break cannot be written as CSV. Got 'a\\nb'. Use JSON Lines.",
+        "an id in CSV must not contain a line break. Got 'a\\nb' instead. Use JSON Lines.",
     ),
     (
         "csv",
         Pair("a\rb", 2, True),
-        "an id with a line break cannot be written as CSV. Got 'a\\rb'. Use JSON Lines.",
+        "an id in CSV must not contain a line break. Got 'a\\rb' instead. Use JSON Lines.",
     ),
     ("csv", Pair("\ud800", 2, True), "'utf-8' codec can't encode"),
     (
         "csv",
         Triplet(1, 2, 3),
-        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "all constraints in a CSV file must have the same columns, ['first', 'second', 'same']. "
         "Got ['anchor', 'positive', 'negative'] instead. Use JSON Lines.",
     ),
     (
         "csv",
         Pair([1.0], [2.0], True),
-        "all constraints in a CSV file must have the columns of the first, ['first', 'second', 'same']. "
+        "all constraints in a CSV file must have the same columns, ['first', 'second', 'same']. "
         "Got ['first.0', 'second.0', 'same'] instead. Use JSON Lines.",
     ),
 ]

@@ -49,7 +49,7 @@ def test_history_uses_at_least_half_of_its_capacity() -> None:
 def test_counters_that_no_recording_leads_to_are_rejected(counters: tuple[int, int, int]) -> None:
     history = empty_history(1, capacity=4)
     history.counters[:] = counters
-    with pytest.raises(ValueError, match="does not fit a stride"):
+    with pytest.raises(ValueError, match="is inconsistent with a stride"):
         history.check()
 
 

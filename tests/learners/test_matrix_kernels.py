@@ -16,17 +16,17 @@ from oahu.jit import ARITHMETIC
 from oahu.learners import matrix_kernels
 
 # Helpers are Python functions until a kernel calls them: compile them as in a kernel.
-add_outer, dot, largest, limit, negative_part, project, project_two, solve_along = (
+add_outer, dot, largest, overflow_limit, find_negative_eigenvalue, project, project_two, inverse_quadratic_form = (
     numba.njit(**ARITHMETIC)(helper)
     for helper in (
         matrix_kernels.add_outer,
         matrix_kernels.dot,
         matrix_kernels.largest,
-        matrix_kernels.limit,
-        matrix_kernels.negative_part,
+        matrix_kernels.overflow_limit,
+        matrix_kernels.find_negative_eigenvalue,
         matrix_kernels.project,
         matrix_kernels.project_two,
-        matrix_kernels.solve_along,
+        matrix_kernels.inverse_quadratic_form,
     )
 )
 
@@ -85,7 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=50)
 @given(cases())
 def test_negative_part_is_the_lowest_eigenvalue_or_0(case: Case) -> None:
-    found = negative_part(case.matrix, case.z, case.step, np.empty_like(case.z))
+    found = find_negative_eigenvalue(case.matrix, case.z, case.step, np.empty_like(case.z))
     assert found == pytest.approx(min(np.linalg.eigvalsh(case.after)[0], 0.0), rel=0, abs=case.rounding)
 
 
@@ -93,7 +93,7 @@ def test_negative_part_is_the_lowest_eigenvalue_or_0(case: Case) -> None:
 @given(cases())
 def test_without_its_negative_part_the_matrix_is_positive_semi_definite(case: Case) -> None:
     direction = np.zeros_like(case.z)
-    value = negative_part(case.matrix, case.z, case.step, direction)
+    value = find_negative_eigenvalue(case.matrix, case.z, case.step, direction)
     u = direction.astype(np.float64)
     left = case.after - value * np.outer(u, u) if value < 0 else case.after
     assert np.linalg.eigvalsh(left)[0] >= -case.rounding
@@ -103,7 +103,7 @@ def test_without_its_negative_part_the_matrix_is_positive_semi_definite(case: Ca
 @given(cases())
 def test_direction_of_the_negative_part_is_of_unit_length(case: Case) -> None:
     direction = np.zeros_like(case.z)
-    assume(negative_part(case.matrix, case.z, case.step, direction) < 0)
+    assume(find_negative_eigenvalue(case.matrix, case.z, case.step, direction) < 0)
     assert np.linalg.norm(direction.astype(np.float64)) == pytest.approx(
         1.0, abs=ROUNDINGS * float(np.finfo(direction.dtype).eps)
     )
@@ -116,7 +116,7 @@ def test_there_is_no_negative_part_where_the_step_is_well_below_the_longest(dtyp
         root = rng.standard_normal((8, 8))
         matrix, z = root @ root.T + np.eye(8), rng.standard_normal(8)
         longest = 1 / (z @ np.linalg.solve(matrix, z))
-        found = negative_part(matrix.astype(dtype), z.astype(dtype), 0.99 * longest, np.empty(8, dtype))
+        found = find_negative_eigenvalue(matrix.astype(dtype), z.astype(dtype), 0.99 * longest, np.empty(8, dtype))
         assert found == 0.0
 
 
@@ -138,7 +138,7 @@ def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
     assume(np.linalg.norm(z) > 0.1)
     wide = z.astype(np.float64)
     expected = wide @ np.linalg.pinv(matrix.astype(np.float64), rcond=1e-3) @ wide
-    assert solve_along(matrix, z) == pytest.approx(expected, rel=1e-4 if dtype == "float32" else 1e-12)
+    assert inverse_quadratic_form(matrix, z) == pytest.approx(expected, rel=1e-4 if dtype == "float32" else 1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -146,14 +146,14 @@ def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
 def test_solve_along_is_infinite_where_the_vector_is_outside_the_range(d: int, dtype: str) -> None:
     matrix, z = np.eye(d, dtype=dtype), np.zeros(d, dtype)
     matrix[0, 0], z[0] = 0, 1
-    assert solve_along(matrix, z) == math.inf
+    assert inverse_quadratic_form(matrix, z) == math.inf
 
 
 @settings(max_examples=50)
 @given(cases())
 def test_step_that_solve_along_gives_keeps_the_matrix_positive_semi_definite(case: Case) -> None:
     """Where the vector is not in range, what comes out may be huge in place of infinite: no more than rounding."""
-    longest = Case(case.matrix, case.z, 1 / solve_along(case.matrix, case.z))
+    longest = Case(case.matrix, case.z, 1 / inverse_quadratic_form(case.matrix, case.z))
     assert np.linalg.eigvalsh(longest.after)[0] >= -longest.rounding
 
 
@@ -189,5 +189,5 @@ def test_largest_sees_size_and_nan() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_square_of_the_limit_is_a_number(dtype: str) -> None:
-    most = limit(np.eye(2, dtype=dtype))
+    most = overflow_limit(np.eye(2, dtype=dtype))
     assert 1 < most <= math.sqrt(float(np.finfo(dtype).max))

@@ -43,8 +43,8 @@ def test_in_many_dimensions_it_starts_at_the_cosine() -> None:
 
 def test_the_squared_distance_is_the_weighted_sum_of_its_parts(metric: AnchoredMetric) -> None:
     a, b = ITEMS[:30], ITEMS[30:]
-    squares = [np.square(part.encode(a) - part.encode(b)).sum(axis=1) for part in metric.parts]
-    expected = sum(part.weight * square for part, square in zip(metric.parts, squares, strict=True))
+    squares = [np.square(part.encode(a) - part.encode(b)).sum(axis=1) for part in metric.weighted_spaces]
+    expected = sum(part.weight * square for part, square in zip(metric.weighted_spaces, squares, strict=True))
     assert np.square(metric.distance(a, b)) == pytest.approx(expected)
 
 
@@ -53,7 +53,7 @@ def test_the_whitened_part_is_the_closed_form(metric: AnchoredMetric) -> None:
     F = f[-1] * np.eye(7) + V.T @ np.diag(f[:-1] - f[-1]) @ V
     y = (ITEMS - metric.mean) @ F
     expected = y / np.sqrt(np.square(y).sum(axis=1, keepdims=True) + metric.softening[2])
-    assert metric.parts[1].encode(ITEMS) == pytest.approx(expected)
+    assert metric.weighted_spaces[1].encode(ITEMS) == pytest.approx(expected)
 
 
 def test_no_vector_is_longer_than_one(metric: AnchoredMetric) -> None:
@@ -91,8 +91,8 @@ def test_verification_without_experts_is_as_it_is(metric: AnchoredMetric) -> Non
 
 
 def test_names_and_weights_of_the_parts(metric: AnchoredMetric) -> None:
-    assert [part.name for part in metric.parts] == ["unlearned", "whitened", "E_0", "E_1", "E_2"]
-    assert [part.weight for part in metric.parts] == metric.metric_weights.tolist()
+    assert [part.name for part in metric.weighted_spaces] == ["unlearned", "whitened", "E_0", "E_1", "E_2"]
+    assert [part.weight for part in metric.weighted_spaces] == metric.metric_weights.tolist()
     assert [space.name for space in metric.spaces] == ["whole"]
 
 
@@ -100,7 +100,7 @@ def test_a_part_that_counts_nothing_takes_no_part(metric: AnchoredMetric) -> Non
     alone = replace(metric, metric_weights=np.array([1.0, 0, 0, 0, 0]))
     assert not alone.transform(ITEMS)[:, 7:].any()
     assert alone.distance(ITEMS[0], ITEMS[1]) == pytest.approx(
-        np.linalg.norm(metric.parts[0].encode(ITEMS[:1]) - metric.parts[0].encode(ITEMS[1:2]))
+        np.linalg.norm(metric.weighted_spaces[0].encode(ITEMS[:1]) - metric.weighted_spaces[0].encode(ITEMS[1:2]))
     )
 
 
@@ -133,10 +133,10 @@ def test_a_file_gives_it_back(metric: AnchoredMetric, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("metric_weights", np.array([0.4, 0.3, 0.15, 0.1, 0.5]), "not shares of 1"),
-        ("metric_weights", np.array([1.4, -0.4, 0.0, 0.0, 0.0]), "not shares of 1"),
-        ("gains", np.array([1.0, -1.0, 1.0, 1.0]), "cannot be negative"),
-        ("softening", np.array([1.0, 1.0, -1.0]), "cannot be negative"),
+        ("metric_weights", np.array([0.4, 0.3, 0.15, 0.1, 0.5]), "must sum to 1"),
+        ("metric_weights", np.array([1.4, -0.4, 0.0, 0.0, 0.0]), "must sum to 1"),
+        ("gains", np.array([1.0, -1.0, 1.0, 1.0]), "must not be negative"),
+        ("softening", np.array([1.0, 1.0, -1.0]), "must not be negative"),
         ("mean", np.zeros(6), "mean"),
     ],
 )

@@ -355,7 +355,7 @@ def test_items_of_another_dimension_are_refused(take: str, shape: tuple[int, ...
 
 @pytest.mark.parametrize("take", TAKERS)
 def test_no_items_are_refused(take: str) -> None:
-    with pytest.raises(ValueError, match=r"at least one of them. Got an array of shape \(0, "):
+    with pytest.raises(ValueError, match=r"with at least one item. Got an array of shape \(0, "):
         getattr(random_metric(), take)(np.ones((0, 3)))
 
 

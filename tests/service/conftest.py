@@ -32,7 +32,7 @@ SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4}
 
 @pytest.fixture
 def open_store(tmp_path: Path) -> Iterator[Callable[..., SQLiteStore]]:
-    """Open a store in the folder of the test, by name; stores left open are closed."""
+    """A function that opens a store in the folder of the test. Open stores are closed after the test."""
     opened: list[SQLiteStore] = []
 
     def make(name: str = "data", **options: Any) -> SQLiteStore:
@@ -51,13 +51,13 @@ def store(open_store: Callable[..., SQLiteStore]) -> SQLiteStore:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Queries wait until all feedback is learned, and indexes are only refreshed by the test."""
+    """Settings: queries wait until all feedback is learned, and only the test refreshes indexes."""
     return Settings(data=tmp_path / "data", fresh_wait=TIMEOUT, refresh_every=3600)
 
 
 @pytest.fixture
 def open_service(settings: Settings) -> Iterator[Callable[..., Service]]:
-    """Open a service in the folder of the test; services left open are closed."""
+    """A function that opens a service in the folder of the test. Open services are closed after the test."""
     opened: list[Service] = []
 
     def make(**changes: Any) -> Service:
@@ -77,7 +77,7 @@ def service(open_service: Callable[..., Service]) -> Service:
 
 @pytest.fixture
 def items() -> Callable[..., list[NewItem]]:
-    """Return n items of two clusters with keys i0, i1, ... and alternating labels even and odd."""
+    """A function that returns n items of two clusters, with keys i0, i1, ... and labels even and odd."""
 
     def make(n: int, dimension: int = 4, seed: int = 0, labels: bool = True) -> list[NewItem]:
         rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def items() -> Callable[..., list[NewItem]]:
 
 @pytest.fixture
 def make_collection(service: Service, items: Callable[..., list[NewItem]]) -> Callable[..., Collection]:
-    """Create a collection with n items."""
+    """A function that creates a collection with n items."""
 
     def make(n: int = 20, name: str = "things", **config: Any) -> Collection:
         collection = service.create(CollectionConfig(name, **{"dimension": 4, "learner": "Euclidean", **config}))
@@ -106,7 +106,7 @@ def make_collection(service: Service, items: Callable[..., list[NewItem]]) -> Ca
 
 
 class _NumbersAsKeys:
-    """Items whose keys are their numbers."""
+    """Items with their numbers as keys."""
 
     def number_of(self, transaction: Any, key: Any, where: str, at: int) -> int:
         return int(key)
@@ -139,7 +139,7 @@ class LearnerHarness:
         self.loop = LearnerLoop(self.store, self.id, self.config, features, self.published.append, **self.options)
 
     def append(self, *changes: Any, model: bytes | None = None) -> None:
-        """Append to the log in one transaction, without notifying the learner."""
+        """Append changes to the log in one transaction, without notifying the learner."""
 
         def command(transaction: Any) -> None:
             for kind, group in groupby(changes, lambda change: isinstance(change, Undo | ModelReplacement)):
@@ -190,7 +190,7 @@ class LearnerHarness:
         return self.loop.model_file()
 
     def restart(self, kill: bool = False) -> None:
-        """Restart as a service would; ``kill`` loses everything that is not in the store."""
+        """Close and reopen the store. With ``kill``, no snapshot is saved before."""
         self.loop.stop() if kill else self.loop.close()
         self.store.close()
         self.store = self._open_store()
@@ -202,7 +202,7 @@ class LearnerHarness:
 
 @pytest.fixture
 def make_harness(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..., LearnerHarness]]:
-    """Create an empty log and its learner; the items are random by default."""
+    """A function that creates a harness with an empty log. The items are random by default."""
     made: list[LearnerHarness] = []
 
     def make(learner: str = "OASIS", rows: Any = None, options: Any = None, **config: Any) -> LearnerHarness:
@@ -227,8 +227,8 @@ def make_harness(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..
 
 
 @pytest.fixture(scope="session")
-def trained() -> Callable[..., PublishedMetric]:
-    """Return a published metric that has learned n random triplets."""
+def trained_metric() -> Callable[..., PublishedMetric]:
+    """A function that returns a published metric after learning n random triplets."""
 
     def make(learner: str, n: int = 0, version: int | None = None, dimension: int = DIMENSION) -> PublishedMetric:
         parameters = SMALL if learner in ("OAHU", "AnchoredOAHU") else {}

@@ -1,4 +1,4 @@
-"""An index is immutable: a change returns a new one. It finds the same items as brute force."""
+"""The index finds the same items as brute force, and a change returns a new index."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ def nearest(query: Any, numbers: list[int], n: int) -> list[int]:
     return sorted(numbers, key=lambda number: float(np.square(ROWS[number] - query).sum()))[:n]
 
 
-def found(index: CatalogueIndex, n: int, gallery: Any = None, without: int | None = None) -> set[int]:
+def found(index: CatalogueIndex, n: int, gallery: Any = None, exclude: int | None = None) -> set[int]:
     searched = index.gallery if gallery is None else gallery
-    return set(index.candidates(ROWS[5][None], n, searched, without).tolist())
+    return set(index.candidates(ROWS[5][None], n, searched, exclude).tolist())
 
 
 def test_an_empty_index_has_no_candidates(features: FeatureStore) -> None:
     assert found(CatalogueIndex.build(PLAIN, "experts", features.table, [], []), 5) == set()
 
 
-def test_candidates_are_the_nearest(features: FeatureStore) -> None:
+def test_candidates_are_the_nearest_items(features: FeatureStore) -> None:
     index = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 40)), [None] * 39)
     for n in (1, 3, 10, 39, 500):
         assert found(index, n) == set(nearest(ROWS[5], list(range(1, 40)), n))
 
 
-def test_an_excluded_item_is_replaced_by_the_next(features: FeatureStore) -> None:
+def test_an_excluded_item_is_replaced_by_the_next_nearest_item(features: FeatureStore) -> None:
     index = CatalogueIndex.build(PLAIN, "experts", features.table, list(range(1, 40)), [None] * 39)
     others = [n for n in range(1, 40) if n != 5]
-    assert found(index, 7, without=5) == set(nearest(ROWS[5], others, 7))
+    assert found(index, 7, exclude=5) == set(nearest(ROWS[5], others, 7))
 
 
 def test_a_missing_item_can_be_excluded(features: FeatureStore) -> None:
     index = CatalogueIndex.build(PLAIN, "experts", features.table, [1, 2, 3], [None] * 3)
-    assert found(index, 3, without=50) == {1, 2, 3}
+    assert found(index, 3, exclude=50) == {1, 2, 3}
 
 
-def test_candidates_come_from_every_space(features: FeatureStore, trained: Any) -> None:
-    published = trained("OAHU", 40, dimension=D)
+def test_candidates_come_from_every_space(features: FeatureStore, trained_metric: Any) -> None:
+    published = trained_metric("OAHU", 40, dimension=D)
     index = CatalogueIndex.build(published, "experts", features.table, list(range(1, 60)), [None] * 59)
     expected: set[int] = set()
     for space in published.metric.spaces:
-        here = space.encode(ROWS)
-        apart = np.square(here[1:] - here[5]).sum(axis=1)
-        expected |= set((1 + np.argsort(apart, kind="stable")[:6]).tolist())
+        vectors = space.encode(ROWS)
+        distances = np.square(vectors[1:] - vectors[5]).sum(axis=1)
+        expected |= set((1 + np.argsort(distances, kind="stable")[:6]).tolist())
     assert found(index, 6) == expected
     assert len(expected) > 6
 
@@ -95,7 +95,7 @@ CHANGES = st.lists(
 
 @given(CHANGES, st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_any_sequence_of_changes(changes: list[Any], seed: int) -> None:
+def test_changes_give_the_expected_items_and_labels(changes: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     features = FeatureStore(D, np.dtype(np.float32))
     features.add(list(range(1, 60)), [""] * 59, ROWS[1:].tobytes())

@@ -1,4 +1,4 @@
-"""Features by number: every added row can be read, also while others are added."""
+"""The feature store: every added row can be read, also while other rows are added."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row(number: int, dimension: int = 3) -> Any:
     return (number + np.arange(dimension) / 8).astype(np.float32)
 
 
-def table(numbers: list[int]) -> FeatureStore:
+def filled_store(numbers: list[int]) -> FeatureStore:
     made = FeatureStore(3, FLOAT)
     if numbers:
         made.add(numbers, [f"k{n}" for n in numbers], np.stack([row(n) for n in numbers]).tobytes())
@@ -48,24 +48,24 @@ def test_all_added_rows_can_be_read(case: tuple[list[int], list[int]]) -> None:
 
 
 def test_numbers_may_have_any_shape() -> None:
-    vectors = table([1, 2, 3, 4])
+    vectors = filled_store([1, 2, 3, 4])
     found = vectors.take([[1, 2, 3], [4, 1, 1]])
     assert found.shape == (2, 3, 3)
     np.testing.assert_array_equal(found[1, 0], row(4))
 
 
 def test_no_numbers_give_no_features() -> None:
-    assert table([1]).take([]).shape == (0, 3)
+    assert filled_store([1]).take([]).shape == (0, 3)
 
 
 @pytest.mark.parametrize("number", [2, 100, 5000])
 def test_a_missing_number_is_an_error(number: int) -> None:
     with pytest.raises(IndexError):
-        table([1, 4]).take([1, number])
+        filled_store([1, 4]).take([1, number])
 
 
 def test_a_result_is_independent_of_the_store() -> None:
-    vectors = table([1])
+    vectors = filled_store([1])
     taken = vectors.take([1])
     vectors.add([2], ["k2"], row(2).tobytes())
     taken[:] = 0
@@ -73,7 +73,7 @@ def test_a_result_is_independent_of_the_store() -> None:
 
 
 def test_adding_a_number_again_replaces_its_features() -> None:
-    vectors = table([1, 2])
+    vectors = filled_store([1, 2])
     vectors.add([2], ["other"], row(7).tobytes())
     np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(7)])
     assert vectors.key(2) == "other"
@@ -115,26 +115,26 @@ def test_unused_rows_take_little_memory(steps: list[tuple[str, int]], rng: Any) 
         assert [vectors.key(number) for number in used] == [f"k{number}" for number in used]
 
 
-def test_an_old_table_still_holds_dropped_rows() -> None:
+def test_an_old_table_still_has_dropped_rows() -> None:
     numbers = list(range(1, 3001))
-    vectors = table(numbers)
-    held = vectors.table
+    vectors = filled_store(numbers)
+    old_table = vectors.table
     vectors.drop(numbers[10:])
     assert len(vectors) == 10
-    np.testing.assert_array_equal(held.take([11, 3000]), [row(11), row(3000)])
-    assert held.key(3000) == "k3000"
-    with pytest.raises(IndexError, match="no features of item number 11"):
+    np.testing.assert_array_equal(old_table.take([11, 3000]), [row(11), row(3000)])
+    assert old_table.key(3000) == "k3000"
+    with pytest.raises(IndexError, match="item with number 11 has no features"):
         vectors.take([1, 11])
 
 
 def test_dropping_missing_numbers_changes_nothing() -> None:
-    vectors = table([1, 2])
+    vectors = filled_store([1, 2])
     vectors.drop([7, 5000])
     np.testing.assert_array_equal(vectors.take([1, 2]), [row(1), row(2)])
 
 
 def test_reads_are_consistent_while_rows_are_added() -> None:
-    vectors, stop, wrong = table([1]), Event(), []
+    vectors, stop, wrong = filled_store([1]), Event(), []
 
     def read() -> None:
         while not stop.is_set():

@@ -1,4 +1,4 @@
-"""The catalogue and the feedback log accept what a plain Python model accepts, whatever fails in between."""
+"""The catalogue and the feedback log behave like a reference model in plain Python, also after failures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def new(key: str, value: float = 0.0, label: str | None = None) -> NewItem:
 
 
 class Harness:
-    """A collection without its background thread; every command is waited for."""
+    """A collection without its background thread. Methods wait for the commit of their command."""
 
     def __init__(self, store: SQLiteStore, config: CollectionConfig = CONFIG, max_items: int = 100) -> None:
         self.store, self.config = store, config
@@ -100,10 +100,10 @@ class Harness:
         return self.store.commit(lambda t: self.log.replace_model(t, b"model"))
 
     def in_one_group(self, *submits: Callable[[], Future[Any]]) -> list[Any]:
-        """Submit commands that are committed together; return what each returned or raised."""
-        begun, submitted = Event(), Event()
-        self.store.commit(lambda _: begun.set() or submitted.wait(TIMEOUT))
-        assert begun.wait(TIMEOUT)
+        """Submit commands that are committed together. Return the result or the error of each."""
+        blocked, submitted = Event(), Event()
+        self.store.commit(lambda _: blocked.set() or submitted.wait(TIMEOUT))
+        assert blocked.wait(TIMEOUT)
         futures = [submit() for submit in submits]
         submitted.set()
         return [future.exception(TIMEOUT) or future.result(TIMEOUT) for future in futures]
@@ -118,7 +118,7 @@ class Harness:
 
     @property
     def entries(self) -> list[Any]:
-        """The changes in the log, with keys instead of numbers."""
+        """The log entries, with keys instead of numbers."""
         return [entry.change for entry, _ in self.log.page(0, 1000)]
 
     @property
@@ -144,11 +144,11 @@ def newest(store: SQLiteStore) -> Harness:
     return made
 
 
-# -- the state in memory is that of the store ------------------------------------------------------------------
+# -- the state in memory equals the stored state ------------------------------------------------------------------
 
 
 def state(collection: Collection, store: SQLiteStore) -> dict[str, Any]:
-    """Return the state that a collection's commands decide by."""
+    """Return the state in memory of a collection."""
     catalogue = store.commit(collection.catalogue._current).result(TIMEOUT)
     log = store.commit(collection.feedback_log._current).result(TIMEOUT)
     items = sorted(item for group in log.graph.components() for item in group)
@@ -169,9 +169,9 @@ def expected_examples(harness: Harness) -> list[tuple[int, bytes]]:
     graph, examples = ConstraintGraph(policy), []
     for_pairs = trains_on_pairs(harness.config)
     for seq, record in effective_records(harness.store.log(harness.id), harness.store.undone(harness.id)):
-        stated = constraints_of(record)
+        constraints = constraints_of(record)
         examples.append(
-            (seq, encode_examples(stated, expand(graph, stated, seq, harness.config.closure, for_pairs)))
+            (seq, encode_examples(constraints, expand(graph, constraints, seq, harness.config.closure, for_pairs)))
         )
     return examples
 
@@ -181,7 +181,7 @@ def expected_examples(harness: Harness) -> list[tuple[int, bytes]]:
 
 @dataclass
 class ReferenceModel:
-    """The same in plain Python. A revision is a key with certain features, numbered from 0."""
+    """The reference model in plain Python. A revision is a key with its features, numbered from 0."""
 
     newest: bool
     revisions: list[tuple[str, float]] = field(default_factory=list)
@@ -191,7 +191,7 @@ class ReferenceModel:
     undone: set[int] = field(default_factory=set)
     receipts: dict[str, tuple[Any, Receipt]] = field(default_factory=dict)
     calibrated: set[int] = field(default_factory=set)
-    stored: set[int] = field(default_factory=set)  # revisions whose features are stored
+    stored: set[int] = field(default_factory=set)  # revisions with stored features
 
     @property
     def referenced(self) -> set[int]:
@@ -285,7 +285,7 @@ def translated(record: FeedbackRecord, to: Callable[[Any], Any]) -> FeedbackReco
 
 
 def consistent(constraints: list[Pair | Triplet]) -> bool:
-    """Return whether no dissimilar pair lies within a group of similar items."""
+    """Return whether no dissimilar pair is in the same group of similar items."""
     pairs = [pair for one in constraints for pair in (one.pairs if isinstance(one, Triplet) else (one,))]
     group = {item: item for pair in pairs for item in pair[:2]}
     for first, second, same in pairs:
@@ -318,9 +318,11 @@ COMMANDS = st.one_of(
 
 
 class GroupsOfCommands(RuleBasedStateMachine):
-    """Groups of commands, some of which fail, on a collection and on the reference model."""
+    """Run groups of commands on a collection and on the reference model. Some groups fail."""
 
-    @initialize(newest=st.booleans(), learner=st.sampled_from(["OASIS", "Euclidean"]))  # of triplets, of pairs
+    @initialize(
+        newest=st.booleans(), learner=st.sampled_from(["OASIS", "Euclidean"])
+    )  # a triplet learner and a pair learner
     def begin(self, newest: bool, learner: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.config = replace(CONFIG, learner=learner, contradictions="newest" if newest else "reject")
@@ -357,7 +359,7 @@ class GroupsOfCommands(RuleBasedStateMachine):
         self.harness = Harness(store, self.config)
 
     @invariant()
-    def the_log_is_that_of_the_model(self) -> None:
+    def the_log_equals_the_log_of_the_model(self) -> None:
         if hasattr(self, "harness"):
             expected = [
                 one if isinstance(one, Undo | ModelReplacement) else translated(one, self._key)
@@ -369,13 +371,13 @@ class GroupsOfCommands(RuleBasedStateMachine):
             ] == expected
 
     @invariant()
-    def the_items_are_those_of_the_model(self) -> None:
+    def the_items_equal_the_items_of_the_model(self) -> None:
         if hasattr(self, "harness"):
             items = self.harness.collection.catalogue.page(0, 100)
             assert {item.key: item.label for item in items} == self.model.labels
 
     @invariant()
-    def the_stored_features_are_those_of_the_model(self) -> None:
+    def the_stored_features_equal_the_features_of_the_model(self) -> None:
         if hasattr(self, "harness"):
             stored = []
             for _, keys, data in self.harness.store.vectors(self.harness.id):
@@ -383,13 +385,13 @@ class GroupsOfCommands(RuleBasedStateMachine):
             assert sorted(stored) == sorted(self.model.revisions[revision] for revision in self.model.stored)
 
     @invariant()
-    def the_state_in_memory_is_that_of_the_store(self) -> None:
+    def the_state_in_memory_equals_the_stored_state(self) -> None:
         if hasattr(self, "harness"):
             store = self.harness.store
             assert state(self.harness.collection, store) == state(self.harness.loaded(), store)
 
     @invariant()
-    def the_training_examples_are_those_of_a_replay(self) -> None:
+    def the_training_examples_equal_the_examples_of_a_replay(self) -> None:
         if hasattr(self, "harness"):
             stored = {
                 entry.seq: entry.examples for entry in self.harness.store.training_log(self.harness.id, 0, 999)
@@ -471,14 +473,14 @@ def test_putting_the_same_items_again_changes_nothing_and_uses_no_numbers(harnes
     assert harness.number("new") == harness.number("f") + 1
 
 
-def test_of_a_repeated_key_the_last_item_is_stored(harness: Harness) -> None:
+def test_the_last_item_of_a_repeated_key_is_stored(harness: Harness) -> None:
     change = harness.put(new("x", 1.0), new("x", 2.0), new("x", 1.0))
     assert len(change.added) == 3
     assert change.removed == [item.number for item in change.added[:2]]
     assert harness.number("x") == change.added[2].number
 
 
-def test_features_that_nothing_refers_to_are_purged(harness: Harness) -> None:
+def test_features_without_references_are_deleted(harness: Harness) -> None:
     harness.delete("a")
     harness.put(new("b", 99.0))
     assert [numbers for numbers, _, _ in harness.store.vectors(harness.id)] == [[3, 4, 5, 6, 7]]
@@ -506,9 +508,9 @@ def test_features_of_calibration_pairs_are_kept(harness: Harness) -> None:
 
 
 def test_deleting_a_missing_item_deletes_nothing(harness: Harness) -> None:
-    with pytest.raises(NotFoundError, match="'nobody'") as caught:
-        harness.delete("a", "nobody")
-    assert caught.value.more == {"key": "nobody", "at": 1}
+    with pytest.raises(NotFoundError, match="'missing'") as caught:
+        harness.delete("a", "missing")
+    assert caught.value.more == {"key": "missing", "at": 1}
     assert harness.number("a") == 1
 
 
@@ -586,19 +588,19 @@ def test_a_rejected_request_can_be_sent_again(harness: Harness) -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        Pair("a", "nobody", True),
-        Pair("nobody", "a", False),
-        Triplet("a", "b", "nobody"),
-        Triplet("nobody", "a", "b"),
-        Click("nobody", ("a",), ()),
-        Click("a", ("b", "nobody"), ("c",)),
-        Click("a", ("b",), ("c", "nobody")),
+        Pair("a", "missing", True),
+        Pair("missing", "a", False),
+        Triplet("a", "b", "missing"),
+        Triplet("missing", "a", "b"),
+        Click("missing", ("a",), ()),
+        Click("a", ("b", "missing"), ("c",)),
+        Click("a", ("b",), ("c", "missing")),
     ],
 )
 def test_a_missing_key_is_named_and_nothing_is_accepted(harness: Harness, record: FeedbackRecord) -> None:
-    with pytest.raises(NotFoundError, match="'nobody'") as caught:
+    with pytest.raises(NotFoundError, match="'missing'") as caught:
         harness.add(Pair("a", "b", True), record)
-    assert caught.value.more == {"key": "nobody", "at": 1}
+    assert caught.value.more == {"key": "missing", "at": 1}
     assert harness.entries == []
 
 
@@ -627,13 +629,13 @@ def test_a_contradiction_is_proved_with_keys_and_sequence_numbers(harness: Harne
     ]
 
 
-def test_the_message_spells_out_the_proof(harness: Harness) -> None:
+def test_the_message_contains_the_proof(harness: Harness) -> None:
     harness.add(Pair("a", "b", True))
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("b", "a", False))
     assert str(caught.value) == (
-        "Feedback record 0 says that 'b' and 'a' are dissimilar, but feedback 1 says that 'b' and 'a' are similar. "
-        "No record of this request was accepted. Undo one of these records, or remove this one from the request."
+        "Feedback record 0 of the request says that 'b' and 'a' are dissimilar, but feedback 1 says that 'b' and "
+        "'a' are similar. Nothing was accepted. Undo the earlier feedback, or remove this record from the request."
     )
 
 
@@ -675,7 +677,7 @@ def test_a_record_that_contradicts_itself_is_rejected_under_every_policy(
     assert harness.entries == []
 
 
-def test_newer_feedback_overrides_older_feedback_if_the_policy_says_so(newest: Harness) -> None:
+def test_newer_feedback_overrides_older_feedback_with_the_newest_policy(newest: Harness) -> None:
     newest.add(Pair("a", "b", True))
     newest.add(Pair("a", "b", False))
     a, b = newest.number("a"), newest.number("b")
@@ -731,17 +733,17 @@ def test_feedback_cannot_be_undone_twice(harness: Harness) -> None:
 def test_an_undo_cannot_be_undone(harness: Harness) -> None:
     harness.add(Pair("a", "b", True))
     harness.undo(1)
-    with pytest.raises(InvalidRequestError, match="not feedback"):
+    with pytest.raises(InvalidRequestError, match="is an undo or a model upload"):
         harness.undo(2)
 
 
 def test_a_model_replacement_cannot_be_undone(harness: Harness) -> None:
     harness.replace_model()
-    with pytest.raises(InvalidRequestError, match="not feedback"):
+    with pytest.raises(InvalidRequestError, match="is an undo or a model upload"):
         harness.undo(1)
 
 
-def test_undoing_a_range_undoes_what_is_left_of_it(harness: Harness) -> None:
+def test_undoing_a_range_undoes_its_active_records(harness: Harness) -> None:
     harness.add(*(Pair("a", other, True) for other in "bcd"))
     harness.undo(2)
     harness.undo(1, 4)
@@ -752,7 +754,7 @@ ENTRIES = [LoggedChange(seq, 0.0, Undo(1, 1) if seq % 4 == 0 else Pair(seq, 99, 
 
 
 @pytest.mark.parametrize("undone", [[], [(1, 1)], [(2, 3), (3, 9)], [(1, 10**15)], [(5, 5), (5, 6), (100, 200)]])
-def test_effective_records_are_those_that_are_not_undone(undone: list[tuple[int, int]]) -> None:
+def test_effective_records_are_not_undone(undone: list[tuple[int, int]]) -> None:
     for begin, end in combinations(range(len(ENTRIES) + 1), 2):
         assert effective_records(ENTRIES[begin:end], undone) == [
             (entry.seq, entry.change)
@@ -764,7 +766,7 @@ def test_effective_records_are_those_that_are_not_undone(undone: list[tuple[int,
 # -- failures, and reads from other threads --------------------------------------------------------------------
 
 
-def test_a_failed_command_leaves_the_others_of_its_group(harness: Harness) -> None:
+def test_a_failed_command_does_not_affect_other_commands_of_its_group(harness: Harness) -> None:
     collection = harness.collection
     first, error, last = harness.in_one_group(
         lambda: collection.add_feedback([Pair("a", "b", True)]),
@@ -794,9 +796,7 @@ def test_reads_never_read_the_log(harness: Harness, monkeypatch: pytest.MonkeyPa
     assert reads == []
 
 
-def test_a_reload_that_fails_is_tried_again_by_the_next_command(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_command_repeats_a_failed_reload(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.add(Pair("a", "b", True))
     writer = harness.store._writer
 
@@ -820,7 +820,7 @@ def test_reads_see_an_undo(harness: Harness) -> None:
     assert harness.log.similar_to(1) == []
 
 
-def test_a_deleted_collection_accepts_nothing_more(harness: Harness) -> None:
+def test_a_deleted_collection_rejects_all_commands(harness: Harness) -> None:
     collection = harness.collection
     _, *errors = harness.in_one_group(
         lambda: collection._submit(collection._delete),

@@ -1,4 +1,4 @@
-"""Group commit: commands run in order, each completely or not at all, and waiting commands share a commit."""
+"""Group commit: commands run in order, completely or not at all, and waiting commands share a commit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
 class BrokenError(Exception):
-    """A failure of the database, not of a command."""
+    """A failure of the database."""
 
 
 class ListDatabase:
-    """A database in two lists: what is on disk, and what is being written."""
+    """A database in two lists: committed values, and values of the open transaction."""
 
     def __init__(self) -> None:
         self.disk: list[Any] = []
@@ -82,20 +82,20 @@ def group(database: ListDatabase) -> Iterator[GroupCommit]:
 
 @contextmanager
 def one_group(group: GroupCommit) -> Iterator[None]:
-    """Let all commands of the block wait together, behind a command that runs until its end."""
-    begun, finish = Event(), Event()
+    """Collect the commands of the block in one group, while another command blocks the writer."""
+    blocked, released = Event(), Event()
 
-    def hold(_: ListDatabase) -> None:
-        begun.set()
-        finish.wait(TIMEOUT)
+    def block(_: ListDatabase) -> None:
+        blocked.set()
+        released.wait(TIMEOUT)
 
-    held = group.submit(hold, 0)
-    assert begun.wait(TIMEOUT)
+    blocking = group.submit(block, 0)
+    assert blocked.wait(TIMEOUT)
     try:
         yield
     finally:
-        finish.set()
-    held.result(TIMEOUT)
+        released.set()
+    blocking.result(TIMEOUT)
 
 
 def writing(value: Any) -> Callable[[ListDatabase], Any]:
@@ -107,7 +107,7 @@ def writing(value: Any) -> Callable[[ListDatabase], Any]:
 
 
 def failing(value: Any, error: Exception) -> Callable[[ListDatabase], Any]:
-    """Return a command that fails after it has written something."""
+    """Return a command that writes a value and then fails."""
 
     def command(database: ListDatabase) -> None:
         database.written.append(value)
@@ -119,7 +119,7 @@ def failing(value: Any, error: Exception) -> Callable[[ListDatabase], Any]:
 # -- order and groups ------------------------------------------------------------------------------------------
 
 
-def test_commands_are_stored_in_the_order_in_which_they_came(group: GroupCommit, database: ListDatabase) -> None:
+def test_commands_are_stored_in_the_order_of_submission(group: GroupCommit, database: ListDatabase) -> None:
     wait([group.submit(writing(i), 1) for i in range(90)], TIMEOUT)
     assert database.disk == list(range(90))
 
@@ -151,7 +151,7 @@ COMMANDS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, ValueErr
 
 @given(st.lists(COMMANDS, max_size=6))
 @settings(max_examples=50)
-def test_the_disk_holds_exactly_the_successful_commands(groups: list[list[tuple[int, Exception | None]]]) -> None:
+def test_exactly_the_successful_commands_are_stored(groups: list[list[tuple[int, Exception | None]]]) -> None:
     database = ListDatabase()
     group = GroupCommit(database, 1000)
     succeeded: list[int] = []
@@ -269,7 +269,7 @@ def test_commands_after_a_failed_group_are_stored(group: GroupCommit, database: 
     assert database.disk == ["b"]
 
 
-def test_a_failed_commit_call_affects_no_other(group: GroupCommit) -> None:
+def test_a_failed_commit_call_does_not_affect_other_calls(group: GroupCommit) -> None:
     called: list[str] = []
 
     def command(database: ListDatabase) -> str:
@@ -300,17 +300,17 @@ def test_a_group_of_cancelled_commands_is_not_committed(group: GroupCommit) -> N
 
 
 def test_a_running_command_cannot_be_cancelled(group: GroupCommit, database: ListDatabase) -> None:
-    begun, finish = Event(), Event()
+    blocked, released = Event(), Event()
 
     def command(database: ListDatabase) -> None:
         database.written.append("a")
-        begun.set()
-        finish.wait(TIMEOUT)
+        blocked.set()
+        released.wait(TIMEOUT)
 
     future = group.submit(command, 1)
-    begun.wait(TIMEOUT)
+    blocked.wait(TIMEOUT)
     assert not future.cancel()
-    finish.set()
+    released.set()
     future.result(TIMEOUT)
     assert database.disk == ["a"]
 
@@ -322,7 +322,7 @@ def test_a_full_write_queue_rejects_commands(group: GroupCommit, database: ListD
     with one_group(group):
         first = group.submit(writing("a"), 60)
         with pytest.raises(
-            OverloadedError, match=r"Write queue full: 60 items and feedback records wait \(limit 100\)"
+            OverloadedError, match=r"write queue is full: 60 items and feedback records \(limit 100, "
         ):
             group.submit(writing("b"), 41)
         second = group.submit(writing("c"), 40)
@@ -330,7 +330,7 @@ def test_a_full_write_queue_rejects_commands(group: GroupCommit, database: ListD
     assert database.disk == ["a", "c"]
 
 
-def test_a_full_write_queue_suggests_when_to_retry(group: GroupCommit) -> None:
+def test_a_full_write_queue_gives_a_retry_time(group: GroupCommit) -> None:
     with one_group(group):
         group.submit(writing("a"), 100)
         with pytest.raises(OverloadedError) as caught:
@@ -346,7 +346,7 @@ def test_an_empty_write_queue_accepts_any_weight(group: GroupCommit) -> None:
 def test_finished_commands_leave_the_write_queue(group: GroupCommit, command: Any) -> None:
     wait([group.submit(command, 100)], TIMEOUT)
     group.close()
-    assert group.waiting == 0
+    assert group.queue_weight == 0
 
 
 def test_close_commits_the_write_queue(database: ListDatabase) -> None:

@@ -20,7 +20,7 @@ SHAPES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
 
 def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the chunks of a PNG file, after checking their sums."""
+    """Return the chunks of a PNG file. Check their checksums."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, found = 8, []
     while at < len(data):
@@ -44,7 +44,7 @@ def pixels(data: bytes) -> NDArray[Any]:
 
 
 @given(arrays(np.uint8, SHAPES))
-def test_a_png_holds_every_pixel(grey: NDArray[Any]) -> None:
+def test_a_png_contains_every_pixel(grey: NDArray[Any]) -> None:
     np.testing.assert_array_equal(pixels(encode_png(grey)), grey)
 
 

@@ -75,18 +75,18 @@ def test_a_secret_has_256_random_bits(file: KeyFile) -> None:
 def test_secrets_are_compared_in_constant_time(file: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """`hmac.compare_digest` compares whole hashes, also for an unknown key."""
     token = file.add("one", "read")
-    seen: list[tuple[Any, Any]] = []
+    compared: list[tuple[Any, Any]] = []
     compare = hmac.compare_digest
 
-    def note(first: Any, second: Any) -> bool:
-        seen.append((first, second))
+    def record(first: Any, second: Any) -> bool:
+        compared.append((first, second))
         return compare(first, second)
 
-    monkeypatch.setattr("oahu.service.keys.hmac.compare_digest", note)
+    monkeypatch.setattr("oahu.service.keys.hmac.compare_digest", record)
     for tried in (token, token[:-1], "oahu_unknown_secret", "nothing", ""):
         file.authenticate(tried)
-    assert len(seen) == 5
-    assert {(len(first), len(second)) for first, second in seen} == {(64, 64)}
+    assert len(compared) == 5
+    assert {(len(first), len(second)) for first, second in compared} == {(64, 64)}
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=80))
@@ -223,7 +223,7 @@ def test_an_invalid_file_is_rejected(tmp_path: Path, text: str) -> None:
         KeyFile(tmp_path).all,
         lambda: KeyFile(tmp_path).authenticate("oahu_a_"),
     ):
-        with pytest.raises(InvalidInputError, match=r"keys\.json is not a valid file of keys"):
+        with pytest.raises(InvalidInputError, match=r"keys\.json is not a valid file of API keys"):
             read()
 
 
@@ -239,6 +239,32 @@ def test_a_running_service_keeps_its_keys_if_the_file_becomes_invalid(
     assert running.is_required()
 
 
+def test_an_invalid_file_is_logged_once_per_change(
+    tmp_path: Path, clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, running = tmp_path / "keys.json", KeyFile(tmp_path)
+    KeyFile(tmp_path).add("one", "read")
+    assert running.is_required()
+
+    def logged() -> int:
+        caplog.clear()
+        for _ in range(3):
+            clock(oahu.service.keys._RELOAD_INTERVAL)
+            running.is_required()
+        return len(caplog.records)
+
+    valid = file.read_text()
+    file.write_text("[{")
+    assert logged() == 1
+    assert logged() == 0
+    file.write_text("[{{")
+    assert logged() == 1
+    file.write_text(valid)
+    assert logged() == 0
+    file.write_text("[{{")
+    assert logged() == 1
+
+
 def test_an_invalid_file_makes_a_key_required(tmp_path: Path, clock: Any) -> None:
     running = KeyFile(tmp_path)
     assert not running.is_required()
@@ -247,13 +273,13 @@ def test_an_invalid_file_makes_a_key_required(tmp_path: Path, clock: Any) -> Non
     assert running.is_required()
 
 
-def test_a_failed_write_leaves_the_other_keys(file: KeyFile, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_failed_write_keeps_the_other_keys(file: KeyFile, tmp_path: Path, monkeypatch: Any) -> None:
     token = file.add("one", "read")
 
-    def full(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         file.add("two", "read")
     monkeypatch.undo()

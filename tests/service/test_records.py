@@ -1,4 +1,4 @@
-"""Records: the constraints of feedback, the JSON form of log entries, and the ranges that undos cover."""
+"""Records: the constraints of feedback, the JSON form of log entries, and the ranges of undos."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_triplet_or_pair_is_its_own_constraint() -> None:
     assert constraints_of(Pair(1, 2, False)) == [Pair(1, 2, False)]
 
 
-def test_a_history_point_holds_the_weights_of_a_metric() -> None:
+def test_a_history_point_contains_the_weights_of_a_metric() -> None:
     published = PublishedMetric(EuclideanMetric(3), version=7, constraints=5, error_rate=0.25, time=12.0)
     point = published.history_point
     assert (point.version, point.constraints, point.error_rate, point.time) == (7, 5, 0.25, 12.0)
@@ -97,7 +97,7 @@ def undo_entries(draw: Any) -> list[UndoEntry]:
 
 
 def undone_by(undos: list[UndoEntry]) -> set[int]:
-    """Return the undone entries: those covered by an undo that no later effective undo covers."""
+    """Return the undone entries. An undo has no effect if a later active undo covers it."""
     undone: set[int] = set()
     for seq, first, last in reversed(undos):
         if seq not in undone:
@@ -106,7 +106,7 @@ def undone_by(undos: list[UndoEntry]) -> set[int]:
 
 
 @given(undo_entries(), st.integers(1, 30), st.integers(1, 30))
-def test_undo_ranges_are_those_of_effective_undos(undos: list[UndoEntry], begin: int, end: int) -> None:
+def test_undo_ranges_contain_only_active_undos(undos: list[UndoEntry], begin: int, end: int) -> None:
     ranges, expected = active_undo_ranges(undos), undone_by(undos)
     assert {seq for seq in range(1, 40) if is_undone(seq, ranges)} == expected
     assert undone_between(ranges, begin, end) == expected & set(range(begin, end + 1))

@@ -1,4 +1,4 @@
-"""The whole service: collections outlive a restart, and deletion is complete."""
+"""The whole service: a restart keeps all collections, and a deletion removes all data."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def rows_of(folder: Path) -> int:
     return int(total)
 
 
-def fresh(collection: Collection) -> None:
+def wait_until_learned(collection: Collection) -> None:
     """Wait until the whole log is learned."""
     collection.learner.wait_for(collection.feedback_log.last_seq, TIMEOUT)
 
 
-def teach(collection: Collection, n: int = 4) -> None:
+def add_and_learn(collection: Collection, n: int = 4) -> None:
     """Add n triplets and wait until they are learned."""
     for at in range(0, 2 * n, 2):
         collection.add_feedback([Triplet(f"i{at}", f"i{at + 2}", f"i{at + 1}")]).result(TIMEOUT)
-    fresh(collection)
+    wait_until_learned(collection)
 
 
 # -- create ----------------------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def test_the_number_of_collections_is_limited(open_service: Any) -> None:
 
 def test_a_missing_collection_is_named(service: Service) -> None:
     for method in (service.collection, service.delete):
-        with pytest.raises(NotFoundError, match="'nobody'") as caught:
-            method("nobody")
-        assert caught.value.more == {"collection": "nobody"}
+        with pytest.raises(NotFoundError, match="'missing'") as caught:
+            method("missing")
+        assert caught.value.more == {"collection": "missing"}
 
 
 def test_concurrent_creation_with_the_same_name(service: Service) -> None:
@@ -115,15 +115,15 @@ def test_concurrent_creation_with_the_same_name(service: Service) -> None:
 # -- delete ----------------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_collection_leaves_nothing(open_service: Any, items: Any, tmp_path: Path) -> None:
+def test_deleting_a_collection_deletes_all_its_data(open_service: Any, items: Any, tmp_path: Path) -> None:
     service = open_service(snapshot_every=1)
     collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(20)).result(TIMEOUT)
-    teach(collection)
+    add_and_learn(collection)
     collection.calibrate([("i0", "i2", True), ("i0", "i1", False)], {"target": "f1"}).result(TIMEOUT)
     collection.replace_model(collection.learner.model_file()).result(TIMEOUT)
     collection.undo(1).result(TIMEOUT)
-    fresh(collection)
+    wait_until_learned(collection)
     assert service.store.snapshots(collection.id)
     service.delete("a")
     service.close()
@@ -134,7 +134,7 @@ def test_deleting_a_collection_leaves_nothing(open_service: Any, items: Any, tmp
 def test_a_deleted_name_can_be_used_again(service: Service, items: Any) -> None:
     collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(20)).result(TIMEOUT)
-    teach(collection)
+    add_and_learn(collection)
     service.delete("a")
     again = service.create(CollectionConfig("a", 4, "Cosine"))
     state = again.describe()
@@ -148,9 +148,9 @@ def test_commands_after_a_deletion_are_rejected(
 ) -> None:
     collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(6)).result(TIMEOUT)
-    begun, enough, submitted = threading.Event(), threading.Event(), threading.Event()
-    service.store.commit(lambda _: begun.set() or enough.wait(TIMEOUT))
-    assert begun.wait(TIMEOUT)
+    blocked, enough, submitted = threading.Event(), threading.Event(), threading.Event()
+    service.store.commit(lambda _: blocked.set() or enough.wait(TIMEOUT))
+    assert blocked.wait(TIMEOUT)
     submit = collection._submit
 
     def submit_and_report(*given: Any) -> Any:
@@ -183,10 +183,10 @@ def test_a_restart_restores_everything(open_service: Any, items: Any, learner: s
     service = open_service()
     collection = service.create(CollectionConfig("a", 4, learner, OAHU if learner == "AnchoredOAHU" else {}))
     collection.put_items(items(30)).result(TIMEOUT)
-    teach(collection, 8)
+    add_and_learn(collection, 8)
     collection.undo(3).result(TIMEOUT)
     collection.delete_items(["i5", "i6"]).result(TIMEOUT)
-    fresh(collection)
+    wait_until_learned(collection)
     collection.refresh_index()
     before = (
         collection.learner.model_file(),
@@ -215,7 +215,7 @@ def test_all_collections_are_opened(open_service: Any, items: Any) -> None:
     assert again.is_ready
 
 
-def test_a_restart_learns_the_rest_of_the_log(open_service: Any, items: Any) -> None:
+def test_a_restart_learns_the_remaining_log_entries(open_service: Any, items: Any) -> None:
     service = open_service()
     collection = service.create(CollectionConfig("a", 4, "OASIS"))
     collection.put_items(items(30)).result(TIMEOUT)
@@ -252,7 +252,7 @@ def test_close_ends_all_threads(tmp_path: Path, items: Any) -> None:
     for name in "ab":
         collection = service.create(CollectionConfig(name, 4, "OASIS"))
         collection.put_items(items(20)).result(TIMEOUT)
-        teach(collection)
+        add_and_learn(collection)
     assert len(set(threading.enumerate()) - before) >= 4
     service.close()
     assert set(threading.enumerate()) <= before
@@ -299,7 +299,7 @@ def test_indexes_are_refreshed_in_the_background(open_service: Any, items: Any) 
         events = collection.events.subscribe()
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        await asyncio.to_thread(teach, collection, 1)
+        await asyncio.to_thread(add_and_learn, collection, 1)
         while (event := await asyncio.wait_for(waiting, TIMEOUT))[0] != "refresh":
             waiting = asyncio.ensure_future(anext(events))
         await events.aclose()  # type: ignore[attr-defined]
@@ -310,7 +310,7 @@ def test_indexes_are_refreshed_in_the_background(open_service: Any, items: Any) 
     assert collection.search("i0", 3).candidates.version == 1
 
 
-def test_a_failed_refresh_does_not_stop_the_others(
+def test_a_failed_refresh_does_not_stop_other_refreshes(
     open_service: Any, items: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = open_service(refresh_every=1e-3)
@@ -331,7 +331,7 @@ def test_a_failed_refresh_does_not_stop_the_others(
     monkeypatch.setattr(first.queries, "refresh", broken)
     monkeypatch.setattr(second.queries, "refresh", refresh_and_report)
     for collection in (first, second):
-        teach(collection, 1)
+        add_and_learn(collection, 1)
     assert done.wait(TIMEOUT)
     assert service._refresher.is_alive()
 
@@ -343,12 +343,12 @@ def test_a_refresh_waits_for_running_queries_between_its_blocks(
     collection = service.create(CollectionConfig("things", 4))
     order: list[str] = []
 
-    def rest() -> None:
-        service._rest(0.0)
+    def pause() -> None:
+        service._pause(0.0)
         order.append("refresh")
 
     with collection.queries.active:
-        thread = threading.Thread(target=rest)
+        thread = threading.Thread(target=pause)
         thread.start()
         order.append("query")
     thread.join()

@@ -1,4 +1,4 @@
-"""Snapshots only save time: without them, or with damaged ones, the model is the same, bit for bit."""
+"""Snapshots only save time. The model is bit for bit the same with missing or damaged snapshots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def learner(n_seen: int = 0) -> Any:
     return made.partial_fit(np.random.default_rng(n_seen).normal(size=(n_seen, 3, 3))) if n_seen else made
 
 
-# -- the folder ------------------------------------------------------------------------------------------------
+# -- the folder ----------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_is_read_back_with_its_notes(folder: SnapshotFolder) -> None:
@@ -59,7 +59,7 @@ def test_a_snapshot_with_the_same_sequence_number_is_replaced(folder: SnapshotFo
     assert (read.n_seen_, notes) == (2, NOTES)
 
 
-def test_dropping_snapshots_leaves_the_others(folder: SnapshotFolder) -> None:
+def test_dropping_snapshots_keeps_other_snapshots(folder: SnapshotFolder) -> None:
     for seq in (1, 2, 3):
         folder.save(1, seq, learner(), {})
     folder.drop(1, [1, 3, 99])
@@ -99,7 +99,7 @@ def test_a_damaged_snapshot_is_an_error(folder: SnapshotFolder, tmp_path: Path, 
         folder.load(1, 1)
 
 
-# -- the model does not depend on them -------------------------------------------------------------------------
+# -- the model does not depend on snapshots ------------------------------------------------------------------
 
 
 def snapshots(tmp_path: Path) -> list[Path]:
@@ -108,8 +108,8 @@ def snapshots(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def stopped(make_harness: Any, tmp_path: Path) -> Any:
-    """Return a harness with a learned log, at least three snapshots, and records after the last one."""
+def stopped_harness(make_harness: Any, tmp_path: Path) -> Any:
+    """A stopped harness with a learned log, at least three snapshots, and records after the last snapshot."""
     harness = make_harness(options={"snapshot_every": 20, "keep_snapshots": 10})
     for seed in range(4):
         harness.append(*harness.records(9, seed))
@@ -159,37 +159,37 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize("count", [1, 100])
 def test_a_damaged_snapshot_does_not_change_the_model(
-    stopped: Any, tmp_path: Path, damage: Any, count: int
+    stopped_harness: Any, tmp_path: Path, damage: Any, count: int
 ) -> None:
     for path in snapshots(tmp_path)[:count]:
         damage(path)
-    stopped.restart(kill=True)
-    assert stopped.model() == stopped.before
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.model() == stopped_harness.before
 
 
-def test_the_newest_valid_snapshot_is_used(stopped: Any) -> None:
-    newest = stopped.store.snapshots(stopped.id)[0]
-    stopped.restart(kill=True)
-    assert stopped.loop.published.version == newest
+def test_the_newest_valid_snapshot_is_used(stopped_harness: Any) -> None:
+    newest = stopped_harness.store.snapshots(stopped_harness.id)[0]
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.loop.published.version == newest
 
 
-def test_the_snapshot_before_a_damaged_one_is_used(stopped: Any, tmp_path: Path) -> None:
+def test_the_snapshot_before_a_damaged_one_is_used(stopped_harness: Any, tmp_path: Path) -> None:
     truncated(snapshots(tmp_path)[0])
-    before = stopped.store.snapshots(stopped.id)[1]
-    stopped.restart(kill=True)
-    assert stopped.loop.published.version == before
+    before = stopped_harness.store.snapshots(stopped_harness.id)[1]
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.loop.published.version == before
 
 
-def test_a_snapshot_of_another_log_is_not_used(stopped: Any, tmp_path: Path) -> None:
+def test_a_snapshot_of_another_log_is_not_used(stopped_harness: Any, tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "data" / "oahu.db")
     database.execute("UPDATE log SET time = time + 1")  # a log with other times
     database.commit()
     database.close()
-    stopped.restart(kill=True)
-    assert stopped.loop.published.version == 0
-    assert stopped.model() == stopped.before
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.loop.published.version == 0
+    assert stopped_harness.model() == stopped_harness.before
 
 
 def test_a_restored_backup_of_the_database_is_learned_correctly(make_harness: Any, tmp_path: Path) -> None:
@@ -221,18 +221,18 @@ def test_a_restored_backup_of_the_database_is_learned_correctly(make_harness: An
     assert found == harness.model()
 
 
-def test_a_snapshot_that_contains_undone_feedback_is_not_used(stopped: Any) -> None:
-    newest = stopped.store.snapshots(stopped.id)[0]
-    stopped.append(Undo(newest - 1, newest - 1))
-    stopped.restart(kill=True)
-    assert stopped.loop.published.version < newest - 1
+def test_a_snapshot_that_contains_undone_feedback_is_not_used(stopped_harness: Any) -> None:
+    newest = stopped_harness.store.snapshots(stopped_harness.id)[0]
+    stopped_harness.append(Undo(newest - 1, newest - 1))
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.loop.published.version < newest - 1
 
 
-def test_a_snapshot_from_before_the_undone_feedback_is_used(stopped: Any) -> None:
-    newest = stopped.store.snapshots(stopped.id)[0]
-    stopped.append(Undo(newest + 1, newest + 1))
-    stopped.restart(kill=True)
-    assert stopped.loop.published.version == newest
+def test_a_snapshot_from_before_the_undone_feedback_is_used(stopped_harness: Any) -> None:
+    newest = stopped_harness.store.snapshots(stopped_harness.id)[0]
+    stopped_harness.append(Undo(newest + 1, newest + 1))
+    stopped_harness.restart(kill=True)
+    assert stopped_harness.loop.published.version == newest
 
 
 def test_the_number_of_snapshots_is_limited(make_harness: Any) -> None:

@@ -1,4 +1,4 @@
-"""The store returns what was stored, also after a restart, and belongs to one process."""
+"""Stored values can be read back, also after a restart. Only one process can use a store."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ CONFIG = CollectionConfig("things", 4)
 
 NUMBERS = st.integers(1, 2**62)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
-FEW = st.lists(NUMBERS, max_size=4).map(tuple)
+SHORT_LISTS = st.lists(NUMBERS, max_size=4).map(tuple)
 CHANGES = st.one_of(
     st.builds(Triplet, NUMBERS, NUMBERS, NUMBERS),
     st.builds(Pair, NUMBERS, NUMBERS, st.booleans()),
-    st.builds(Click, NUMBERS, FEW, FEW),
+    st.builds(Click, NUMBERS, SHORT_LISTS, SHORT_LISTS),
     st.builds(Undo, NUMBERS, NUMBERS),
     st.builds(ModelReplacement, TEXT),
 )
@@ -82,7 +82,7 @@ def new_collection(store: SQLiteStore, name: str = "things") -> int:
 
 
 def put(store: SQLiteStore, collection: int, items: list[NewItem]) -> list[int]:
-    """Store items under new numbers."""
+    """Store items with new numbers. Return the numbers."""
 
     def command(transaction: Any) -> list[int]:
         numbers = list(transaction.new_numbers(collection, len(items)))
@@ -158,7 +158,7 @@ def test_training_examples_are_read_back_and_can_be_replaced(open_store: Any) ->
 
 @given(ITEMS)
 @settings(max_examples=20)
-def test_items_are_read_back_as_they_were(items: list[NewItem]) -> None:
+def test_items_are_read_back_unchanged(items: list[NewItem]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = open_unsynced(folder)
         collection = new_collection(store)
@@ -374,10 +374,10 @@ def test_a_failed_command_stores_nothing(store: SQLiteStore) -> None:
     ],
 )
 def test_an_invalid_command_fails_alone(store: SQLiteStore, invalid: Any) -> None:
-    collection, begun, finish = new_collection(store), Event(), Event()
+    collection, blocked, finish = new_collection(store), Event(), Event()
     run(store, lambda t: t.append(collection, 1, [Pair(1, 2, True)]))
-    store.commit(lambda _: begun.set() or finish.wait(TIMEOUT))
-    assert begun.wait(TIMEOUT)
+    store.commit(lambda _: blocked.set() or finish.wait(TIMEOUT))
+    assert blocked.wait(TIMEOUT)
     before = store.commit(lambda t: t.append(collection, 2, [Pair(1, 3, True)]))
     between = store.commit(lambda t: invalid(t, collection))
     after = store.commit(lambda t: t.append(collection, 3, [Pair(1, 4, True)]))
@@ -424,7 +424,7 @@ def test_a_failed_command_runs_its_rollback_calls_only(store: SQLiteStore) -> No
 
 def test_a_failed_commit_rolls_back_its_group(store: SQLiteStore) -> None:
     collection, called = new_collection(store), []
-    begun, finish = Event(), Event()
+    blocked, finish = Event(), Event()
 
     def command(transaction: Any) -> None:
         transaction.append(collection, 1, [Pair(1, 2, True)])
@@ -434,8 +434,8 @@ def test_a_failed_commit_rolls_back_its_group(store: SQLiteStore) -> None:
         transaction.database.execute("PRAGMA defer_foreign_keys = ON")
         transaction.append(12345, 1, [Pair(1, 2, True)])  # only the commit rejects this
 
-    store.commit(lambda _: begun.set() or finish.wait(TIMEOUT))
-    assert begun.wait(TIMEOUT)
+    store.commit(lambda _: blocked.set() or finish.wait(TIMEOUT))
+    assert blocked.wait(TIMEOUT)
     futures = [store.commit(command), store.commit(break_commit)]
     finish.set()
     assert all(future.exception(TIMEOUT) for future in futures)
@@ -447,7 +447,7 @@ def test_a_failed_commit_rolls_back_its_group(store: SQLiteStore) -> None:
 
 def test_a_rollback_runs_each_distinct_call_once_with_a_reader(store: SQLiteStore) -> None:
     collection, seen = new_collection(store), []
-    begun, finish = Event(), Event()
+    blocked, finish = Event(), Event()
 
     def read(reader: Any) -> None:
         seen.append(reader.last_seq(collection))
@@ -459,8 +459,8 @@ def test_a_rollback_runs_each_distinct_call_once_with_a_reader(store: SQLiteStor
     def fail(transaction: Any) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    store.commit(lambda _: begun.set() or finish.wait(TIMEOUT))
-    assert begun.wait(TIMEOUT)
+    store.commit(lambda _: blocked.set() or finish.wait(TIMEOUT))
+    assert blocked.wait(TIMEOUT)
     futures = [store.commit(command), store.commit(command), store.commit(fail)]
     finish.set()
     assert all(future.exception(TIMEOUT) for future in futures)
@@ -481,7 +481,7 @@ def test_commit_calls_see_committed_data(store: SQLiteStore) -> None:
 # -- delete ----------------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_collection_leaves_nothing(open_store: Any, tmp_path: Path) -> None:
+def test_deleting_a_collection_deletes_all_its_rows(open_store: Any, tmp_path: Path) -> None:
     store = open_store()
     empty = rows(tmp_path / "data")
     assert not any(empty.values())
@@ -502,7 +502,7 @@ def test_deleting_a_collection_leaves_nothing(open_store: Any, tmp_path: Path) -
     assert rows(tmp_path / "data") == empty
 
 
-def test_deleting_a_collection_leaves_the_others(store: SQLiteStore) -> None:
+def test_deleting_a_collection_keeps_other_collections(store: SQLiteStore) -> None:
     one, two = new_collection(store, "one"), new_collection(store, "two")
     for collection in (one, two):
         put(store, collection, [item("a")])
@@ -570,7 +570,7 @@ def test_a_newer_format_is_rejected_and_left_unchanged(open_store: Any, tmp_path
     database.execute("PRAGMA user_version = 99")
     database.close()
     for _ in range(2):  # the second time shows that the lock was released
-        with pytest.raises(StoreUnavailableError, match="newer oahu"):
+        with pytest.raises(StoreUnavailableError, match="newer version of oahu"):
             open_store()
 
 

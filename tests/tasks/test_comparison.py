@@ -208,7 +208,7 @@ def test_the_default_threshold_is_the_papers(name: str) -> None:
 @pytest.mark.parametrize("name", UNBOUNDED)
 @pytest.mark.parametrize("method", ["predict", "vote_share"])
 def test_an_unbounded_metric_has_no_default_threshold(name: str, method: str) -> None:
-    with pytest.raises(NotFittedError, match=r"pass threshold=\.\.\., or call calibrate"):
+    with pytest.raises(NotFittedError, match=r"Pass threshold=\.\.\., or call calibrate"):
         getattr(Comparator(metric_of(name)), method)(PAIRS)
 
 
@@ -697,7 +697,7 @@ def test_a_file_with_invalid_thresholds_is_rejected(tmp_path: Path, thresholds: 
     comparator.yes_below_, comparator.no_from_ = thresholds
     comparator.slope_, comparator.intercept_ = -1.0, 0.0
     comparator.save(tmp_path / "comparator")
-    with pytest.raises(ModelFileError, match="thresholds cannot be"):
+    with pytest.raises(ModelFileError, match="thresholds must be ascending"):
         load(tmp_path / "comparator")
 
 
@@ -753,7 +753,7 @@ def test_invalid_pairs_have_no_roc(bad: str, method: str) -> None:
     ids=["lengths", "tables", "numbers"],
 )
 def test_two_items_must_be_two_vectors(a: Any, b: Any) -> None:
-    with pytest.raises(InvalidInputError, match="compare takes two vectors of one length"):
+    with pytest.raises(InvalidInputError, match="compare needs two vectors of the same length"):
         Comparator(metric_of("cosine")).compare(a, b)
 
 
@@ -788,7 +788,7 @@ def test_the_error_for_an_overflowing_pair_names_it(metric: Metric, item: int) -
 
 
 BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass the result of its metric\(\)"),
     "no metric": ({"metric": None}, "must be a metric, such as"),
     "rule": ({"rule": "majority"}, "'rule' parameter of Comparator must be one of 'vote', 'mean'"),
     "band": ({"band": -0.1}, "'band' parameter"),
@@ -811,14 +811,18 @@ def test_invalid_parameters_are_rejected(method: str, bad: str) -> None:
 F1 = {"target": "f1"}
 BAD_CALIBRATION: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     **{f"pairs: {bad}": ((data, SAME), F1, message) for bad, (data, message) in BAD_PAIRS.items()},
-    "no target": ((PAIRS, SAME), {}, "needs one of target="),
-    "two targets": ((PAIRS, SAME), {"target": "f1", "target_far": 0.1}, "needs one of target="),
-    "target_frr alone": ((PAIRS, SAME), {"target_frr": 0.1}, "needs one of target="),
-    "target_frr beside a target": ((PAIRS, SAME), {"target": "f1", "target_frr": 0.1}, "needs one of target="),
+    "no target": ((PAIRS, SAME), {}, "calibrate needs either target"),
+    "two targets": ((PAIRS, SAME), {"target": "f1", "target_far": 0.1}, "calibrate needs either target"),
+    "target_frr alone": ((PAIRS, SAME), {"target_frr": 0.1}, "calibrate needs either target"),
+    "target_frr beside a target": (
+        (PAIRS, SAME),
+        {"target": "f1", "target_frr": 0.1},
+        "calibrate needs either target",
+    ),
     "another target": ((PAIRS, SAME), {"target": "recall"}, "must be one of 'accuracy', 'f1', 'eer'"),
     "target_far above 1": ((PAIRS, SAME), {"target_far": 1.5}, r"'far' must be in \[0, 1\]"),
     "target_frr below 0": ((PAIRS, SAME), {"target_far": 0.1, "target_frr": -1.0}, r"'frr' must be in \[0, 1\]"),
-    "no labels": ((PAIRS,), F1, "same must label the pairs"),
+    "no labels": ((PAIRS,), F1, "pairs need labels. Pass same"),
     "said twice": ((Pairs(PAIRS, SAME), SAME), F1, "same must be None"),
     "said of too few": ((PAIRS, SAME[1:]), F1, rf"shape \({N},\)"),
     "0 and 1": ((PAIRS, SAME.astype(int)), F1, r"Got 0 for pair \d+"),

@@ -273,14 +273,14 @@ def test_the_given_arrays_are_not_changed() -> None:
         (["a", "b"], [1, 0], "scores must be real numbers. Got strings"),
         ([1, math.nan], [1, 0], "scores must be finite numbers. Got NaN in row 1"),
         ([-math.inf, 1], [1, 0], "scores must be finite numbers. Got infinity in row 0"),
-        ([1, 2, 3], [1, 0], r"a label for each score.*Got shape \(2,\)"),
-        ([1, 2], [[1], [0]], r"a label for each score.*Got shape \(2, 1\)"),
+        ([1, 2, 3], [1, 0], r"one label for each score.*Got shape \(2,\)"),
+        ([1, 2], [[1], [0]], r"one label for each score.*Got shape \(2, 1\)"),
         ([1, 2], ["yes", "no"], "same must be real numbers. Got strings"),
         ([1, 2, 3], [1, 0, 2], "True and False, 1 and 0, or .1 and -1.*Got 2 in row 2"),
         ([1, 2, 3], [1, -1, 0], "Got -1 among 1 and 0 in row 1"),
         ([1, 2], [1, math.nan], "Got nan in row 1"),
-        ([1, 2], [1, 1], "All 2 are similar: give at least one dissimilar"),
-        ([1, 2], [-1, -1], "All 2 are dissimilar: give at least one similar"),
+        ([1, 2], [1, 1], "All 2 pairs are similar: add at least one dissimilar"),
+        ([1, 2], [-1, -1], "All 2 pairs are dissimilar: add at least one similar"),
     ],
 )
 def test_invalid_scores_and_labels_are_rejected(scores: Any, same: Any, message: str) -> None:

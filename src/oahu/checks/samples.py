@@ -1,4 +1,4 @@
-"""The data and helpers that the checks use."""
+"""Data and helper functions of the checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from oahu.learners.kinds import PairLearner, ScoresOnlyMixin
 from oahu.metrics import DistanceMetric, Metric
 
 __all__ = [
-    "Samples", "bits", "expect_error", "fresh", "learned_attributes", "per_triplet", "temporary_path", "view_of",
+    "Samples",
+    "constraints_per_triplet",
+    "expect_error",
+    "learned_attributes",
+    "model_bytes",
+    "outputs_of",
+    "temporary_path",
+    "unfitted_copy",
 ]  # fmt: skip
 
 Floats = NDArray[np.floating]
@@ -60,24 +67,24 @@ class Samples:
         return cls(*arrays)
 
 
-def fresh(learner: Learner[Any], **parameters: Any) -> Learner[Any]:
-    """Return an unfitted copy of a learner, with a seed and a few constraints to draw."""
+def unfitted_copy(learner: Learner[Any], **parameters: Any) -> Learner[Any]:
+    """Return an unfitted copy of a learner, with a fixed seed and few constraints."""
     copy: Learner[Any] = clone(learner)
     return copy.set_params(**({"random_state": 0, "n_constraints": 60} | parameters))
 
 
-def bits(learner: Learner[Any]) -> bytes:
-    """Return the bytes of the learner's file: everything that it has learned, and its parameters."""
+def model_bytes(learner: Learner[Any]) -> bytes:
+    """Return the contents of the learner's model file: its learned state and its parameters."""
     return model_files.to_bytes(learner)
 
 
-def view_of(model: Any, items: Floats) -> NDArray[Any]:
-    """Return the vectors that a learner or metric computes, or scores of neighbouring items if it has none."""
-    after = np.roll(items, 1, axis=0)
+def outputs_of(model: Any, items: Floats) -> NDArray[Any]:
+    """Return the vectors that a learner or metric computes, or pair scores if it has no vectors."""
+    others = np.roll(items, 1, axis=0)
     if isinstance(model, ScoresOnlyMixin):
-        return np.asarray(model.pair_score(np.stack([items, after], axis=1)))  # type: ignore[attr-defined]
+        return np.asarray(model.pair_score(np.stack([items, others], axis=1)))  # type: ignore[attr-defined]
     if isinstance(model, Metric) and not isinstance(model, DistanceMetric):
-        return np.asarray(model.score(items, after))
+        return np.asarray(model.score(items, others))
     return np.asarray(model.transform(items))
 
 
@@ -87,8 +94,8 @@ def learned_attributes(learner: Learner[Any]) -> dict[str, Any]:
     return {name: getattr(learner, name) for name in names if hasattr(learner, name)}
 
 
-def per_triplet(learner: Learner[Any]) -> int:
-    """Return how many constraints a triplet counts as."""
+def constraints_per_triplet(learner: Learner[Any]) -> int:
+    """Return the number of constraints that a triplet counts as."""
     return 2 if isinstance(learner, PairLearner) else 1
 
 
@@ -100,9 +107,9 @@ def temporary_path() -> Any:
 
 
 def expect_error(kind: type[BaseException], action: Callable[..., Any], *arguments: Any) -> None:
-    """Call an action that must raise an error of this kind."""
+    """Raise AssertionError if an action does not raise an error of this kind."""
     try:
         action(*arguments)
     except kind:
         return
-    raise AssertionError(f"Nothing was raised where {kind.__name__} was expected.")
+    raise AssertionError(f"Expected {kind.__name__}, but nothing was raised.")

@@ -1,4 +1,4 @@
-"""Command line interface. Each command has a file of its own, which imports the library when it runs."""
+"""Command line interface. Each command has its own file and imports the library only when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`oahu backup`: copy the store of a service."""
+"""`oahu backup`: copy the data of a service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BackupOptions", "backup"]
 class BackupOptions:
     """Options of `oahu backup`."""
 
-    out: Annotated[Path, typer.Option(help="Backup file to write. It must not exist.")]
+    out: Annotated[Path, typer.Option(help="Backup file to create. It must not exist yet.")]
     data: DataFolder = Path("oahu-data")
 
 
@@ -58,13 +58,13 @@ def backup(options: BackupOptions) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a consistent state of a database into one file."""
+    """Copy a consistent snapshot of a database into one file."""
     target.unlink(missing_ok=True)
-    read = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
-    write = sqlite3.connect(target)
+    source_connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    target_connection = sqlite3.connect(target)
     try:
-        read.backup(write)
-        write.execute("PRAGMA journal_mode = DELETE")
+        source_connection.backup(target_connection)
+        target_connection.execute("PRAGMA journal_mode = DELETE")
     finally:
-        write.close()
-        read.close()
+        target_connection.close()
+        source_connection.close()

@@ -1,4 +1,4 @@
-"""`oahu bench`: builds the plans of a benchmark from its options, runs it and writes the report."""
+"""`oahu bench`: build the plans of a benchmark from its options, run them and write the report."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def run(console: Console, errors: Console, options: BenchOptions) -> bool:
     table = ProgressTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
     if (before := _command_of(options.out)) not in (None, command):
-        message = f"{options.out} contains the report of `{before}`, which is replaced. Its trials are not deleted."
+        message = f"Replacing the report of `{before}` in {options.out}. Its trials are not deleted."
         errors.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
     try:
         with table:
             record = bench(plans, methods, options.out, jobs, table, command, reference)
     except KeyboardInterrupt:
         message = f"\nInterrupted. {table.n_measured:,} trials are stored in {options.out}. "
-        errors.print(message + "The same command continues.", highlight=False, soft_wrap=True)
+        errors.print(message + "Run the same command again to continue.", highlight=False, soft_wrap=True)
         return False
     with errors.status("Writing the report ..."):
         path = html_page.write(record, options.out, {plan.dataset.name: plan.dataset for plan in plans})
@@ -59,7 +59,7 @@ def run(console: Console, errors: Console, options: BenchOptions) -> bool:
 
 
 def _command_of(out: Path) -> str | None:
-    """Return the command that wrote the results in a folder; None without results."""
+    """Return the command that wrote the results in a folder; None if there are none."""
     try:
         return BenchmarkRecord.load(out / "results.json").command
     except (OSError, InvalidInputError):
@@ -70,8 +70,8 @@ def _methods(options: BenchOptions) -> list[Method]:
     """Return the methods, with the parameters set by ``METHOD.NAME=VALUE``."""
     methods = as_methods(options.method_names)
     for text in options.parameters or ():
-        owner, _, setting = text.partition(".")
-        method = next((one for one in methods if one.name.lower() == owner.lower()), None)
+        method_name, _, setting = text.partition(".")
+        method = next((one for one in methods if one.name.lower() == method_name.lower()), None)
         if method is None or method.learner is None:
             names = ", ".join(one.name for one in methods if one.learner is not None)
             raise InvalidInputError(
@@ -83,7 +83,7 @@ def _methods(options: BenchOptions) -> list[Method]:
             method.learner.check_parameters()
         except ValueError as error:
             raise InvalidInputError(f"--set {text}: {error}") from error
-        # Tuning does not vary a parameter that is set.
+        # Tuning must not vary a parameter that the user has set.
         fixed = replace(method, grid={each: values for each, values in method.grid.items() if each != name})
         methods = [fixed if one is method else one for one in methods]
     return methods
@@ -121,7 +121,9 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
     in_paper = dict.fromkeys(name for names in PAPER_EXPERIMENTS.values() for name in names)
     for name in given:
         if name not in in_paper:
-            raise InvalidInputError(f"The paper's data sets are {', '.join(in_paper)}. Got {name!r} instead.")
+            raise InvalidInputError(
+                f"--dataset must be one of {', '.join(in_paper)} for paper. Got {name!r} instead."
+            )
     return {
         protocol: tuple(name for name in names if name in given) for protocol, names in PAPER_EXPERIMENTS.items()
     }
@@ -147,7 +149,7 @@ def _load(errors: Console, name: str, options: BenchOptions) -> Dataset | None:
 def _plan(options: BenchOptions, protocol: str, dataset: Dataset, tune: bool) -> Plan:
     available = PROTOCOLS[protocol].settings(dataset)
     for name in options.settings:
-        if name not in available and options.protocol != "paper":  # in `paper`, it applies to some protocols
+        if name not in available and options.protocol != "paper":  # `paper` runs several protocols
             option = _OPTION_NAMES.get(name, f"--{name}")
             raise InvalidInputError(f"{option} does not apply to {protocol}. See `oahu bench --help`.")
     settings = {**(_QUICK_SETTINGS if options.quick else {}), **options.settings}

@@ -1,4 +1,4 @@
-"""`oahu bench`: options. The work is in `oahu.cli.bench`, which imports scikit-learn."""
+"""`oahu bench`: options. `oahu.cli.bench`, which imports scikit-learn, runs the benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from oahu.cli.options import FORMATS, LabelFile, People, Protocol, Seed
+from oahu.cli.options import FORMATS, LabelFile, People, ProtocolName, Seed
 from oahu.cli.output import console, error_console
 
 __all__ = ["BenchOptions", "bench"]
@@ -19,15 +19,15 @@ class BenchOptions:
     """Options of `oahu bench`."""
 
     protocol: Annotated[
-        Protocol,
-        typer.Argument(help="Experiment to run; paper runs all experiments of the paper.", show_default=False),
+        ProtocolName,
+        typer.Argument(help="Experiment to run. 'paper' runs all experiments of the paper.", show_default=False),
     ]
     datasets: Annotated[
         list[str] | None,
         typer.Option(
             "--dataset",
-            help=f"Data set that `oahu datasets` lists, or a feature file ({FORMATS}). Can be repeated.",
-            show_default="the paper's",
+            help=f"Name from `oahu datasets`, or a feature file ({FORMATS}). Can be repeated.",
+            show_default="the data sets of the paper",
         ),
     ] = None
     labels: LabelFile = None
@@ -35,51 +35,58 @@ class BenchOptions:
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="Learners by name, module:Name or model file.",
-            show_default="AnchoredOAHU and the paper's",
+            help="Methods to compare: learner names, module:Name or model files.",
+            show_default="all learners except AdaSORS",
         ),
     ] = None
     reference: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Method that the others are tested against.", show_default="AnchoredOAHU"
+            metavar="NAME", help="Reference method for the significance tests.", show_default="AnchoredOAHU"
         ),
     ] = None
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Independent runs (or folds).", show_default="10, for retrieval 1"),
+        typer.Option(
+            min=1,
+            help="Number of runs, or of folds in verification.",
+            show_default="10; 3 for sensitivity; 1 for retrieval and regret",
+        ),
     ] = None
-    jobs: Annotated[int, typer.Option(min=0, help="Parallel processes; 0 uses one per core.")] = 0
-    out: Annotated[Path, typer.Option(help="Folder for results and report. Finished trials are not repeated.")] = (
-        Path("bench-output")
-    )
+    jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes; 0 uses one per core.")] = 0
+    out: Annotated[
+        Path, typer.Option(help="Folder for the results and the report. Trials stored there are not repeated.")
+    ] = Path("bench-output")
     tune: Annotated[bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation.")] = False
     quick: Annotated[
         bool, typer.Option("--quick", help="Run a small version on the bundled digits in about a minute.")
     ] = False
     constraints: Annotated[
-        int | None, typer.Option(min=2, help="Number of constraints to learn.", show_default="the paper's")
+        int | None,
+        typer.Option(min=2, help="Number of constraints to learn from.", show_default="10000; 50000 for retrieval"),
     ] = None
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Constraints to draw; their closure supplies the others.", show_default="half of them"
+            min=1,
+            help="Number of seed constraints; the rest are implied by transitive closure.",
+            show_default="half of --constraints",
         ),
     ] = None
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="Scaling of the features: range, standard, unit, centred or none; with --tune, a list A,B,... to "
+            help="Scaling of the features: range, standard, unit, centred or none. With --tune, a list A,B,... to "
             "choose from.",
-            show_default="none for your own file, else the data set's",
+            show_default="none for your own file; set by the data set otherwise",
         ),
     ] = None
     pca: Annotated[
-        int | None, typer.Option(min=1, help="Reduce the features to this many principal components.")
+        int | None, typer.Option(min=1, help="Number of principal components to reduce the features to.")
     ] = None
-    k: Annotated[int | None, typer.Option(min=1, help="Neighbours that vote on a class.", show_default="5")] = None
+    k: Annotated[int | None, typer.Option(min=1, help="Number of nearest neighbours (k).", show_default="5")] = None
     queries: Annotated[
-        int | None, typer.Option(min=1, help="Number of test items, drawn at random.", show_default="all")
+        int | None, typer.Option(min=1, help="Number of randomly drawn test items.", show_default="all")
     ] = None
     people: Annotated[
         People | None,
@@ -89,7 +96,7 @@ class BenchOptions:
     ] = None
     seed: Seed = 0
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Folds of the cross-validation (--tune).", show_default="10")
+        int | None, typer.Option(min=2, help="Number of folds of the cross-validation (--tune).", show_default="10")
     ] = None
     tune_items: Annotated[
         int | None,
@@ -107,12 +114,12 @@ class BenchOptions:
 
     @property
     def scalings(self) -> tuple[str, ...]:
-        """Scalings that --tune chooses from."""
+        """Scalings for --tune to choose from."""
         return tuple(self.scaling.split(",")) if self.scaling and self.tune else ()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of the protocol that were given, by name."""
+        """Settings of the protocol that the user gave, by name."""
         settings: dict[str, Any] = {"seed": self.seed, "pca": self.pca, "k": self.k, "queries": self.queries}
         settings["people"] = None if self.people is None else self.people.value
         settings["n_constraints"] = self.constraints

@@ -20,7 +20,7 @@ __all__ = ["ProgressTable", "format_duration", "format_params"]
 
 
 class ProgressTable(Listener):
-    """Shows a row for each method while trials are measured; without a terminal, a line for each trial."""
+    """Live table with a row for each method; without a terminal, a printed line for each trial."""
 
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
@@ -60,7 +60,7 @@ class ProgressTable(Listener):
         chosen = table("method", "scaling", "parameters")
         for name, (scaling, params) in choices.items():
             chosen.add_row(cell(name), scaling, cell(format_params(params)))
-        self.console.print(f"\nTuning chose for {plan.protocol} on {plan.dataset.name}:", highlight=False)
+        self.console.print(f"\nChosen by tuning for {plan.protocol} on {plan.dataset.name}:", highlight=False)
         self.console.print(chosen)
 
     def on_note(self, text: str) -> None:
@@ -90,12 +90,14 @@ class ProgressTable(Listener):
         return mean, number(sum(seconds) / len(seconds), 1) if seconds else NOTHING
 
     def _time_left(self) -> str:
-        """Estimate the rest from the mean time of each method, or of all methods for one without a result."""
+        """Estimate the remaining time from the mean time of each method.
+
+        A method without a result gets the mean of all methods."""
         spent: dict[str, list[float]] = {}
         for outcome in self._outcomes.values():
             spent.setdefault(outcome.trial.method, []).append(sum(outcome.seconds.values()))
         if not spent:
-            return "some time"
+            return "unknown time"
         overall = sum(map(sum, spent.values())) / len(self._outcomes)
         means = {method: sum(times) / len(times) for method, times in spent.items()}
         rest = [trial.method for key, trial in self._trials.items() if key not in self._outcomes]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, check_label_types, naming_file, row_blocks
+from oahu.cli.inputs import LoadedItems, LoadedModel, add_path_to_errors, check_label_types, row_blocks
 from oahu.cli.options import FORMATS, JsonFlag, LabelFile, MetricFile, QueryLabelFile, VoteOption
 from oahu.cli.output import (
     cell,
@@ -21,8 +21,8 @@ from oahu.cli.output import (
     error_console,
     number,
     print_facts,
+    print_hidden_count,
     print_json,
-    print_rest,
     progress,
     table,
 )
@@ -42,16 +42,20 @@ class ClassifyOptions:
     model: MetricFile
     items: Annotated[Path, typer.Option(help=f"Labelled items ({FORMATS}).")]
     queries: Annotated[
-        Path, typer.Option(help=f"Items to classify ({FORMATS}). If they have labels, errors are counted.")
+        Path, typer.Option(help=f"Items to classify ({FORMATS}). If they have labels, the error rate is printed.")
     ]
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
-    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a label.")] = 5
+    k: Annotated[int, typer.Option(min=1, help="Number of nearest neighbours (k).")] = 5
     vote: VoteOption = None
     unknown_below: Annotated[
-        float | None, typer.Option(metavar="S", help="Answer unknown if the familiarity of a query is below S.")
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="Answer unknown if the familiarity of a query (similarity to its nearest item) is below S.",
+        ),
     ] = None
-    limit: Annotated[int, typer.Option(min=0, help="Queries to show; 0 shows all.")] = 20
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 20
     json: JsonFlag = False
 
 
@@ -67,8 +71,9 @@ class _Predictions:
     nearest : ndarray of shape (n,)
         Row of the nearest item, in the space with the largest weight.
     familiarity : ndarray of shape (n,)
+        Similarity of each query to its nearest item.
     known : ndarray of bool, of shape (n,)
-        False where the familiarity is too small for an answer.
+        False for queries that are answered with unknown.
     """
 
     classes: NDArray[Any]
@@ -79,7 +84,7 @@ class _Predictions:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """Class with the most votes, also for queries that are not known."""
+        """Class with the most votes, also for queries that are answered with unknown."""
         return np.asarray(self.classes[self.shares.argmax(axis=1)])
 
 
@@ -92,7 +97,7 @@ def classify(options: ClassifyOptions) -> None:
     check_label_types(items, queries)
     settings: dict[str, Any] = {} if options.vote is None else {"vote": options.vote.value}
     classifier = oahu.Classifier(model.metric, options.k, unknown_below=options.unknown_below, **settings)
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         classifier.fit(items.table, labels)
     predictions = _predict(classifier, model.metric, queries)
     quality = None if queries.labels is None else _quality(queries.labels, predictions)
@@ -111,17 +116,17 @@ def classify(options: ClassifyOptions) -> None:
         return
     n_shown = min(options.limit or len(queries), len(queries))
     console.print(_table(n_shown, predictions, items, queries))
-    print_rest(console, n_shown, len(queries), "queries")
+    print_hidden_count(console, n_shown, len(queries), "queries")
     if quality is not None:
         print_facts(console, _quality_facts(quality))
 
 
 def _predict(classifier: oahu.Classifier, metric: Metric, queries: LoadedItems) -> _Predictions:
-    """Classify the queries, one search for each block of them."""
+    """Classify the queries in blocks."""
     weights = [space.weight for space in metric.spaces] if classifier.vote == "experts" else [1.0]
     largest = int(np.argmax(weights))
     shares, nearest, familiarity = [], [], []
-    with progress(error_console, len(queries), "queries") as advance, naming_file(queries.path):
+    with progress(error_console, len(queries), "queries") as advance, add_path_to_errors(queries.path):
         for rows in row_blocks(len(queries), _BLOCK):
             votes = classifier.votes(queries.table[rows])
             shares.append(votes.shares)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, check_folder, check_picture, naming_file
+from oahu.cli.inputs import LoadedItems, LoadedModel, add_path_to_errors, check_folder, check_picture
 from oahu.cli.options import FeatureFile, JsonFlag, PairFile, Rule, Target
-from oahu.cli.output import cell, console, number, print_facts, print_json, print_rest, table
+from oahu.cli.output import cell, console, number, print_facts, print_hidden_count, print_json, table
 from oahu.cli.pair_files import LoadedPairs, pair_of_ids, read_pairs
 from oahu.cli.verification_rates import roc_rates
 
@@ -34,46 +34,58 @@ class CompareOptions:
     pairs: PairFile = None
     threshold: Annotated[
         float | None,
-        typer.Option(help="Items closer than this count as similar.", show_default="0.55 if distances are bounded"),
+        typer.Option(
+            help="Distance below which two items count as similar.",
+            show_default="0.55; none for unbounded distances",
+        ),
     ] = None
     rule: Annotated[
         Rule | None,
-        typer.Option(help="Compare each expert's distance and vote, or compare their mean.", show_default="vote"),
+        typer.Option(
+            help="How to combine the experts: vote on their answers, or use their mean distance.",
+            show_default="vote",
+        ),
     ] = None
     band: Annotated[
-        float | None, typer.Option(help="Answer unknown within this distance of the threshold.", show_default="0")
+        float | None,
+        typer.Option(
+            help="Answer unknown if the distance is within this range of the threshold.", show_default="0"
+        ),
     ] = None
     calibrate: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Labelled pairs to calibrate the threshold on, in the format of --pairs."
+            metavar="FILE", help="Labelled pairs for calibrating the threshold, in the format of --pairs."
         ),
     ] = None
     target: Annotated[
         Target | None,
-        typer.Option(help="Calibrate for the best accuracy, F1 or equal error rate.", show_default="accuracy"),
+        typer.Option(
+            help="Calibration target: best accuracy, best F1 or equal error rate.", show_default="accuracy"
+        ),
     ] = None
     target_far: Annotated[
-        float | None, typer.Option(help="Calibrate for at most this false accept rate.", show_default=False)
+        float | None, typer.Option(help="Calibration target: maximum false accept rate.", show_default=False)
     ] = None
     target_frr: Annotated[
         float | None,
         typer.Option(
-            help="Also reject at most this share of similar pairs; answer unknown in between.", show_default=False
+            help="Maximum false reject rate, with --target-far. Answer unknown in between.",
+            show_default=False,
         ),
     ] = None
-    save: Annotated[Path | None, typer.Option(help="Save the comparator, for use as --model.")] = None
-    roc: Annotated[Path | None, typer.Option(help="Draw the ROC curve of --pairs (.png, .pdf or .svg).")] = None
+    save: Annotated[Path | None, typer.Option(help="File to save the comparator to, for use as --model.")] = None
+    roc: Annotated[Path | None, typer.Option(help="File for the ROC curve of --pairs (.png, .pdf or .svg).")] = None
     linear: Annotated[
-        bool, typer.Option("--linear", help="Draw the false accept rate on a linear axis, not a logarithmic one.")
+        bool, typer.Option("--linear", help="Draw the false accept rate on a linear instead of a logarithmic axis.")
     ] = False
-    limit: Annotated[int, typer.Option(min=0, help="Pairs to show; 0 shows all.")] = 20
+    limit: Annotated[int, typer.Option(min=0, help="Number of pairs to show; 0 shows all.")] = 20
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
-    """Pairs and their answers. The arrays have shape (n_pairs,). Probabilities need calibration."""
+class _ComparedPairs:
+    """Pairs and their answers, as arrays of shape (n_pairs,). Probabilities are None without calibration."""
 
     loaded: LoadedPairs
     answers: NDArray[np.str_]
@@ -82,15 +94,15 @@ class _Compared:
     scores: NDArray[np.float64]
 
     @classmethod
-    def by(cls, comparator: oahu.Comparator, loaded: LoadedPairs) -> _Compared:
+    def compute(cls, comparator: oahu.Comparator, loaded: LoadedPairs) -> _ComparedPairs:
         """Compare all pairs."""
         return cls(loaded, *comparator.compare_all(loaded.pairs))
 
     def quality(self) -> dict[str, Any] | None:
-        """Return accuracy, realised error rates and ROC rates on the labelled pairs; None if there are none.
+        """Return accuracy, error rates and ROC rates on the labelled pairs; None if there are none.
 
         The false accept rate is the share of dissimilar pairs with the answer yes, and the false reject rate the
-        share of similar pairs with the answer no. Unknown counts as neither.
+        share of similar pairs with the answer no. The answer unknown counts as neither.
         """
         labelled = self.loaded.labelled
         if not labelled.any():
@@ -116,7 +128,7 @@ def _mean(values: NDArray[np.bool_]) -> float | None:
 def compare(options: CompareOptions) -> None:
     """Decide whether pairs of items are similar: yes, no or unknown.
 
-    Give two ids, or --pairs. With labels in --pairs, the realised false accept and false reject rates are printed.
+    Give two ids or --pairs. If pairs are labelled, their false accept rate and false reject rate are printed.
     """
     _check(options)
     model = LoadedModel.read(options.model)
@@ -149,7 +161,7 @@ def compare(options: CompareOptions) -> None:
     if compared is not None:
         n_shown = min(options.limit or len(compared.loaded), len(compared.loaded))
         console.print(_table(n_shown, compared))
-        print_rest(console, n_shown, len(compared.loaded), "pairs")
+        print_hidden_count(console, n_shown, len(compared.loaded), "pairs")
     print_facts(console, _facts(options, comparator, calibration, quality), below=compared is not None)
 
 
@@ -170,7 +182,7 @@ def _check(options: CompareOptions) -> None:
         raise oahu.InvalidInputError("--roc needs labelled pairs. Give them with --pairs FILE.")
     targets = [options.target, options.target_far, options.target_frr]
     if options.calibrate is None and any(target is not None for target in targets):
-        raise oahu.InvalidInputError("A target needs labelled pairs. Give them with --calibrate FILE.")
+        raise oahu.InvalidInputError("Calibration targets need labelled pairs. Give them with --calibrate FILE.")
     if options.target is not None and options.target_far is not None:
         raise oahu.InvalidInputError("Give --target or --target-far, not both.")
     if options.target_frr is not None and options.target_far is None:
@@ -217,11 +229,11 @@ def _calibrate(
         "target_far": options.target_far,
         "target_frr": options.target_frr,
     }
-    with naming_file(options.calibrate), warnings.catch_warnings(record=True) as caught:
+    with add_path_to_errors(options.calibrate), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         comparator.calibrate(loaded.pairs, **targets)
     messages = [str(warning.message) for warning in caught]
-    return targets | (_Compared.by(comparator, loaded).quality() or {}) | {"warnings": messages}
+    return targets | (_ComparedPairs.compute(comparator, loaded).quality() or {}) | {"warnings": messages}
 
 
 def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
@@ -236,7 +248,7 @@ def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
 
 def _compare(
     comparator: oahu.Comparator, options: CompareOptions, items: LoadedItems | None, model: LoadedModel
-) -> _Compared | None:
+) -> _ComparedPairs | None:
     """Compare the given pairs; None if there are none."""
     if options.pairs is not None:
         loaded = read_pairs(options.pairs, items, model)
@@ -244,11 +256,11 @@ def _compare(
         loaded = pair_of_ids(options.ids[0], options.ids[1], items)
     else:
         return None
-    with naming_file(options.features):
-        return _Compared.by(comparator, loaded)
+    with add_path_to_errors(options.features):
+        return _ComparedPairs.compute(comparator, loaded)
 
 
-def _as_json(compared: _Compared) -> list[dict[str, Any]]:
+def _as_json(compared: _ComparedPairs) -> list[dict[str, Any]]:
     loaded = compared.loaded
     labels = [same if labelled else None for same, labelled in zip(loaded.pairs.same, loaded.labelled, strict=True)]
     probabilities = [None] * len(labels) if compared.probabilities is None else compared.probabilities
@@ -260,7 +272,7 @@ def _as_json(compared: _Compared) -> list[dict[str, Any]]:
     ]
 
 
-def _table(n_shown: int, compared: _Compared) -> Table:
+def _table(n_shown: int, compared: _ComparedPairs) -> Table:
     """Return a table with one line for each of the first pairs. Wrong answers are red."""
     loaded = compared.loaded
     with_truth = bool(loaded.labelled.any())
@@ -316,7 +328,7 @@ def _threshold_text(comparator: oahu.Comparator) -> str:
     return f"{yes:.4f} and {no:.4f}: yes for scores above {offset - yes:.4f}, no up to {offset - no:.4f}"
 
 
-def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _Compared) -> None:
+def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _ComparedPairs) -> None:
     """Draw the ROC curve of the labelled pairs, and mark the threshold."""
     from oahu.plots import figure, roc_curve
 
@@ -324,7 +336,7 @@ def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _Compared) 
     assert options.pairs is not None
     labelled = compared.loaded.labelled
     same = compared.loaded.only_labelled(options.pairs).pairs.same
-    with naming_file("standard input" if options.pairs == "-" else options.pairs):
+    with add_path_to_errors("standard input" if options.pairs == "-" else options.pairs):
         roc = oahu.Roc.of(compared.scores[labelled], same)
     accepted = compared.answers[labelled] == "yes"
     picture, (ax,) = figure(size=(4.8, 4.6) if options.linear else (7.2, 4.6))

@@ -17,22 +17,22 @@ app = typer.Typer(help="List data sets for `oahu bench`, and download them.", in
 
 @app.callback()
 def datasets(context: typer.Context, as_json: JsonFlag = False) -> None:
-    from oahu.cli.datasets import show
+    from oahu.cli.dataset_listing import print_datasets
 
     if context.invoked_subcommand is None:
         with report_errors():
-            show(console, as_json)
+            print_datasets(console, as_json)
 
 
 @app.command("get")
 def get_datasets(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Names, as `oahu datasets` lists them.", show_default=False),
+        typer.Argument(metavar="NAME...", help="Names from `oahu datasets`.", show_default=False),
     ],
 ) -> None:
     """Download data sets from their official sources. Interrupted downloads resume."""
-    from oahu.cli.datasets import get
+    from oahu.cli.dataset_listing import download_datasets
 
     with report_errors():
-        get(console, error_console, names)
+        download_datasets(console, error_console, names)

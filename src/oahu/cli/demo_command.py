@@ -19,7 +19,7 @@ class DemoOptions:
     """Options of `oahu demo`."""
 
     out: Annotated[Path, typer.Option(help="Folder for the models and the picture.")] = Path("demo-output")
-    triplets: Annotated[int, typer.Option(min=100, help="Number of triplets to learn.")] = 20_000
+    triplets: Annotated[int, typer.Option(min=100, help="Number of triplets to learn from.")] = 20_000
     seed: Seed = 0
 
 

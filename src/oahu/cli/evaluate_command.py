@@ -1,4 +1,4 @@
-"""`oahu evaluate`: compare a model with Euclidean and cosine distance."""
+"""`oahu evaluate`: evaluate a model against Euclidean and cosine baselines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, check_label_types, check_picture, naming_file, row_blocks
+from oahu.cli.inputs import (
+    LoadedItems,
+    LoadedModel,
+    add_path_to_errors,
+    check_label_types,
+    check_picture,
+    row_blocks,
+)
 from oahu.cli.options import FORMATS, JsonFlag, LabelFile, MetricFile, PairFile, QueryLabelFile, Seed, VoteOption
 from oahu.cli.output import Advance, cell, console, error_console, number, print_facts, print_json, progress, table
 from oahu.cli.pair_files import read_pairs
@@ -39,21 +46,26 @@ class EvaluateOptions:
     ] = None
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
-    k: Annotated[int, typer.Option(min=1, help="Neighbours that vote on a label.")] = 5
+    k: Annotated[int, typer.Option(min=1, help="Number of nearest neighbours (k).")] = 5
     vote: VoteOption = None
     pairs: PairFile = None
-    n_pairs: Annotated[int, typer.Option(min=0, help="Pairs to draw from the queries, without --pairs.")] = 10_000
-    n_triplets: Annotated[int, typer.Option(min=0, help="Triplets to draw from the queries.")] = 10_000
+    n_pairs: Annotated[
+        int,
+        typer.Option(min=0, help="Number of pairs to draw from the labels of the queries. Ignored with --pairs."),
+    ] = 10_000
+    n_triplets: Annotated[
+        int, typer.Option(min=0, help="Number of triplets to draw from the labels of the queries.")
+    ] = 10_000
     seed: Seed = 0
     plot: Annotated[
-        Path | None, typer.Option(help="Draw ROC curves and each expert's embedding (.png, .pdf or .svg).")
+        Path | None, typer.Option(help="File for ROC curves and the embedding of each expert (.png, .pdf or .svg).")
     ] = None
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
-class _Test:
-    """Items, queries, pairs and triplets that every metric is measured on."""
+class _TestData:
+    """Items, queries, pairs and triplets, the same for every metric."""
 
     items: LoadedItems
     queries: LoadedItems
@@ -66,18 +78,18 @@ class _Test:
 
     @property
     def n_steps(self) -> int:
-        """Steps of the progress bar for one metric."""
+        """Number of steps of the progress bar for one metric."""
         n_triplets = 0 if self.triplets is None else len(self.triplets)
         return 2 * len(self.queries) + (0 if self.pairs is None else len(self.pairs)) + n_triplets
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """Depths k of Recall@k that there are enough items for."""
+        """Values of k for Recall@k, at most the number of items."""
         return tuple(k for k in _DEPTHS if k <= len(self.items))
 
 
 @dataclass(frozen=True, eq=False)
-class _Measured:
+class _Measurements:
     """Measurements of one metric by name (None if not measurable), and its ROC curve."""
 
     numbers: dict[str, float | None]
@@ -85,9 +97,9 @@ class _Measured:
 
 
 def evaluate(options: EvaluateOptions) -> None:
-    """Measure a model next to Euclidean distance and cosine distance.
+    """Evaluate a model against Euclidean and cosine baselines.
 
-    Measures classification, comparison, retrieval and the order of triplets on labelled queries.
+    Scores for classification, comparison, retrieval and triplets are measured on labelled queries.
     """
     check_picture(options.plot)
     if options.items is None or options.queries is None:
@@ -121,16 +133,16 @@ def evaluate(options: EvaluateOptions) -> None:
         print_facts(console, _facts(options, test))
 
 
-def _make_test(options: EvaluateOptions, items: LoadedItems, queries: LoadedItems, model: LoadedModel) -> _Test:
+def _make_test(options: EvaluateOptions, items: LoadedItems, queries: LoadedItems, model: LoadedModel) -> _TestData:
     labels, truth = items.require_labels("--labels"), queries.require_labels("--query-labels")
     check_label_types(items, queries)
     pairs = _pairs(options, queries, truth, model)
     triplets = None
     if options.n_triplets:
-        with naming_file(queries.path, "--n-triplets 0 skips triplets."):
+        with add_path_to_errors(queries.path, "--n-triplets 0 skips triplets."):
             triplets = oahu.sample_triplets(truth, options.n_triplets, options.seed)
     settings = {} if options.vote is None else {"vote": options.vote.value}
-    return _Test(items, queries, labels, truth, pairs, triplets, options.k, settings)
+    return _TestData(items, queries, labels, truth, pairs, triplets, options.k, settings)
 
 
 def _pairs(
@@ -141,11 +153,11 @@ def _pairs(
         return read_pairs(options.pairs, queries, model).only_labelled(options.pairs).pairs
     if not options.n_pairs:
         return None
-    with naming_file(queries.path, "--n-pairs 0 skips pairs."):
+    with add_path_to_errors(queries.path, "--n-pairs 0 skips pairs."):
         return oahu.Pairs(*oahu.sample_pairs(truth, options.n_pairs, options.seed), preprocessor=queries.table)
 
 
-def _measure(metric: Metric, name: str, test: _Test, advance: Advance) -> _Measured:
+def _measure(metric: Metric, name: str, test: _TestData, advance: Advance) -> _Measurements:
     """Measure one metric."""
     from oahu.evaluation import error_rate, macro_f1, recall_at_k
 
@@ -156,7 +168,7 @@ def _measure(metric: Metric, name: str, test: _Test, advance: Advance) -> _Measu
     roc = None
     if test.pairs is not None:
         advance(0, f"{name}: comparison")
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             roc = oahu.Comparator(metric).roc(test.pairs)
         advance(len(test.pairs))
     advance(0, f"{name}: triplets")
@@ -167,34 +179,34 @@ def _measure(metric: Metric, name: str, test: _Test, advance: Advance) -> _Measu
         **{f"recall@{k}": recall for k, recall in recalls.items()},
         "triplet_accuracy": _triplet_accuracy(metric, test, advance),
     }
-    return _Measured(numbers, roc)
+    return _Measurements(numbers, roc)
 
 
-def _predict(metric: Metric, test: _Test, advance: Advance) -> NDArray[Any]:
+def _predict(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
     """Classify the queries."""
-    with naming_file(test.items.path):
+    with add_path_to_errors(test.items.path):
         classifier = oahu.Classifier(metric, test.k, **test.settings).fit(test.items.table, test.labels)
     predicted = []
     for rows in row_blocks(len(test.queries), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             predicted.append(classifier.predict(test.queries.table[rows]))
         advance(rows.stop - rows.start)
     return np.concatenate(predicted)
 
 
-def _retrieve_labels(metric: Metric, test: _Test, advance: Advance) -> NDArray[Any]:
+def _retrieve_labels(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
     """Return the labels of the matches of each query, best first."""
-    with naming_file(test.items.path):
+    with add_path_to_errors(test.items.path):
         retriever = oahu.Retriever(metric, **test.settings).add(range(len(test.items)), test.items.table)
     found: list[Any] = []
     for rows in row_blocks(len(test.queries), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             found += retriever.search_batch(test.queries.table[rows], max(test.depths)).keys
         advance(rows.stop - rows.start)
     return np.asarray(test.labels[np.array(found)])
 
 
-def _triplet_accuracy(metric: Metric, test: _Test, advance: Advance) -> float | None:
+def _triplet_accuracy(metric: Metric, test: _TestData, advance: Advance) -> float | None:
     """Return the share of triplets whose positive is closer than the negative."""
     from oahu.evaluation import triplet_accuracy
 
@@ -202,14 +214,14 @@ def _triplet_accuracy(metric: Metric, test: _Test, advance: Advance) -> float | 
         return None
     scores = []
     for rows in row_blocks(len(test.triplets), _BLOCK):
-        with naming_file(test.queries.path):
+        with add_path_to_errors(test.queries.path):
             items = metric.check_dense(test.queries.table[test.triplets[rows].ravel()])
             scores.append(metric.scores_to_first(items, 3))
         advance(rows.stop - rows.start)
     return triplet_accuracy(*np.concatenate(scores, axis=1))
 
 
-def _settings_json(options: EvaluateOptions, test: _Test) -> dict[str, Any]:
+def _settings_json(options: EvaluateOptions, test: _TestData) -> dict[str, Any]:
     pairs = test.pairs
     return {
         "items": {"file": test.items.path, "n_items": len(test.items)},
@@ -229,13 +241,13 @@ _TITLES = {
     "macro_f1": "macro F1",
     "auc": "AUC",
     "eer": "EER",
-    "triplet_accuracy": "triplets right",
+    "triplet_accuracy": "triplet accuracy",
 }
 
 
-def _table(model: LoadedModel, measured: dict[str, _Measured]) -> Table:
+def _table(model: LoadedModel, measured: dict[str, _Measurements]) -> Table:
     """Return a table with a row per measure and a column per metric. The best value of a row is bold."""
-    shown = table("", f">{model.class_name}", *(f">{name}" for name in _NAMES.values()), ">best is")
+    shown = table("", f">{model.class_name}", *(f">{name}" for name in _NAMES.values()), ">better")
     section_ends = ("macro_f1", "tar@far=0.001", "recall@8")
     for measure in measured["model"].numbers:
         numbers = [one.numbers[measure] for one in measured.values()]
@@ -246,14 +258,14 @@ def _table(model: LoadedModel, measured: dict[str, _Measured]) -> Table:
             best = number(min(available) if lower else max(available), 4)
             title = _TITLES.get(measure, measure.replace("tar@far", "TAR@FAR").replace("recall", "Recall"))
             cells = [cell(text, "bold" if text == best else "") for text in texts]
-            shown.add_row(cell(title), *cells, cell("low" if lower else "high", "dim"))
+            shown.add_row(cell(title), *cells, cell("lower" if lower else "higher", "dim"))
         if measure in section_ends:
             shown.add_section()
     return shown
 
 
-def _facts(options: EvaluateOptions, test: _Test) -> dict[str, str | None]:
-    """Return what was measured on what."""
+def _facts(options: EvaluateOptions, test: _TestData) -> dict[str, str | None]:
+    """Return a description of the test data of each task."""
     pairs, triplets = test.pairs, test.triplets
     drawn = f"drawn from the labels of the queries, seed {options.seed}"
     comparison = None
@@ -270,7 +282,7 @@ def _facts(options: EvaluateOptions, test: _Test) -> dict[str, str | None]:
     }
 
 
-def _draw(path: Path, model: LoadedModel, test: _Test, measured: dict[str, _Measured]) -> None:
+def _draw(path: Path, model: LoadedModel, test: _TestData, measured: dict[str, _Measurements]) -> None:
     """Draw the ROC curves, and the queries in each expert's embedding."""
     from oahu.plots import embeddings, figure, roc_curve
 

@@ -33,7 +33,7 @@ def info(options: InfoOptions) -> None:
 
 
 def _describe(model: LoadedModel) -> dict[str, str]:
-    """Return names and values of what a model file contains."""
+    """Return the properties of a model file, by name."""
     from oahu.learners.base import Learner
     from oahu.metrics import Metric
 
@@ -43,7 +43,7 @@ def _describe(model: LoadedModel) -> dict[str, str]:
         facts |= {"metric": type(metric).__name__, **_describe_task(content)}
     facts |= {"features": f"{metric.n_features:,}", "constraints learned": f"{metric.version:,}"}
     if isinstance(metric, oahu.EnsembleMetric | oahu.AnchoredMetric):
-        spaces = metric.spaces if isinstance(metric, oahu.EnsembleMetric) else metric.parts
+        spaces = metric.spaces if isinstance(metric, oahu.EnsembleMetric) else metric.weighted_spaces
         facts |= {f"weight of {space.name}": f"{space.weight:.4f}" for space in spaces}
     if isinstance(content, Learner):
         for name in ("utilization", "utilization_similar", "utilization_dissimilar"):

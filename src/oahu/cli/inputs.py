@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedItems",
     "LoadedModel",
+    "add_path_to_errors",
     "check_folder",
     "check_label_types",
     "check_picture",
-    "naming_file",
     "row_blocks",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """The contents of a model file, and the metric among them."""
+    """The object in a model file, and its metric."""
 
     path: Path
     content: Any
@@ -52,7 +52,7 @@ class LoadedModel:
         return type(self.content).__name__
 
     def as_json(self) -> dict[str, Any]:
-        """Return the file and its content as JSON output describes them."""
+        """Return the description of the model for JSON output."""
         return {
             "file": self.path,
             "class": self.class_name,
@@ -91,7 +91,7 @@ class LoadedItems:
 
     @property
     def table(self) -> NDArray[Any]:
-        """FeatureTable, of shape (n_items, n_features)."""
+        """Features of the items, of shape (n_items, n_features)."""
         return self.features.table
 
     @cached_property
@@ -110,7 +110,7 @@ class LoadedItems:
 
 
 def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
-    """Reject string labels on one side and integer labels on the other: they never match."""
+    """Reject a mix of string labels and integer labels: they never match."""
     if items.labels is None or queries.labels is None:
         return
     types = ["strings" if labels.dtype.kind == "U" else "integers" for labels in (items.labels, queries.labels)]
@@ -121,8 +121,8 @@ def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
 
 
 @contextmanager
-def naming_file(path: Path | str | None, hint: str = "") -> Iterator[None]:
-    """Prefix the library's errors with the file they are about, and append a hint. None changes nothing."""
+def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None]:
+    """Prefix the library's errors with the path of a file, and append a hint. No path: errors are unchanged."""
     try:
         yield
     except oahu.OAHUError as error:
@@ -132,7 +132,7 @@ def naming_file(path: Path | str | None, hint: str = "") -> Iterator[None]:
 
 
 def check_folder(path: Path | None) -> None:
-    """Reject an output file whose folder does not exist, before any work is done."""
+    """Reject an output file in a missing folder, before any work is done."""
     if path is not None and not path.resolve().parent.is_dir():
         raise oahu.InvalidInputError(
             f"Cannot write {path.name}: the folder {path.resolve().parent} does not exist."
@@ -140,7 +140,7 @@ def check_folder(path: Path | None) -> None:
 
 
 def check_picture(path: Path | None) -> None:
-    """Reject an output picture whose folder or format does not exist, before any work is done."""
+    """Reject a picture file with a missing folder or an unsupported format, before any work is done."""
     check_folder(path)
     if path is not None:
         from oahu.plots import figure
@@ -148,8 +148,7 @@ def check_picture(path: Path | None) -> None:
         canvas = figure()[0].canvas
         if path.suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
             raise oahu.InvalidInputError(
-                f"Cannot draw {path}: the format {path.suffix or 'without suffix'} is not supported. Use .png, "
-                ".pdf or .svg."
+                f"Cannot draw {path}: its format is not supported. Use .png, .pdf or .svg."
             )
 
 

@@ -24,7 +24,9 @@ app = typer.Typer(help="Manage the API keys of a service.", no_args_is_help=True
 class AddKeyOptions:
     """Options of `oahu keys add`."""
 
-    role: Annotated[Role, typer.Option(help="What the key permits: read, read and give feedback, or everything.")]
+    role: Annotated[
+        Role, typer.Option(help="Role of the key: read, feedback (read and give feedback) or admin (everything).")
+    ]
     name: Annotated[str, typer.Option(help="Name of the key's owner.")] = ""
     data: DataFolder = Path("oahu-data")
 
@@ -37,11 +39,11 @@ class ListKeysOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveKeyOptions:
-    """Options of `oahu keys remove`."""
+class RevokeKeyOptions:
+    """Options of `oahu keys revoke`."""
 
     key: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of the key, as `oahu keys list` shows it.", show_default=False)
+        str, typer.Argument(metavar="ID", help="Id of the key, from `oahu keys list`.", show_default=False)
     ]
     data: DataFolder = Path("oahu-data")
 
@@ -66,7 +68,7 @@ def list_keys(options: ListKeysOptions) -> None:
     console.print(table if table.row_count else "There are no keys. Every program on this machine has full access.")
 
 
-def remove_key(options: RemoveKeyOptions) -> None:
+def revoke_key(options: RevokeKeyOptions) -> None:
     """Revoke a key. A running service rejects it within a second."""
     from oahu.service.keys import KeyFile
 
@@ -76,4 +78,4 @@ def remove_key(options: RemoveKeyOptions) -> None:
 
 add_command(app, add_key, "add")
 add_command(app, list_keys, "list")
-add_command(app, remove_key, "remove")
+add_command(app, revoke_key, "revoke")

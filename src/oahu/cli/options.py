@@ -18,7 +18,7 @@ __all__ = [
     "MetricFile",
     "PairFile",
     "People",
-    "Protocol",
+    "ProtocolName",
     "QueryLabelFile",
     "Role",
     "Rule",
@@ -53,15 +53,15 @@ class Rule(StrEnum):
 
 
 class Target(StrEnum):
-    """What calibration optimises."""
+    """Score that calibration optimises."""
 
     accuracy = "accuracy"
     f1 = "f1"
     eer = "eer"
 
 
-class Protocol(StrEnum):
-    """An experiment of `oahu bench`."""
+class ProtocolName(StrEnum):
+    """Name of an experiment of `oahu bench`."""
 
     classification = "classification"
     constraints = "constraints"
@@ -80,7 +80,7 @@ class People(StrEnum):
 
 
 class Role(StrEnum):
-    """What an API key permits."""
+    """Permissions of an API key."""
 
     read = "read"
     feedback = "feedback"
@@ -99,18 +99,18 @@ PairFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Pairs as JSON Lines or CSV with first, second and, if available, same; - for standard input.",
+        help="Pairs as JSON Lines or CSV: first, second and optionally same. - reads standard input.",
     ),
 ]
 VoteOption = Annotated[
     Vote | None,
     typer.Option(
-        help="Search the joint vectors once, or search each expert's space and vote; the rankings differ.",
+        help="With several experts, search their joint vectors, or search each expert's space and vote.",
         show_default="joint",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random generator.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 DataFolder = Annotated[
     Path, typer.Option(envvar="OAHU_DATA", help="Data folder of the service.", show_default="oahu-data")
 ]

@@ -28,8 +28,8 @@ __all__ = [
     "error_console",
     "number",
     "print_facts",
+    "print_hidden_count",
     "print_json",
-    "print_rest",
     "progress",
     "progress_bar",
     "table",
@@ -57,7 +57,7 @@ def print_json(value: Any) -> None:
 
 
 def _jsonable(value: Any) -> Any:
-    """Convert a value to types that JSON has."""
+    """Convert a value to JSON types."""
     if isinstance(value, float | np.floating):
         return float(value) if isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
@@ -82,7 +82,7 @@ def table(*titles: str) -> Table:
 
 
 def cell(value: Any, style: str = "") -> Text:
-    """Return a value as text in which nothing is interpreted as markup."""
+    """Return a value as text without markup."""
     return Text(NOTHING if value is None else str(value), style=style)
 
 
@@ -108,16 +108,16 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
         console.print(grid)
 
 
-def print_rest(console: Console, n_shown: int, n: int, noun: str) -> None:
-    """Print how many rows the limit hides, if it hides any."""
+def print_hidden_count(console: Console, n_shown: int, n: int, noun: str) -> None:
+    """Print the number of hidden rows, if there are any."""
     if n_shown < n:
         console.print(f"{n_shown} of {n:,} {noun} are shown; --limit 0 shows all.", style="dim", highlight=False)
 
 
 class Advance(Protocol):
-    """Reports that ``n`` more steps are done, and what the next ones do."""
+    """Function that advances a progress bar by ``n`` steps, and optionally changes its description."""
 
-    def __call__(self, n: int, doing: str | None = None) -> None: ...
+    def __call__(self, n: int, description: str | None = None) -> None: ...
 
 
 def progress_bar(console: Console) -> Progress:
@@ -132,12 +132,12 @@ def progress_bar(console: Console) -> Progress:
 
 
 @contextmanager
-def progress(console: Console, total: int, doing: str) -> Iterator[Advance]:
+def progress(console: Console, total: int, description: str) -> Iterator[Advance]:
     """Show a progress bar of ``total`` steps; yields the function that advances it."""
     with progress_bar(console) as bar:
-        task = bar.add_task(doing, total=total)
+        task = bar.add_task(description, total=total)
 
-        def advance(n: int, doing: str | None = None) -> None:
-            bar.update(task, advance=n, description=doing)
+        def advance(n: int, description: str | None = None) -> None:
+            bar.update(task, advance=n, description=description)
 
         yield advance

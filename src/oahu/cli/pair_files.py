@@ -1,4 +1,4 @@
-"""Pairs from a stream in which some pairs may have no label."""
+"""Pairs read from a file, with or without labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import oahu
-from oahu.cli.inputs import LoadedItems, LoadedModel, naming_file
+from oahu.cli.inputs import LoadedItems, LoadedModel, add_path_to_errors
 
 if TYPE_CHECKING:
     from oahu.tasks.matches import Key
@@ -29,7 +29,7 @@ class LoadedPairs:
     Attributes
     ----------
     names : list of (first, second)
-        Ids of the items of each pair, or their places in the file for pairs by value.
+        Ids of the items of each pair, or their places in the file for pairs of feature values.
     pairs : Pairs
         ``pairs.same`` is valid only for labelled pairs.
     labelled : ndarray of bool, of shape (n_pairs,)
@@ -54,19 +54,19 @@ class LoadedPairs:
 
 def pair_of_ids(first: str, second: str, items: LoadedItems) -> LoadedPairs:
     """Return one unlabelled pair of items, given by their ids."""
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         rows = [items.features.row(name) for name in (first, second)]
     pairs = oahu.Pairs([rows], [True], preprocessor=items.table)
     return LoadedPairs([(items.keys[rows[0]], items.keys[rows[1]])], pairs, np.zeros(1, bool))
 
 
 def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> LoadedPairs:
-    """Read the pairs of a stream, by id or by value. A triplet counts as two pairs."""
+    """Read pairs of ids or of feature values. A triplet counts as two pairs."""
     names: list[tuple[Key, Key]] = []
     data: list[Any] = []
     same: list[bool] = []
     labelled: list[bool] = []
-    with _opened(source) as (file, name):
+    with _open_source(source) as (file, name):
         filler = _LabelFiller(file, name)
         for line in oahu.read_stream(filler):  # type: ignore[arg-type]  # it calls only readline
             constraint = line.constraint
@@ -74,7 +74,7 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
                 try:
                     pair_names, entry = _look_up(pair, line.number, items, model)
                     if data and isinstance(entry[0], list) != isinstance(data[0][0], list):
-                        raise oahu.InvalidInputError("Pairs must be all by id or all by value.")
+                        raise oahu.InvalidInputError("Pairs must be either all ids or all feature values.")
                 except oahu.InvalidInputError as error:
                     raise oahu.StreamError(str(error), name, line.number) from error
                 names.append(pair_names)
@@ -108,7 +108,7 @@ def _look_up(
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[tuple[IO[bytes], str]]:
+def _open_source(source: str) -> Iterator[tuple[IO[bytes], str]]:
     if source == "-":
         yield sys.stdin.buffer, "standard input"
     else:
@@ -128,7 +128,7 @@ class _LabelFiller:
         self._file = file
         self._number = 0
         self._started = False
-        self._csv_columns: tuple[bytes, bytes] | None = None  # what to append to the header and to each line
+        self._csv_columns: tuple[bytes, bytes] | None = None  # appended to the header and to each line
 
     def readline(self, size: int) -> bytes:
         line = self._file.readline(size)
@@ -162,7 +162,7 @@ class _LabelFiller:
 
 
 def _missing_columns(first_line: bytes) -> tuple[bytes, bytes] | None:
-    """Return what the header and the lines of a CSV file lack for a label; None if the file is JSON Lines."""
+    """Return the texts that add a label column to the header and lines of a CSV file; None for JSON Lines."""
     if first_line.startswith((b"{", b"[")):
         return None
     delimiter = b"\t" if b"\t" in first_line and b"," not in first_line else b","

@@ -18,10 +18,10 @@ import oahu
 from oahu.cli.inputs import (
     LoadedItems,
     LoadedModel,
+    add_path_to_errors,
     check_folder,
     check_label_types,
     check_picture,
-    naming_file,
     row_blocks,
 )
 from oahu.cli.options import FORMATS, Combine, FeatureFile, JsonFlag, LabelFile, QueryLabelFile, VoteOption
@@ -32,8 +32,8 @@ from oahu.cli.output import (
     error_console,
     number,
     print_facts,
+    print_hidden_count,
     print_json,
-    print_rest,
     progress,
     table,
 )
@@ -55,30 +55,32 @@ class SearchOptions:
     model: Annotated[Path, typer.Option(help="Model file with a learner, a metric or a saved index.")]
     features: FeatureFile = None
     query: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Id of an item to search for. Can be repeated.")
+        list[str] | None, typer.Option(metavar="ID", help="Id of an item to use as a query. Can be repeated.")
     ] = None
-    queries: Annotated[Path | None, typer.Option(help=f"Items to search for ({FORMATS}).")] = None
+    queries: Annotated[Path | None, typer.Option(help=f"Items to use as queries ({FORMATS}).")] = None
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
-    k: Annotated[int, typer.Option(min=1, help="Matches per query.")] = 10
+    k: Annotated[int, typer.Option(min=1, help="Number of matches per query.")] = 10
     vote: VoteOption = None
     combine: Annotated[
         Combine | None,
-        typer.Option(help="Best or summed score of an item that several experts found.", show_default="max"),
+        typer.Option(
+            help="With --vote experts, use the highest score or the sum of an item's scores.", show_default="max"
+        ),
     ] = None
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Use approximate search: faster, but can miss matches.")
+        bool, typer.Option("--approximate", help="Use approximate search, which is faster but can miss matches.")
     ] = False
-    sheet: Annotated[Path | None, typer.Option(help="Draw queries and matches as images (.png, .pdf or .svg).")] = (
-        None
-    )
+    sheet: Annotated[
+        Path | None, typer.Option(help="File for images of queries and matches (.png, .pdf or .svg).")
+    ] = None
     shape: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="Shape of an image, such as 8x8 or 32x32x3.", show_default="square"),
     ] = None
     invert: Annotated[bool, typer.Option("--invert", help="Draw large values dark.")] = False
-    save: Annotated[Path | None, typer.Option(help="Save the index, for use as --model.")] = None
-    limit: Annotated[int, typer.Option(min=0, help="Queries to show; 0 shows all.")] = 10
+    save: Annotated[Path | None, typer.Option(help="File to save the index to, for use as --model.")] = None
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 10
     json: JsonFlag = False
 
 
@@ -103,7 +105,7 @@ class _Query:
 def search(options: SearchOptions) -> None:
     """Find the items most similar to queries.
 
-    Give ids with --query, or other items with --queries.
+    Queries are indexed items (--query) or items of another file (--queries).
     """
     shape = _check(options)
     model = LoadedModel.read(options.model)
@@ -127,7 +129,7 @@ def search(options: SearchOptions) -> None:
         return
     if queries:
         console.print(_table(queries, results, indexed.items))
-        print_rest(console, n_shown, n_queries, "queries")
+        print_hidden_count(console, n_shown, n_queries, "queries")
     facts = {"saved": options.save, "sheet": options.sheet}
     print_facts(
         console, {name: None if path is None else str(path) for name, path in facts.items()}, below=bool(queries)
@@ -142,13 +144,13 @@ def _check(options: SearchOptions) -> tuple[int, ...] | None:
     if no_query and options.save is None:
         raise oahu.InvalidInputError("Nothing to search for. Give --query ID or --queries FILE.")
     if no_query and options.sheet is not None:
-        raise oahu.InvalidInputError("--sheet shows matches. Give --query ID or --queries FILE.")
+        raise oahu.InvalidInputError("--sheet needs queries. Give --query ID or --queries FILE.")
     if options.sheet is None and (options.shape is not None or options.invert):
         raise oahu.InvalidInputError("--shape and --invert need --sheet FILE.")
     if options.shape is None:
         return None
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x3)?", options.shape):
-        raise oahu.InvalidInputError(f"--shape must look like 8x8 or 32x32x3. Got {options.shape!r} instead.")
+        raise oahu.InvalidInputError(f"--shape must have the form 8x8 or 32x32x3. Got {options.shape!r} instead.")
     return tuple(map(int, options.shape.split("x")))
 
 
@@ -167,7 +169,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
     if options.combine is not None:
         settings["combine"] = options.combine.value
     retriever = oahu.Retriever(model.metric, **settings)
-    with naming_file(items.path):
+    with add_path_to_errors(items.path):
         retriever.add(items.keys, items.table)
     return _IndexedItems(retriever, items)
 
@@ -203,7 +205,7 @@ def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]
     from oahu.io.streams import as_id
 
     for text in options.query or ():
-        with naming_file(items.path):
+        with add_path_to_errors(items.path):
             row = items.features.row(text)
         label = None if items.labels is None else items.labels[row].item()
         yield _Query(as_id(text), items.table[row], label, indexed=True)
@@ -226,7 +228,7 @@ def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query
             block = queries[rows]
             values = np.stack([query.values for query in block])
             exclude = [query.key if query.indexed else None for query in block]
-            with naming_file(options.queries):
+            with add_path_to_errors(options.queries):
                 found = indexed.retriever.search_batch(values, options.k, exclude=exclude)
             results.extend(found)
             advance(len(block))

@@ -35,14 +35,16 @@ class ServeOptions:
     demo: Annotated[bool, typer.Option("--demo", help="Add collections of example images.")] = False
     page: Annotated[
         bool | None,
-        typer.Option("--page/--no-page", help="Serve the web page besides the HTTP API.", show_default="page"),
+        typer.Option(
+            "--page/--no-page", help="Serve the web page in addition to the HTTP API.", show_default="page"
+        ),
     ] = None
 
 
 def serve(options: ServeOptions) -> None:
-    """Run the live service: search over HTTP that learns from feedback.
+    """Run the live service, an HTTP search service that learns from feedback.
 
-    Environment variables named OAHU_... set all other settings.
+    Environment variables that begin with OAHU_ configure all other settings.
     """
     try:
         from oahu.service.api.logs import configure_logging
@@ -66,7 +68,7 @@ def serve(options: ServeOptions) -> None:
 
 
 def _announcer() -> Callable[[str], None]:
-    """Return a function that prints to a terminal, or logs if there is none."""
+    """Return a function that prints to the terminal, or writes to the log if there is none."""
     if sys.stderr.isatty():
         return lambda text: error_console.print(text, markup=False, soft_wrap=True)
     return logging.getLogger("oahu.service").info
@@ -90,7 +92,7 @@ def _settings(options: ServeOptions) -> Settings:
 
 
 def _add_examples(announce: Callable[[str], None], service: Any) -> None:
-    """Add collections of real images that do not exist yet."""
+    """Add the example collections that do not exist yet."""
     from oahu.service.demo_data import create_image_collection
 
     existing = {collection.config.name for collection in service.collections}

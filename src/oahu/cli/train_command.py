@@ -36,13 +36,13 @@ class TrainOptions:
     """Options of `oahu train`."""
 
     constraints: Annotated[
-        str, typer.Option(help="Triplets or pairs as JSON Lines or CSV; - for standard input.", metavar="FILE")
+        str, typer.Option(help="Triplets or pairs as JSON Lines or CSV. - reads standard input.", metavar="FILE")
     ]
-    model: Annotated[Path, typer.Option(help="Model file. If it exists, training continues.")]
+    model: Annotated[Path, typer.Option(help="Model file to write. If it exists, its training continues.")]
     features: Annotated[
         Path | None, typer.Option(help=f"Feature table ({FORMATS}) for constraints that name items by id.")
     ] = None
-    learner: Annotated[str | None, typer.Option(help="Learner of a new model.", show_default=DEFAULT_LEARNER)] = (
+    learner: Annotated[str | None, typer.Option(help="Learner for a new model.", show_default=DEFAULT_LEARNER)] = (
         None
     )
     parameters: Annotated[
@@ -51,13 +51,15 @@ class TrainOptions:
     ] = None
     new_lines: Annotated[
         bool,
-        typer.Option("--new-lines", help="Learn every line, also if the model has learned other lines before."),
+        typer.Option(
+            "--new-lines", help="Learn every line. By default, lines that the model has learned are skipped."
+        ),
     ] = False
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between two saves of the model.")] = 10
+    save_every: Annotated[float, typer.Option(min=0, help="Interval between saves of the model, in seconds.")] = 10
 
     @property
     def live(self) -> bool:
-        """Whether lines arrive over time: from a pipe instead of a file."""
+        """Whether the stream is a pipe, in which lines arrive over time, and not a file."""
         return self.constraints == "-" or not Path(self.constraints).is_file()
 
     @property
@@ -69,8 +71,8 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train a learner on a stream of constraints.
 
-    Run the same command again to continue after an interruption, or after lines were added: the model file records
-    which lines it has learned. The result is the same, bit for bit, as that of one uninterrupted run.
+    Run the same command again to continue after an interruption, or to learn lines that were added: the model file
+    records the learned lines. The result is identical to that of one uninterrupted run.
     """
     from oahu.training import Trainer, file_batches, live_batches
 
@@ -82,7 +84,7 @@ def train(options: TrainOptions) -> None:
     reader = _Reader(options)
     lines: Iterator[StreamLine] = iter(reader)
     if not options.new_lines:
-        lines = trainer.skip_learned(lines)
+        lines = _skip_learned(trainer, lines)
     with _catch_interrupts() as interrupted, _show_progress(trainer, reader) as show:
         try:
             for batch in live_batches(lines, interrupted) if options.live else file_batches(lines):
@@ -96,6 +98,16 @@ def train(options: TrainOptions) -> None:
     error_console.print(summary, highlight=False, soft_wrap=True, markup=False)
     if interrupted():
         raise typer.Exit(130)
+
+
+def _skip_learned(trainer: Trainer, lines: Iterator[StreamLine]) -> Iterator[StreamLine]:
+    """Yield the lines that are new to the model, with advice if the stream is a different one."""
+    from oahu.training import StreamMismatchError
+
+    try:
+        yield from trainer.skip_learned(lines)
+    except StreamMismatchError as error:
+        raise oahu.InvalidInputError(f"{error} If all of its lines are new, use --new-lines.") from error
 
 
 class _Reader:
@@ -119,7 +131,7 @@ class _StandardInput(io.BufferedReader):
 def _standard_input() -> Any:
     """Open standard input with a separate buffer.
 
-    Python closes its own buffer at exit, and blocks if a thread still reads from it.
+    At exit, Python closes its own buffer, and would block if a thread were still reading from it.
     """
     try:
         return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))
@@ -199,7 +211,7 @@ def check_parameter_names(learner: Learner[Any], parameters: dict[str, Any]) -> 
 def _catch_interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether SIGINT or SIGTERM has arrived.
 
-    The first signal waits for the end of the current batch. A second one has its usual effect.
+    After the first signal, the current batch is finished. A second signal has its default effect.
     """
     received: list[int] = []
 

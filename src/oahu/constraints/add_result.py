@@ -55,7 +55,7 @@ class AddResult:
         own_pairs: tuple[ItemPair, ...] = (),
         own_triplet: tuple[int, int, int] | None = None,
     ) -> None:
-        """``own_pairs`` and ``own_triplet`` are what the constraint states and the graph did not imply."""
+        """``own_pairs`` and ``own_triplet`` are those of the constraint, if the graph did not imply them before."""
         self.constraint, self.contradiction, self.accepted, self.dropped = (
             constraint,
             contradiction,

@@ -13,7 +13,7 @@ __all__ = ["Changes", "ItemGroup", "changes_of_addition", "changes_of_rebuild", 
 
 
 class ItemGroup(NamedTuple):
-    """Items that shared a component before a change and share one after it.
+    """Items that were in the same component before a change and are in the same one after it.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class ItemGroup(NamedTuple):
     old_root, root : int
         Their component before and after the change.
     newly_dissimilar : list of ItemGroup
-        The items that are dissimilar to these, and were not before.
+        The items that became dissimilar to these.
     """
 
     span: Span
@@ -37,7 +37,7 @@ Changes = dict[int, list[ItemGroup]]
 def changes_of_addition(
     components: Components, root: int, merge: Merge | None, new_neighbours: list[int]
 ) -> Changes:
-    """Return what changed when a constraint was added that contradicts nothing.
+    """Return the changes by a constraint that contradicts nothing.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def changes_of_addition(
 def changes_of_rebuild(
     components: Components, old_root: dict[int, int], old_edges: dict[int, dict[int, int]]
 ) -> Changes:
-    """Return what changed when components were dissolved and formed anew.
+    """Return the changes by dissolving components and forming them again.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def changes_of_rebuild(
 
 
 def new_pairs(changes: Changes) -> Iterator[PairBlock]:
-    """Yield the pairs that hold after the changes and did not before."""
+    """Yield the pairs that hold only after the changes."""
     for groups in changes.values():
         for one, two in combinations(groups, 2):
             yield PairBlock(one.span, two.span, True)
@@ -96,7 +96,7 @@ def new_pairs(changes: Changes) -> Iterator[PairBlock]:
 
 
 def new_triplets(components: Components, changes: Changes) -> Iterator[TripletBlock]:
-    """Yield the triplets that hold after the changes and did not before."""
+    """Yield the triplets that hold only after the changes."""
     for root, groups in changes.items():
         # A similar pair across two groups is new, so it is new with every negative.
         for anchors, positives in permutations(groups, 2):

@@ -18,27 +18,29 @@ __all__ = ["closure"]
 Seeds = TypeVar("Seeds", bound=Any)
 
 
-def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
-    """Return seeds and ``n_more`` constraints that they imply, as one stream.
+def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
+    """Return seeds and ``n_implied`` constraints that they imply, as one stream.
 
-    This is the paper's "5,000 seeds, then 5,000 more by transitive closure" (Section 4.2). The implied constraints
-    are drawn uniformly without replacement from all that are not seeds. They are "in chronological order of
-    creation": each follows the seed that first implied it.
+    The paper uses 5,000 seeds and 5,000 more constraints "by transitive closure" (Section 4.2). The implied
+    constraints are drawn uniformly without replacement from all implied constraints that are not seeds. Each one
+    follows the seed that first implied it: the paper's "chronological order of creation".
 
     Parameters
     ----------
     seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence of records
         Triplets of items (anchor, positive, negative); or pairs of items with labels, which are booleans or +1 and
         -1; or `Pair` records; or `Triplet` records.
-    n_more : int
+    n_implied : int
         The number of implied constraints to add.
     random_state : None, int, numpy Generator or RandomState
     exact : bool
-        Whether to raise an error if fewer than ``n_more`` are implied. Otherwise, all of them are added.
+        Whether to raise an error if the seeds imply fewer than ``n_implied`` constraints. If False, all implied
+        constraints are added.
 
     Returns
     -------
-    stream : of the same form as ``seeds``: ndarray of shape (n + n_more, 3), (ndarray, ndarray), or list of records
+    stream : ndarray of shape (n + n_implied, 3), tuple of two ndarrays, or list of records
+        The same form as ``seeds``.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
            [2, 3, 0],
            [3, 2, 1]])
     """
-    check_count("n_more", n_more)
+    check_count("n_implied", n_implied)
     constraints, restore = _to_records(seeds)
     graph = ConstraintGraph()
     for constraint in constraints:
@@ -57,12 +59,12 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
     implied: ImpliedConstraints[Pair] | ImpliedConstraints[Triplet] = (
         graph.implied_triplets if triplets else graph.implied_pairs
     )
-    if exact and implied.count < n_more:
+    if exact and implied.count < n_implied:
         raise InvalidInputError(
-            f"The 'n_more' parameter is {n_more}, but {len(constraints)} seeds imply only {implied.count} "
+            f"The 'n_implied' parameter is {n_implied}, but {len(constraints)} seeds imply only {implied.count} "
             f"{'triplets' if triplets else 'pairs'}. Use a smaller number, more seeds or exact=False."
         )
-    drawn: Sequence[Pair | Triplet] = implied.sample(n_more, random_state)
+    drawn: Sequence[Pair | Triplet] = implied.sample(n_implied, random_state)
     implied_by: list[list[Pair | Triplet]] = [[] for _ in constraints]
     for constraint, seed in zip(drawn, _first_implied(constraints, drawn), strict=True):
         implied_by[seed].append(constraint)
@@ -71,9 +73,10 @@ def closure(seeds: Seeds, n_more: int, random_state: RandomState = None, *, exac
 
 
 def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """Return for each of ``drawn`` the first seed after which it was implied.
+    """Return the first seed that implies each drawn constraint, together with the seeds before it.
 
-    A binary search for all of them at once: each pass replays the seeds and tests every constraint at its midpoint.
+    This is a binary search for all constraints at once: each pass adds the seeds to a new graph and tests every
+    constraint at its midpoint.
     """
     low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
     while any(map(int.__lt__, low, high)):
@@ -93,7 +96,7 @@ def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Tripl
 
 
 def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Return seeds as records, and the function that converts records to the form of the seeds."""
+    """Return seeds as records, and a function that converts records back to the form of the seeds."""
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(

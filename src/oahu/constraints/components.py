@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["Components", "Merge", "Span", "pack", "unpack"]
 
-_BITS: Final = 32  # of an item number: two of them are packed into one int to save memory
+_BITS: Final = 32  # bits of an item number: two numbers are packed into one int to save memory
 _NO_EDGES: Final[dict[int, int]] = {}
 
 
@@ -25,7 +25,7 @@ class Merge(NamedTuple):
     Attributes
     ----------
     kept, removed : Span
-        The items of the component whose root stays a root, and of the other one.
+        The items of the component that keeps its root, and those of the other component.
     removed_root : int
     removed_edges : dict
         The edges of the other component before the merge.
@@ -47,8 +47,8 @@ class Merge(NamedTuple):
 class Components:
     """A union-find over item numbers, with edges between dissimilar components.
 
-    A component is identified by its root. Its items are listed, and so are its edges: the root of each dissimilar
-    component, with the packed pair of items that was given for that edge.
+    A component is identified by its root. Each component has a list of its items, and a dictionary of its edges:
+    the root of each dissimilar component, with the packed pair of items that was given for that edge.
     """
 
     __slots__ = ("edges", "members", "parent")

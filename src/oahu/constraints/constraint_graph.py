@@ -1,8 +1,8 @@
-"""A graph of similar and dissimilar items that answers which constraints follow from given ones.
+"""The constraint graph: stores given constraints and derives the constraints that they imply.
 
 Similarity is an equivalence relation, and dissimilarity holds between whole components of similar items. These are
 the four rules of the paper's footnote in Section 3. The graph stores the components and the dissimilar edges
-between them; implied pairs and triplets are products of components.
+between them. Implied pairs and triplets are products of components.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _POLICIES: Final = ("raise", "ignore", "newest")
 
 
 class ConstraintGraph:
-    """All constraints that follow from a stream of pairs and triplets, updated with each one.
+    """A graph of pairs and triplets that derives all constraints that they imply, updated with each constraint.
 
     Adding a constraint takes amortised near-constant time (logarithmic in the worst case). Memory grows with the
     number of constraints added, not with the number implied.
@@ -42,15 +42,17 @@ class ConstraintGraph:
     Parameters
     ----------
     policy : {"raise", "ignore", "newest"}
-        What to do with a constraint that contradicts earlier ones. "raise" raises `ContradictionError`; "ignore"
-        leaves it out; "newest" accepts it and drops older pairs that contradict it or newer pairs, in time
-        proportional to the components of its items. A constraint that contradicts itself (an item dissimilar to
-        itself, a triplet whose negative is its anchor or its positive) is an error with "newest" too.
+        The reaction to a constraint that contradicts earlier ones. "raise" raises `ContradictionError`. "ignore"
+        leaves the constraint out. "newest" accepts it and drops older pairs until there is no contradiction; this
+        takes time proportional to the components of its items. With every policy but "ignore", a constraint that
+        contradicts itself is an error: an item dissimilar to itself, or a triplet with its anchor or positive as
+        negative.
 
     Notes
     -----
-    An item is any hashable value. ``len(graph)`` is the number of distinct given pairs; a triplet gives two.
-    Constraints are numbered from 0 in the order of arrival; a constraint that raises an error gets no number.
+    An item is any hashable value. ``len(graph)`` is the number of distinct given pairs. A triplet counts as two
+    pairs. Constraints are numbered from 0 in the order of arrival. A constraint that raises an error gets no
+    number.
 
     Examples
     --------
@@ -73,7 +75,10 @@ class ConstraintGraph:
     # -- adding ----------------------------------------------------------------------------------------------
 
     def add(self, constraint: Pair | Triplet) -> AddResult:
-        """Add a constraint and return what it newly implies. A rejected constraint changes nothing."""
+        """Add a constraint and return the result, with the newly implied constraints.
+
+        A rejected constraint does not change the graph.
+        """
         state = self._state
         n_items = len(state.items)
         similar, dissimilar = state.enter(constraint)
@@ -112,7 +117,7 @@ class ConstraintGraph:
         return AddResult(state, constraint, changes=changes, own_pairs=own_pairs, own_triplet=own_triplet)
 
     def _reject(self, contradiction: Contradiction, n_items: int) -> AddResult:
-        """Raise or ignore a contradiction, and remove the items that entered with it."""
+        """Raise or ignore a contradiction, and remove the items that were added for it."""
         error = None if self.policy == "ignore" else contradiction.error()
         self._state.remove_items(n_items)
         if error:
@@ -121,9 +126,9 @@ class ConstraintGraph:
         return AddResult(self._state, contradiction.constraint, contradiction, accepted=False)
 
     def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
-        """Add constraints one by one, in half the time of `add`, without reporting what they newly imply.
+        """Add constraints one by one, without computing the newly implied ones. Twice as fast as `add`.
 
-        If one of them raises an error, those before it have been added.
+        If a constraint raises an error, the constraints before it stay in the graph.
         """
         state = self._state
         for constraint in constraints:
@@ -136,7 +141,7 @@ class ConstraintGraph:
             state.apply(similar, dissimilar)
 
     def copy(self) -> ConstraintGraph:
-        """Return an independent copy, faster than by adding the constraints again."""
+        """Return an independent copy. Faster than adding the constraints again."""
         other = ConstraintGraph(self.policy)
         other._state = self._state.copy()
         return other
@@ -144,8 +149,8 @@ class ConstraintGraph:
     def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
         """Return the first contradiction that adding these constraints would cause, or None. Nothing is added.
 
-        They are numbered as if they were added. The time is proportional to the number of constraints and of
-        dissimilar edges between the components of their items.
+        The constraints are numbered as if they were added. The time is proportional to the number of constraints
+        plus the number of dissimilar edges between the components of their items.
         """
         return first_contradiction(self._state, constraints)
 
@@ -187,7 +192,7 @@ class ConstraintGraph:
         return [state.items[other] for other in members if other != number]
 
     def components(self) -> list[tuple[Any, ...]]:
-        """Return the groups of similar items. Items and groups are in the order in which they were first named."""
+        """Return the groups of similar items. Items and groups are in the order of first occurrence."""
         groups: dict[int, list[Any]] = {}
         for number, item in enumerate(self._state.items):
             groups.setdefault(self._state.components.find(number), []).append(item)
@@ -218,7 +223,7 @@ class ConstraintGraph:
 
     @property
     def implied_triplets(self) -> ImpliedConstraints[Triplet]:
-        """All implied triplets that were not given as a triplet, or whose pairs were dropped since."""
+        """All implied triplets that were not given, or that lost a given pair and are implied otherwise."""
         state = self._state
         return ImpliedConstraints(
             state,
@@ -239,7 +244,7 @@ class ConstraintGraph:
     def sample_implied(
         self, limit: int, random_state: RandomState = None, *, kind: Literal["pairs", "triplets"] = "pairs"
     ) -> list[Pair] | list[Triplet]:
-        """Return at most ``limit`` implied constraints that were not given, uniformly without replacement.
+        """Draw at most ``limit`` implied constraints that were not given, uniformly without replacement.
 
         Time and memory grow with the graph and the limit, not with the number of implied constraints. To list all
         of them, iterate over `implied_pairs` or `implied_triplets`.
@@ -265,10 +270,10 @@ class ConstraintGraph:
     def variants(
         self, constraint: Pair | Triplet, limit: int, random_state: RandomState = None
     ) -> list[Pair] | list[Triplet]:
-        """Return at most ``limit`` distinct other constraints, made by replacing items by similar ones.
+        """Return at most ``limit`` distinct variants of a constraint, made by replacing items with similar ones.
 
-        A constraint that is not implied has none. Each one is drawn in constant time. If few exist, fewer than
-        exist may be returned.
+        A constraint that is not implied has no variants. Each variant is drawn in constant time. If there are few
+        variants, some of them may be missing.
         """
         check_count("limit", limit)
         return sample_variants(self._state, constraint, limit, random_state) if self.implies(constraint) else []
@@ -276,15 +281,15 @@ class ConstraintGraph:
     def completions(self, pair: Pair, limit: int, random_state: RandomState = None) -> list[Triplet]:
         """Return at most ``limit`` distinct triplets that extend an implied pair by a third item.
 
-        A similar pair gets an item that is dissimilar to both. A dissimilar pair gets one that is similar to one
-        of them.
+        A similar pair is extended by an item that is dissimilar to both, a dissimilar pair by an item that is
+        similar to one of the two.
         """
         check_count("limit", limit)
         return sample_completions(self._state, pair, limit, random_state) if self.implies(pair) else []
 
 
 def _contradicts_itself(similar: ItemPair | None, dissimilar: ItemPair | None) -> bool:
-    """Return whether no graph could contain a constraint."""
+    """Return whether a constraint contradicts itself, so that no graph can contain it."""
     if dissimilar is None:
         return False
     return dissimilar[0] == dissimilar[1] or (similar is not None and similar[1] == dissimilar[1])

@@ -24,7 +24,7 @@ class GivenPair(NamedTuple):
 
 
 class Contradiction:
-    """Why a constraint contradicts the graph as it was when the constraint arrived.
+    """A constraint that contradicts the graph, with the proof of the contradiction.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Contradiction:
     def __init__(
         self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[GivenPair]]
     ) -> None:
-        """``prove`` returns the chain; it is called when the chain is first read."""
+        """``prove`` returns the chain. It is called on the first access to `chain`."""
         self.constraint, self.number, self.pair = constraint, number, pair
         self._prove: Callable[[], list[GivenPair]] | None = prove
         self._chain: tuple[GivenPair, ...] = ()
@@ -47,8 +47,8 @@ class Contradiction:
     def chain(self) -> tuple[GivenPair, ...]:
         """The given pairs that prove the opposite of ``pair``, from its first to its second item.
 
-        At most one of them is dissimilar. The chain is empty if both items are the same one. If a triplet
-        contradicts a consequence of its own similar pair, that pair is the first link, with the triplet's number.
+        At most one of them is dissimilar. The chain is empty if both items are the same. If a triplet contradicts a
+        consequence of its own similar pair, that pair is the first link, with the triplet's number.
         """
         if self._prove is not None:
             self._chain, self._prove = tuple(self._prove()), None

@@ -28,7 +28,7 @@ def first_contradiction(state: GraphState, constraints: Iterable[Pair | Triplet]
             for link in found.chain:
                 if link.number >= n_summary:
                     links.append(link._replace(number=link.number + offset))
-                else:  # the summary states this pair: the graph proves it
+                else:  # a pair of the summary, which the graph proves
                     links += state.proof(link.first, link.second) or ()
             return Contradiction(constraint, found.number + offset, found.pair, links.copy)
         summary.apply(similar, dissimilar)
@@ -36,7 +36,7 @@ def first_contradiction(state: GraphState, constraints: Iterable[Pair | Triplet]
 
 
 def _summary(state: GraphState, items: Iterable[Any]) -> GraphState:
-    """Return a graph of some items only, with the relations that hold between them."""
+    """Return a small graph of the given items, with the relations between them."""
     summary = GraphState(keep_newest=False)
     components = state.components
     first_items: dict[int, Any] = {}  # the first of these items in each component

@@ -14,7 +14,7 @@ __all__ = ["GraphState"]
 
 
 class GraphState:
-    """What `ConstraintGraph` stores. Items are numbered in the order in which they are first named.
+    """The data of a `ConstraintGraph`. Items are numbered in the order of their first occurrence.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class GraphState:
     components : Components
     proofs : Proofs
     given_triplets : set of int
-        The given triplets, packed. Their pairs may have been dropped since.
+        The given triplets, packed into integers. Some of their pairs may have been dropped since.
     keep_newest : bool
         Whether a repeated pair gets the number of the newest constraint that contains it.
     """
@@ -49,7 +49,7 @@ class GraphState:
         return self.numbers.get(item)
 
     def enter(self, constraint: Pair | Triplet) -> tuple[ItemPair | None, ItemPair | None]:
-        """Number the items of a constraint; return its similar and its dissimilar pair of item numbers."""
+        """Number the items of a constraint. Return its similar and its dissimilar pair of item numbers."""
         validate_constraint(constraint)
         first, second, third = constraint
         i, j = self._enter_item(first), self._enter_item(second)
@@ -67,7 +67,7 @@ class GraphState:
         return number
 
     def remove_items(self, first: int) -> None:
-        """Remove the items from number ``first`` on, which entered with a constraint that is rejected."""
+        """Remove the items from number ``first`` on. They were added for a constraint that was then rejected."""
         if first < len(self.items):
             for item in self.items[first:]:
                 del self.numbers[item]
@@ -94,7 +94,7 @@ class GraphState:
             self.separate(*dissimilar)
 
     def merge(self, i: int, j: int) -> Merge | None:
-        """Make two items similar; None if they are already."""
+        """Make two items similar. Return the merge, or None if they were similar already."""
         root_i, root_j = self.components.find(i), self.components.find(j)
         if root_i == root_j:
             return None
@@ -103,7 +103,7 @@ class GraphState:
         return merge
 
     def separate(self, i: int, j: int) -> int | None:
-        """Make two items dissimilar; return the second one's root, or None if they are dissimilar already."""
+        """Make two items dissimilar. Return the root of the second, or None if they were dissimilar already."""
         root_i, root_j = self.components.find(i), self.components.find(j)
         if root_j in self.components.neighbours(root_i):
             return None

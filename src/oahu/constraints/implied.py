@@ -31,7 +31,7 @@ Constraint = TypeVar("Constraint", Pair, Triplet)
 
 
 class PairBlock(NamedTuple):
-    """All pairs of an item of ``first`` and an item of ``second``; if both are one span, all pairs within it."""
+    """All pairs of an item of ``first`` and an item of ``second``. If both are the same span, all pairs in it."""
 
     first: Span
     second: Span
@@ -47,7 +47,7 @@ class PairBlock(NamedTuple):
         """Return the pair at a position, as (item, item, same)."""
         (items, start, _), (items2, start2, stop2) = self.first, self.second
         if self.first is self.second:
-            # The pairs (i, j) with i < j are ordered by j, so j (j - 1) / 2 pairs come before the first with j.
+            # The pairs (i, j) with i < j are ordered by j. So j (j - 1) / 2 pairs come before (0, j).
             j = (1 + isqrt(1 + 8 * position)) // 2
             return items[start + position - j * (j - 1) // 2], items[start + j], self.same
         i, j = divmod(position, stop2 - start2)
@@ -138,7 +138,7 @@ class ImpliedConstraints(Generic[Constraint]):
                     yield self._make(*found)
 
     def sample(self, limit: int, random_state: RandomState = None) -> list[Constraint]:
-        """Return at most ``limit`` of them, drawn uniformly without replacement, in the order of iteration."""
+        """Return at most ``limit`` constraints, drawn uniformly without replacement, in the order of iteration."""
         check_count("limit", limit)
         rng = as_generator(random_state)
         if limit >= self.count:

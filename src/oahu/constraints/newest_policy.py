@@ -26,7 +26,7 @@ def add_newest(
     dropped : tuple of GivenPair
         Oldest first.
     changes : callable
-        Returns which items became similar and dissimilar.
+        Returns the items that became similar and dissimilar.
     """
     components, proofs = state.components, state.proofs
     touched = (components.find(item) for item in (*(similar or ()), *(dissimilar or ())))

@@ -19,7 +19,7 @@ RULES = ("author", "latest")
 
 
 class _ItemOrigin:
-    """Makes errors name the item that completed a constraint."""
+    """Mixin: errors name the item of the stream that completed a constraint."""
 
     rows: list[int]
 
@@ -37,12 +37,13 @@ class _StreamTriplets(_ItemOrigin, Triplets):
 
 @dataclass
 class OnePass:
-    """The state of the construction: the last item of each class.
+    """The state of OPML's one-pass construction of triplets: the latest item of each class.
 
-    As soon as two classes have been seen, each item x of a known class forms a triplet: x, the last item of its
-    class, and an item of another class. That is the item just before x if it has another class. Otherwise, the rule
-    "author" takes the last item of the newest class (of the second newest, if the newest is the class of x), as the
-    authors' code does. The rule "latest" takes the latest item of another class. Memory is O(classes * d).
+    After two classes have been seen, each item x of a known class forms a triplet: x, the previous item of its
+    class as the positive, and an item of another class as the negative. If the item just before x has another
+    class, it is the negative. Otherwise, the rule "author" takes the latest item of the newest class (or of the
+    second newest, if x belongs to the newest), like the authors' code. The rule "latest" takes the latest item of
+    another class. Memory is O(classes * d).
 
     Examples
     --------
@@ -53,7 +54,7 @@ class OnePass:
     """
 
     rule: Rule
-    slots: NDArray[np.floating]  # (n_classes, d): the last item of each class, in the order of first occurrence
+    slots: NDArray[np.floating]  # (n_classes, d): the latest item of each class, in the order of first occurrence
     classes: dict[Any, int] = field(default_factory=dict)  # {label: its slot}
     recency: list[int] = field(default_factory=list)  # slots, the latest last
 
@@ -61,7 +62,7 @@ class OnePass:
         return OnePass(self.rule, self.slots.copy(), dict(self.classes), list(self.recency))
 
     def add(self, items: NDArray[Any], labels: Any, start: int) -> tuple[Pairs | None, Triplets | None]:
-        """Add items; return the pairs (while there is one class) and the triplets that they form.
+        """Add items. Return the pairs that they form while there is only one class, and the triplets.
 
         Parameters
         ----------

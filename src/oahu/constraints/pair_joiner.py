@@ -10,9 +10,9 @@ __all__ = ["PairJoiner", "order_triplet"]
 class PairJoiner:
     """Joins each pair with an earlier pair of the other label that shares an item.
 
-    Of the earlier pairs that were not joined yet, the latest is taken. The shared item becomes the anchor of a
-    triplet. Each pair is joined at most once, so the two pairs of a triplet give the triplet back. The result
-    depends only on the pairs and their order.
+    It is the latest such pair that was not joined yet. The shared item becomes the anchor of a triplet. Each pair
+    is joined at most once, so that the two pairs of a triplet result in the same triplet again. The result depends
+    only on the pairs and their order.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class PairJoiner:
         self._joined: set[int] = set()
 
     def join(self, first: Hashable, second: Hashable, same: bool) -> int | None:
-        """Add a pair; return the number of the earlier pair it is joined with, or None if it has to wait."""
+        """Add a pair. Return the number of the earlier pair that it is joined with, or None."""
         number = self.n_pairs
         self.n_pairs += 1
         ends = ((first, second), (second, first))
@@ -74,7 +74,7 @@ class PairJoiner:
 
 
 def order_triplet(similar: Sequence[Hashable], dissimilar: Sequence[Hashable]) -> tuple[int, int, int]:
-    """Return which items of (*similar, *dissimilar) are the anchor, the positive and the negative.
+    """Return the indices of the anchor, the positive and the negative in (*similar, *dissimilar).
 
     >>> order_triplet(("tea", "green tea"), ("coffee", "tea"))
     (0, 1, 2)

@@ -55,7 +55,7 @@ class Proofs:
         del self.given[first:], self.parent[first:]
 
     def record(self, i: int, j: int, code: int, *, replace: bool) -> None:
-        """Store a given pair; ``replace`` says whether a repeated pair gets the new number."""
+        """Store a given pair. With ``replace``, a repeated pair gets the new number."""
         given = self.given[i]
         if i == j:
             return
@@ -86,7 +86,7 @@ class Proofs:
             links[child], child, parent = parent, links[child], child
 
     def unlink(self, item: int) -> None:
-        """Make an item a tree of its own. The caller does this for all items of its tree."""
+        """Make an item a tree of its own. The caller must do this for all items of the tree."""
         self.parent[item] = _NO_PARENT
 
     def path(self, i: int, j: int, edge: int | None = None) -> list[GivenPair]:
@@ -119,9 +119,10 @@ class Proofs:
     def contradiction(
         self, constraint: Pair | Triplet, number: int, similar: ItemPair | None, dissimilar: ItemPair | None
     ) -> Contradiction | None:
-        """Return why a constraint contradicts the given pairs, or None.
+        """Return the contradiction between a constraint and the given pairs, or None.
 
-        The proof is computed when it is read. It stays the same while constraints are added: trees only grow.
+        The proof is computed on first access. Constraints added before then do not change it, because trees only
+        grow.
         """
         find = self.components.find
         if similar:

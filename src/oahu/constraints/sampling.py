@@ -158,12 +158,12 @@ class _Classes:
         return len(self.order)
 
     def draw_similar(self, positions: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw for each position another one of its class."""
+        """Draw another position of the same class for each position."""
         other = self.start[positions] + rng.integers(np.maximum(self.size[positions] - 1, 1))
         return np.asarray(other + (other >= positions))
 
     def draw_dissimilar(self, positions: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw for each position one of another class."""
+        """Draw a position of another class for each position."""
         other = rng.integers(len(self) - self.size[positions])
         return np.asarray(other + np.where(other >= self.start[positions], self.size[positions], 0))
 
@@ -219,7 +219,7 @@ def _draw_allowed(
     kind: str,
     columns: int = 3,
 ) -> NDArray[np.intp]:
-    """Draw n rows whose first ``columns`` contain no forbidden pair. Rows that do are redrawn."""
+    """Draw n rows without forbidden pairs in their first ``columns``. Rows with such pairs are drawn again."""
     rows = draw(n)
     if forbidden is None:
         return rows
@@ -250,7 +250,7 @@ def _classes(y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if labels.ndim != 1:
         raise InvalidInputError(f"The labels must have shape (n_items,). Got {labels.shape} instead.")
     if np.ma.is_masked(y):
-        raise InvalidInputError("The labels must not be masked: each item needs one.")
+        raise InvalidInputError("The labels must not be masked: each item needs a label.")
     if names.dtype.kind in "mM" and np.isnat(names).any():
         raise InvalidInputError(f"Label {np.flatnonzero(np.isnat(labels))[0]} is NaT. Each item needs a label.")
     if names.dtype.kind in "fc" and np.isnan(names).any():

@@ -13,7 +13,7 @@ __all__ = ["Pair", "Triplet", "check_hashable", "validate_constraint"]
 
 
 class Pair(NamedTuple):
-    """Two items that are similar (``same=True``) or dissimilar.
+    """Two items that are similar (``same=True``) or dissimilar (``same=False``).
 
     An item is an id, such as a row number or a string. In a stream, it may also be a list of feature values.
 

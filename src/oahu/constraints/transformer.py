@@ -1,4 +1,4 @@
-"""scikit-learn transformers, applied to each item of constraints."""
+"""TupleTransformer: applies a scikit-learn transformer to each item of constraints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TupleTransformer"]
 
 
 class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Applies a transformer of items to constraints, for example a scaler before a learner in a Pipeline.
+    """Apply a transformer of items to constraints, for example a scaler before a learner in a Pipeline.
 
     Constraints of shape ``(n, t, d)`` are transformed as ``n * t`` items. Items of shape ``(n, d)`` are transformed
     directly. An item in several constraints counts as often as it occurs.
@@ -22,7 +22,7 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     transformer : scikit-learn transformer
-        It is cloned, and not changed.
+        It is cloned, so that the given object does not change.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ _BLOCK_SIZE: Final = 128  # constraints; at d = 784, a block of float32 triplets
 
 
 class Tuples:
-    """n validated constraints of `size` items each; the base class of `Pairs` and `Triplets`.
+    """n validated constraints of `size` items each. The base class of `Pairs` and `Triplets`.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Tuples:
     ) -> None:
         """Validate shapes, types and indices. `check_finite` validates the values, block by block.
 
-        ``owner`` is the name of what expects ``n_features``, for error messages.
+        ``owner`` is the name of the object that expects ``n_features``, for error messages.
         """
         array = as_array(data, f"{self.noun}s")
         if array.ndim == 3:
@@ -127,7 +127,7 @@ class Tuples:
             raise InvalidInputError(f"At least one {self.noun} is needed. Got shape {shape} instead.")
 
     def check_features(self, n_features: int | None, owner: str) -> None:
-        """Raise if the number of features is not the one that ``owner`` expects. None accepts any number."""
+        """Raise unless the number of features is the one that ``owner`` expects. None accepts any number."""
         if n_features is not None and self.n_features != n_features:
             raise InvalidInputError(
                 f"X has {self.n_features} features, but {owner} is expecting {n_features} features as input."
@@ -165,9 +165,10 @@ class Tuples:
         return dense.reshape(*self.indices.shape, self.n_features)
 
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the constraints in order, as (index of the first, values of shape (m, size, n_features)).
+        """Yield the constraints in blocks: (index of the first constraint, values of shape (m, size, n_features)).
 
-        The values may be a view of the input: do not write to them. They may not be finite: see `check_finite`.
+        The values may be a view of the input: do not write to them. They are not checked for NaN and infinity: use
+        `check_finite`.
         """
         for start in range(0, len(self), _BLOCK_SIZE):
             indices = self.indices[start : start + _BLOCK_SIZE]
@@ -175,7 +176,7 @@ class Tuples:
             yield start, rows.reshape(*indices.shape, self.n_features)
 
     def sparse_blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, Any]]:
-        """Yield constraints over a sparse table, as (index of the first, CSR matrix of m * size rows)."""
+        """Yield the constraints of a sparse table in blocks: (index of the first constraint, CSR matrix)."""
         for start in range(0, len(self), _BLOCK_SIZE):
             rows = self.table[self.indices[start : start + _BLOCK_SIZE].ravel()]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -184,11 +185,11 @@ class Tuples:
             yield start, rows
 
     def check_finite(self, start: int, block: Any) -> None:
-        """Raise if a block contains a value that is not finite, or became so by conversion to the block's type."""
+        """Raise if a block contains a value that is not finite, or that overflows in the block's dtype."""
         numbers = block.data if self.is_sparse else block
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(numbers.sum()):
-                return  # NaN and infinity make a sum that is not finite; so may finite values, checked below
+                return  # a NaN or an infinity would make the sum not finite
         wrong = np.argwhere(~np.isfinite(block.toarray() if self.is_sparse else block.reshape(-1, block.shape[-1])))
         if len(wrong):
             position, feature = (int(i) for i in wrong[0])
@@ -208,13 +209,13 @@ class Tuples:
         return array
 
     def describe_item(self, row: int) -> str:
-        """Return a description of the first item that is in a row of the table."""
+        """Return a description of the first item that refers to a row of the table."""
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
         source = "" if self.by_value else f", row {row} of preprocessor,"
         return f"the {self.names[item]} of {self.noun} {where}{source}"
 
     def origin(self, position: int) -> tuple[str, int]:
-        """Return the kind and the row of the constraint at ``position``, as the user passed it."""
+        """Return the kind ("pair", "triplet" or "item") and the row of a constraint in the user's input."""
         return self.noun, position
 
 
@@ -267,14 +268,14 @@ class Pairs(Tuples):
     data : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         The two items: their features, or their rows in the feature table.
     y : array-like of shape (n,)
-        +1 or True for a similar pair, -1 or False for a dissimilar one.
+        +1 or True for a similar pair, -1 or False for a dissimilar pair.
     preprocessor : array-like of shape (n_items, n_features), optional
         The feature table. An array or a memory map is not copied.
 
     Attributes
     ----------
     same : ndarray of bool, of shape (n,)
-        Whether each pair is similar.
+        True for similar pairs (same class), False for dissimilar pairs.
 
     Examples
     --------
@@ -312,14 +313,14 @@ class Pairs(Tuples):
 
     @property
     def y(self) -> NDArray[np.int64]:
-        """+1 for a similar pair, -1 for a dissimilar one."""
+        """+1 for similar pairs, -1 for dissimilar pairs."""
         return np.where(self.same, 1, -1)
 
     def triplets(self) -> Triplets:
         """Join similar and dissimilar pairs that share an item into triplets, each pair at most once.
 
         Each pair is joined with the latest earlier pair of the other label that shares an item and was not joined
-        yet. The shared item is the anchor. The two pairs of a triplet give the triplet back.
+        yet. The shared item is the anchor. The two pairs of a triplet result in the same triplet again.
         """
         identify, joiner = self._identifier(), PairJoiner()
         rows = self.indices.tolist()
@@ -339,7 +340,7 @@ class Pairs(Tuples):
         return Triplets._trusted(self.table, np.array(triplets, np.intp), self.by_value)
 
     def _identifier(self) -> Callable[[int], Hashable]:
-        """Return the function that maps a row to what identifies its item: the row number, or the values."""
+        """Return a function that maps a row to an identifier of its item: the row number, or the values."""
         if not self.by_value:
             return lambda row: int(row)
         table = np.ascontiguousarray(self.table)

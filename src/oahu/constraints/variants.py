@@ -1,4 +1,4 @@
-"""Random variants of a constraint: its items replaced by similar ones, in constant time each."""
+"""Random variants of a constraint, made by replacing its items with similar ones. Each takes constant time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["sample_completions", "sample_variants"]
 def sample_variants(
     state: GraphState, constraint: Pair | Triplet, limit: int, random_state: RandomState
 ) -> list[Pair] | list[Triplet]:
-    """Return at most ``limit`` other constraints, with each item replaced by one of its component."""
+    """Return at most ``limit`` other constraints, made by replacing items with items of their components."""
     if isinstance(constraint, Triplet):
         spans = [_component(state, item) for item in constraint]
         return [Triplet(*items) for items in _draw(state, spans, constraint, limit, random_state)]
@@ -39,7 +39,7 @@ def sample_completions(state: GraphState, pair: Pair, limit: int, random_state: 
 
 
 def _component(state: GraphState, item: Hashable) -> list[int]:
-    """Return the items of an item's component; an unknown item has none."""
+    """Return the items of an item's component. For an unknown item, the list is empty."""
     number = state.number(item)
     return [] if number is None else state.components.members[state.components.find(number)]
 
@@ -55,7 +55,7 @@ def _random_neighbour(state: GraphState, item: int, rng: np.random.Generator) ->
 def _draw(
     state: GraphState, spans: Sequence[list[int]], excluded: tuple[Any, ...], limit: int, random_state: RandomState
 ) -> Collection[tuple[Any, ...]]:
-    """Draw one item from each span, the first two different, without repetition and without ``excluded``."""
+    """Draw distinct tuples other than ``excluded``: one item from each span, with two different first items."""
     sizes = [len(span) for span in spans]
     one_span = spans[0] is spans[1]  # then the second is drawn from the remaining items
     sizes[1] -= one_span
@@ -73,5 +73,5 @@ def _draw(
 
 
 def _key(items: tuple[Any, ...]) -> Hashable:
-    """Return what identifies a constraint: the order of a pair's items does not matter."""
+    """Return a key that identifies a constraint. The order of a pair's items does not matter."""
     return frozenset(items) if len(items) == 2 else items

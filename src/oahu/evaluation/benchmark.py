@@ -19,7 +19,7 @@ from oahu.exceptions import InvalidInputError
 
 __all__ = ["PAPER_EXPERIMENTS", "Listener", "Plan", "bench"]
 
-#: The data sets that the paper uses with each protocol. ``lfw-soft`` is an addition of ours.
+#: The data sets that the paper uses with each protocol. ``lfw-soft`` is not in the paper.
 PAPER_EXPERIMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "classification": ("fashion-mnist", "emnist-balanced", "cifar10-gray"),
     "constraints": ("fashion-mnist", "cifar10-gray"),
@@ -82,7 +82,7 @@ class Plan:
 
 
 class Listener:
-    """Receives the progress of a benchmark; this base class ignores it."""
+    """Receiver of the progress of a benchmark. This base class ignores it."""
 
     def on_start(self, title: str, trials: Sequence[Trial]) -> None:
         """Called before a group of trials is measured."""
@@ -109,10 +109,10 @@ def bench(
     command: str = "oahu.evaluation.benchmark.bench(...)",
     reference: str | None = None,
 ) -> BenchmarkRecord:
-    """Measure methods as planned; write ``out/results.json`` and, during the run, ``out/trials``.
+    """Run all plans, return the results and write them to ``out/results.json``.
 
-    A second call with the same folder continues an interrupted benchmark. A trial that fails is reported in the
-    record; the others are still measured.
+    Finished trials are stored in ``out/trials``: a second call with the same folder continues an interrupted
+    benchmark. Failed trials are listed in the record; the others are still measured.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def bench(
         Number of parallel processes. The scores do not depend on it.
     listener : Listener, optional
     command : str
-        How to repeat the benchmark, for the record.
+        The command that repeats the benchmark, for the record.
     reference : str, optional
-        The method that the others are tested against; by default AnchoredOAHU, or OAHU if it is not measured.
+        Reference method of the significance tests; by default AnchoredOAHU, or OAHU if it is not measured.
 
     Examples
     --------
@@ -183,11 +183,11 @@ def _run_plan(plan: Plan, methods: Sequence[Method], runner: Runner, listener: L
             listener.on_warning(warning)
     trials: list[Trial] = []
     for method in measured:
-        own = {**settings, "learner": method.described}
+        own_settings = {**settings, "learner": method.identity}
         if method.name in choices:
             scaling, params = choices[method.name]
-            own |= {"scaling": scaling, "params": {**settings["params"], **params}, "tuned": True}
-        planned = protocol.trials(dataset, method, plan.runs or protocol.runs, own)
+            own_settings |= {"scaling": scaling, "params": {**settings["params"], **params}, "tuned": True}
+        planned = protocol.trials(dataset, method, plan.runs or protocol.runs, own_settings)
         if tuned and method.name not in choices:
             error = "All candidates failed in tuning. See the failures of tuning."
             marked = [replace(trial, settings={**trial.settings, "tuned": True}) for trial in planned]

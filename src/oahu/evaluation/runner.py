@@ -1,4 +1,4 @@
-"""Measures many trials: in parallel, with stored outcomes, so that an interrupted benchmark can continue."""
+"""Parallel measurement of trials with stored outcomes, so that an interrupted benchmark can continue."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ OnOutcome = Callable[[Outcome, bool], None]
 
 _WARM_UP_ITEMS: Final = 144  # enough for every protocol
 _WARM_UP_CONSTRAINTS: Final = 20
-_warmed_up: set[tuple[str, ...]] = set()  # what this process has compiled
+_warmed_up: set[tuple[str, ...]] = set()  # trials whose code this process has compiled
 
 
 class Runner:
-    """Measures trials and stores their outcomes in a folder.
+    """Measure trials and store their outcomes in a folder.
 
     The scores of a trial depend on the trial only, not on the order or on the number of jobs. Each trial computes
     in one thread. Compilation happens before the time is measured.
@@ -51,7 +51,7 @@ class Runner:
     jobs : int
         Number of parallel processes.
     reference : str
-        The method that the report compares the others with.
+        The reference method of the significance tests.
     """
 
     def __init__(
@@ -69,14 +69,12 @@ class Runner:
         self.methods = {method.name: method for method in methods}
         self.outcomes: dict[str, Outcome] = {}
         self.warnings: list[str] = []
-        self._ids: dict[str, None] = {}  # of all requested trials, in order
+        self._ids: dict[str, None] = {}  # ids of all requested trials, in order
         self._started, self._start_time = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
         try:
             (out / "trials").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InvalidInputError(
-                f"Results are stored in a folder, and {out} cannot be used as one: {error.strerror}."
-            ) from error
+            raise InvalidInputError(f"Cannot create the folder {out} for the results: {error.strerror}.") from error
 
     def run(self, trials: Sequence[Trial], on_outcome: OnOutcome | None = None) -> list[Outcome]:
         """Measure trials or load their stored outcomes, and return the outcomes in order.
@@ -178,7 +176,7 @@ def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: 
 
 
 def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
-    """Compile what a trial uses, by measuring a tiny random data set once per process."""
+    """Compile the code of a trial: measure a tiny random data set, once per process."""
     learner = None if method.learner is None else (method.learner.__class__, method.learner.get_params(deep=False))
     key = (trial.protocol, method.name, str(learner), str(dataset.n_features))
     if key in _warmed_up:

@@ -1,4 +1,4 @@
-"""Scores of classification, comparison and retrieval, from 0 to 1. Arguments are (truth, prediction)."""
+"""Scores for classification, comparison and retrieval, from 0 to 1. Arguments are (truth, prediction)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_INTEGER: Final = 2.0**53  # larger floats cannot represent every integer
 
 
 def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of items whose predicted label is wrong.
+    """Return the share of items with a wrong predicted label.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Return the unweighted mean over classes of F1 = 2 tp / (2 tp + fp + fn).
 
-    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but never
-    true has 0.
+    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but not
+    in ``truth`` has F1 = 0.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
 
 
 def eer(same: ArrayLike, scores: ArrayLike) -> float:
-    """Return the equal error rate: the false accept rate at which it equals the false reject rate.
+    """Return the equal error rate: the rate at which false accept rate and false reject rate are equal.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def eer(same: ArrayLike, scores: ArrayLike) -> float:
 
 
 def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
-    """Return the highest true accept rate of a threshold whose false accept rate is at most ``far``.
+    """Return the highest true accept rate at a false accept rate of at most ``far``.
 
     With fewer than 1 / ``far`` dissimilar pairs, the threshold accepts none of them.
 
@@ -119,7 +119,7 @@ def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
 
 
 def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) -> float:
-    """Return the share of triplets whose positive scores higher than the negative; a tie is wrong.
+    """Return the share of triplets in which the positive scores higher than the negative. A tie counts as wrong.
 
     Parameters
     ----------

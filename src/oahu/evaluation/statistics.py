@@ -63,10 +63,10 @@ class SignificanceTest:
     reference, other : Summary
         Summaries of the compared runs.
     t, p : float
-        The statistic, positive where the reference has the greater mean, and the two-sided p-value; NaN without a
+        The statistic, positive if the reference has the greater mean, and the two-sided p-value. NaN without a
         test.
     verdict : {"win", "tie", "loss"} or None
-        Result for the reference; None if a method has fewer than two runs, so that no test is possible.
+        Result for the reference; None without a test, if a method has fewer than two runs.
     """
 
     reference: Summary
@@ -91,7 +91,7 @@ def compare_runs(
     """Test whether the mean scores of two methods differ significantly.
 
     The test is Student's t-test for two samples with a pooled variance, as in the paper.
-    With ``paired`` it is the paired test, which is more powerful where both methods used
+    With ``paired``, it is the paired test, which is more powerful if both methods used
     the same splits. Runs without a finite value are ignored.
 
     Parameters
@@ -143,7 +143,7 @@ class WinTieLoss:
 
 
 def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
-    """Return t and p; without any spread, scipy's result would depend on rounding errors."""
+    """Return t and p. Without any spread, scipy's result would depend on rounding errors."""
     difference = float(first.mean() - second.mean())
     rounding = _ROUNDING * float(max(np.abs(first).max(), np.abs(second).max()))
     if abs(difference) <= rounding:
@@ -153,7 +153,7 @@ def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
         return copysign(inf, difference), 0.0
     if paired:
         result: Any = stats.ttest_rel(first, second)
-    else:  # from means and deviations: one sample may be constant, of which `ttest_ind` warns
+    else:  # `ttest_ind` would warn about a constant sample
         samples = ((sample.mean(), sample.std(ddof=1), len(sample)) for sample in (first, second))
         result = stats.ttest_ind_from_stats(*next(samples), *next(samples))
     return float(result.statistic), float(result.pvalue)

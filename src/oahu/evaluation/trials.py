@@ -48,7 +48,7 @@ class Trial:
 
     @property
     def id(self) -> str:
-        """A unique name. A stored result with the same id is used again instead of measuring."""
+        """A unique name. If a result with the same id is stored, the trial is not measured again."""
         text = json.dumps(
             [self.protocol, self.dataset, self.method, self.run, self.settings, self.stage], sort_keys=True
         )
@@ -120,9 +120,9 @@ class BenchmarkRecord:
     outcomes : tuple of Outcome
         Results of all trials, including those of tuning.
     reference : str
-        The method that significance tests and win/tie/loss counts compare the others with.
+        The reference method of the significance tests and win/tie/loss counts.
     warnings : tuple of str
-        Warnings about the whole benchmark, such as inputs on a scale that does not suit a method.
+        Warnings about the whole benchmark, such as an input scale that does not suit a method.
     """
 
     command: str
@@ -159,7 +159,7 @@ class BenchmarkRecord:
             data = json.loads(path.read_text(encoding="utf-8"))
             if (found := data.pop("format")) != _FORMAT:
                 raise InvalidInputError(
-                    f"{path} has format {found}, and this version of oahu reads format {_FORMAT}. Run the "
+                    f"{path} has format {found}, but this version of oahu reads format {_FORMAT}. Run the "
                     "benchmark again."
                 )
             data["outcomes"] = tuple(map(Outcome.from_json, data["outcomes"]))

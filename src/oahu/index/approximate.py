@@ -1,6 +1,6 @@
-"""Approximate nearest neighbours by a graph. Needs usearch: the extra ``ann``.
+"""Approximate nearest-neighbour search in a graph. Needs usearch, the extra ``ann``.
 
-A search takes about O(log n) time instead of O(n), and may miss neighbours; `ExactIndex` misses none.
+A search takes about O(log n) time instead of O(n), but may miss neighbours. `ExactIndex` misses none.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ _CANDIDATES = 2**14  # candidates that are measured together
 class ApproximateIndex:
     """A mutable `Index` that may miss neighbours: `add` and `remove` return the same object.
 
-    The distances of what a search finds are computed again in float64, as an `ExactIndex` computes them; ties are
-    ordered by position. The number of threads is numba's. The graph depends on their timing, so two indexes of the
-    same items may miss different neighbours. After many removals a search misses more, above all with inner
-    products.
+    The distances of the items found are computed again in float64, as in `ExactIndex`. Ties are ordered by
+    position. The number of threads is numba's. The graph depends on the timing of the threads, so that two indexes
+    of the same items may miss different neighbours. After many removals a search misses more neighbours, above all
+    with inner products.
 
-    The index is thread-safe. A lock serialises calls: all queries of a search see the same items, and each `add`
-    and `remove` either completely or not at all.
+    The index is thread-safe. A lock serialises calls, so that a search never runs during an `add` or `remove`.
 
     Attributes
     ----------
     measure : {"l2", "ip"}
     dimensions : int
     n_added : int
-        The number of items that were ever added, which is the position of the next.
+        The number of items that were ever added. It is the position of the next item.
 
     References
     ----------
@@ -73,10 +72,10 @@ class ApproximateIndex:
         dimensions : int
         measure : {"l2", "ip"}
         connectivity : int, default=16
-            Links of an item. More links raise the recall and the memory.
+            Number of links per item. More links increase the recall and the memory.
         expansion_add, expansion_search : int
-            Candidates that an insertion and a search keep. More raise the recall and the time. Searches are exact
-            as long as there are no more items than ``expansion_search``.
+            Number of candidates during an insertion and during a search. More candidates increase the recall and
+            the time. Searches are exact if there are at most ``expansion_search`` items.
         """
         if measure not in _METRICS:
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
@@ -126,22 +125,22 @@ class ApproximateIndex:
         return hits
 
     def _candidates(self, queries: Rows, n_candidates: int, search_exactly: bool) -> Hits:
-        """The candidates of each query, nearest first. An exact search returns all items."""
+        """Return the candidates of each query, nearest first. An exact search returns all items."""
         found = self._graph.search(queries, n_candidates, exact=search_exactly, threads=numba.get_num_threads())
         positions = np.full((len(queries), n_candidates), -1, np.int64)
         distances = np.full(positions.shape, np.inf)
         for row, matches in zip(positions, [found] if len(queries) == 1 else found, strict=True):
             row[: len(matches)] = matches.keys
         rows, columns = np.nonzero(positions >= 0)
-        places, which = np.unique(positions[rows, columns], return_inverse=True)
-        items = np.array(self._graph.get(places)).reshape(len(places), self.dimensions)
-        distances[rows, columns] = _distances(queries[rows], items[which], self.measure)
+        distinct, inverse = np.unique(positions[rows, columns], return_inverse=True)
+        items = np.array(self._graph.get(distinct)).reshape(len(distinct), self.dimensions)
+        distances[rows, columns] = _distances(queries[rows], items[inverse], self.measure)
         order = np.lexsort((positions, distances), axis=1)
         return Hits(*(np.take_along_axis(each, order, axis=1) for each in (positions, distances)))
 
 
 def _distances(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:
-    """The distances, or negative inner products, of vectors row by row, in float64."""
+    """Return the distances, or negative inner products, of vectors row by row, in float64."""
     if measure == "ip":
         return np.asarray(0 - np.einsum("ij,ij->i", a, b, dtype=np.float64))
     differences = a.astype(np.float64) - b

@@ -1,4 +1,4 @@
-"""Storage of an exact index: blocks for scanning, and the exact vectors."""
+"""The memory of an exact index: blocks for scans, and the exact vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = NDArray[np.float32]
 _WIDTH = 4096  # largest number of items in a block
 _MAX_SPARE = 2**18  # items
 _LONG = 128  # dimensions; longer vectors are multiplied by BLAS
-_UNDERFLOW = 1e-40  # more than float32 underflow can change a square
+_UNDERFLOW = 1e-40  # upper bound on the error of a square from float32 underflow
 _CLAIM_LOCK = Lock()
 
 
@@ -28,14 +28,14 @@ class ItemBlocks:
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, scanned_dimensions, width)
-        What a scan reads, one item per column: the projected items or the items themselves. Empty if the items are
-        quantized.
+        The input of a scan, one item per column: the projected items, or the items themselves. Empty if the items
+        are quantized.
     quantized : QuantizedItems or None
-        What a scan of a single query reads instead, for long vectors without a projection.
+        The input of a scan for long vectors without a projection.
     exact : ndarray of shape (n_blocks, dimensions, width)
-        The items themselves: ``blocks``, or an array of rows as blocks of width 1.
+        The items themselves: the same array as ``blocks``, or an array of rows, that is, blocks of width 1.
     halves : ndarray of shape (n_blocks, width), or None
-        Half the squared length of every item (0 for inner products), for vectors that are long enough for BLAS.
+        Half the squared length of every item (0 for inner products), if the vectors are long enough for BLAS.
     n_filled : int
         The number of positions that are in use or reserved.
     """
@@ -72,7 +72,7 @@ class ItemBlocks:
         return fits
 
     def write(self, vectors: Rows, begin: int) -> float:
-        """Write vectors to reserved positions. Returns an upper bound of their lengths, as scanned."""
+        """Write vectors to reserved positions. Returns an upper bound of the lengths of their scanned form."""
         end = begin + len(vectors)
         scanned = self.as_scanned(vectors)
         row_major = scanned.flags.c_contiguous
@@ -98,7 +98,7 @@ class ItemBlocks:
             self.blocks[block, :, target] = columns[:, first - begin : last - begin]
 
     def as_scanned(self, vectors: Rows) -> Rows:
-        """Return vectors in the form that a scan reads: projected if there is a projection."""
+        """Return the scanned form of vectors: their projections, or the vectors if there is no projection."""
         return vectors if self.projection is None else self.projection.apply(vectors)
 
     def columns(self, block: int) -> Rows:

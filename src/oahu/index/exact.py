@@ -1,15 +1,16 @@
 """Exact nearest neighbours: a float32 scan of all items, then float64 distances for the remaining candidates.
 
-The rounding error of the scan has a known bound. Its best candidates are measured in float64. If the bound does not
-rule out that the scan missed a better item, or one that ties, all items that might be are collected and measured.
-The result is therefore that of brute force in float64 over the same float32 vectors, ties by position.
+The rounding error of the scan has a known bound. The best candidates of the scan are measured in float64. If an
+item outside the candidates might be as near as the k-th candidate, all such items are collected and measured too.
+So the result is the same as that of a brute-force search in float64 over the same float32 vectors, with ties
+ordered by position.
 
-Long vectors are scanned as projections (`oahu.index.projection`) where these rule out enough items; of many
-queries, the first ones decide. Otherwise many queries are multiplied by BLAS, and few queries scan quantized items
-(`oahu.index.quantized`), which take a quarter of the memory of the items. In addition, a search needs at most 16
-MiB and the memory of its results, whatever the number of items and queries. Two cases need more: a query with very
-many items about as near as the k-th needs one number for each of these, and a query with k above 100 needs one
-number for every item.
+Long vectors are scanned as projections (`oahu.index.projection`) if these exclude enough items. The first queries
+of a batch decide this. Otherwise, many queries are multiplied by BLAS, and few queries scan quantized items
+(`oahu.index.quantized`), which take a quarter of the memory of the items. A search needs at most 16 MiB of memory
+in addition to its results, for any number of items and queries. There are two exceptions: a query with very many
+items about as near as the k-th needs one number for each of them, and a query with k above 100 needs one number for
+every item.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MAX_LENGTH = 1e18  # the squares of longer vectors overflow float32
 
 
 class Index(Protocol):
-    """Vectors to search. Use the index that `add` or `remove` returns from then on."""
+    """A set of vectors to search. `add` and `remove` return the index to use afterwards."""
 
     @property
     def dimensions(self) -> int:
@@ -63,9 +64,10 @@ class Index(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ExactIndex:
-    """An immutable `Index` that misses no neighbour: searches continue while other threads add or remove items.
+    """An immutable `Index` that misses no neighbour.
 
-    Indexes share the memory of their items. Only the newest of them can be extended without a copy.
+    `add` and `remove` return a new index, so that searches in other threads continue on the old one. The indexes
+    share the memory of their items. Only the newest index can be extended without a copy.
 
     Examples
     --------
@@ -78,7 +80,7 @@ class ExactIndex:
     n_added: int
     _items: ItemBlocks
     _hidden: Rows  # (n_blocks, width): 0, or infinity for removed items and free positions
-    _longest: float  # an upper bound of the items' lengths, as scanned
+    _longest: float  # an upper bound of the lengths of the items' scanned form
 
     @classmethod
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
@@ -104,15 +106,18 @@ class ExactIndex:
         return writer.finish()
 
     def reserve(self, count: int, sample: Callable[[], Floats]) -> IndexWriter:
-        """Reserve positions for ``count`` items. ``sample`` returns some of them if the memory is laid out anew."""
+        """Reserve positions for ``count`` items.
+
+        ``sample`` returns some of the items. It is called if new memory is allocated, to fit a projection.
+        """
         items = self._items
         if items.claim(count, self.n_added):
             return IndexWriter(self, items, count, self._longest)
-        stored = typical = items.first_rows(self.n_added)
+        stored = fitted = items.first_rows(self.n_added)
         if Projection.suits(self.dimensions, self.n_added + count):
             rows = np.linspace(0, self.n_added, min(self.n_added, _SAMPLE), endpoint=False, dtype=int)
-            typical = np.concatenate([stored[rows], np.asarray(sample(), np.float32)])
-        items = ItemBlocks.with_capacity(self.dimensions, self.n_added + count, typical, self._euclidean)
+            fitted = np.concatenate([stored[rows], np.asarray(sample(), np.float32)])
+        items = ItemBlocks.with_capacity(self.dimensions, self.n_added + count, fitted, self._euclidean)
         return IndexWriter(self, items, count, items.write(stored, 0))
 
     def remove(self, positions: NDArray[np.int64]) -> ExactIndex:
@@ -131,13 +136,13 @@ class ExactIndex:
         return search_all([self], [queries], k)[0]
 
     def distances(self, queries: Floats, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the distances of each query to its own items, as `search` computes them.
+        """Return the distances of each query to the items at its positions, computed as in `search`.
 
         Parameters
         ----------
         queries : ndarray of shape (n_queries, dimensions)
         positions : ndarray of shape (n_queries, m)
-            The distance is infinite where the position is -1.
+            The position -1 gives an infinite distance.
         """
         rows = np.ascontiguousarray(check_vectors(queries, self.dimensions, "query"))
         places = np.ascontiguousarray(positions, np.int64)
@@ -166,9 +171,10 @@ class IndexWriter:
         self._lengths.append(self._items.write(vectors, self._index.n_added + first))
 
     def unit_columns(self, first: int, count: int) -> tuple[Rows, int] | None:
-        """Return memory to encode the new items from ``first`` on into: an array and the first column to write.
+        """Return memory for the new items from ``first`` on: an array and the number of the first column to write.
 
-        None if the items cannot be written directly. The caller must write finite vectors of length at most 1.
+        Returns None if the items cannot be written directly. The caller must write finite vectors of length at
+        most 1.
         """
         width, begin = self._items.width, self._index.n_added + first
         if self._items.projection is not None or self._items.halves is not None or begin % width + count > width:
@@ -177,7 +183,7 @@ class IndexWriter:
         return self._items.blocks[begin // width], begin % width
 
     def finish(self) -> ExactIndex:
-        """Return the index with the new items, once all of them are written."""
+        """Return the index with the new items. The caller must have written all of them."""
         before, items = self._index, self._items
         n_added = before.n_added + self._count
         hidden = before._hidden.copy()
@@ -189,7 +195,7 @@ class IndexWriter:
 
 
 def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
-    """Search several indexes, each with the vectors that the same queries have there.
+    """Search several indexes for the same queries. ``queries`` has one array of query vectors for each index.
 
     If there are few queries, all exact indexes are searched in one parallel step.
     """
@@ -219,10 +225,11 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
 
 
 def check_vectors(vectors: Floats, dimensions: int, what: str) -> Rows:
-    """Return vectors in float32; raise an error for one that is not finite, or whose square overflows."""
+    """Return vectors in float32. Raise an error if one of them or its squared length is not finite."""
     if np.ndim(vectors) != 2 or np.shape(vectors)[1] != dimensions:
+        plural = "queries" if what == "query" else f"{what}s"
         raise InvalidInputError(
-            f"Search needs a row of {dimensions} numbers for each {what}. Got shape {np.shape(vectors)} instead."
+            f"An array of {plural} must have shape (n, {dimensions}). Got shape {np.shape(vectors)} instead."
         )
     with np.errstate(over="ignore"):
         rows = _as_float32(vectors)
@@ -231,15 +238,15 @@ def check_vectors(vectors: Floats, dimensions: int, what: str) -> Rows:
         row = int(np.argmax(~(squares < _MAX_LENGTH**2)))
         (length,) = lengths_of(rows[row : row + 1])
         raise OverflowedItemError(
-            f"Item {row} is too long a {what} for search: its length is {length:.3g}, and it must be below "
-            f"{_MAX_LENGTH:.0e}. Scale the features to a usual range.",
+            f"Item {row} is too long for a search: the length of a {what} must be below {_MAX_LENGTH:.0e}. Got "
+            f"{length:.3g} instead. Scale the features to a usual range.",
             row,
         )
     return rows
 
 
 def _as_float32(vectors: Floats) -> Rows:
-    """Return vectors in float32, in a layout that kernels accept: row-major, or column-major if given so."""
+    """Return vectors in float32, in a layout that kernels accept. A column-major array stays column-major."""
     array = np.asarray(vectors)
     if array.dtype == np.float32 and array.flags.carray:
         return array
@@ -253,7 +260,7 @@ def check_positions(positions: NDArray[np.int64], n_added: int) -> None:
     places = np.asarray(positions)
     wrong = places[(places < 0) | (places >= n_added)]
     if len(wrong):
-        raise InvalidInputError(f"There was never an item at position {wrong[0]}: {n_added} were added.")
+        raise InvalidInputError(f"Positions must be in [0, {n_added}). Got {wrong[0]} instead.")
 
 
 def check_count(k: int) -> None:

@@ -1,4 +1,4 @@
-"""One batch of exact queries, in one space or in several."""
+"""The exact search for a batch of queries, in one space or in several."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["Hits", "QuantizedSearch", "Search", "lengths_of", "run"]
 Rows = NDArray[np.float32]
 Subset = slice | NDArray[np.intp]  # of the queries
 
-_FEW_QUERIES = 3  # up to this many queries are scanned one by one, limited by memory bandwidth
-_SPARE = 6  # candidates beyond k: enough except for near ties
+_FEW_QUERIES = 3  # up to this number, queries are scanned one by one, limited by memory bandwidth
+_SPARE = 6  # candidates beyond k; enough unless there are many near ties
 _SPARE_PROJECTED = 24  # candidates beyond k if the scan reads projections
 _SPARE_QUANTIZED = 24  # candidates beyond 2 k if the scan reads quantized items
 _MAX_CANDIDATES = 128  # keeping more candidates sorted would take longer than the scan
@@ -37,11 +37,11 @@ _CAPACITY = 1024  # items that are collected for a query
 _TOTAL_CAPACITY = 2**19  # items that are collected at a time, for all queries
 _MULTIPLIED = 512  # queries that are multiplied with a block at a time: 8 MiB of products
 _TRIAL = 64  # queries that decide whether projections are worthwhile
-_SCAN_COST = 10  # of a number of a projection in two scans, relative to a number in a matrix product
-_MEASURE_COST = 64  # of a number of a candidate, relative to a number in a matrix product
+_SCAN_COST = 10  # time per number of a projection in two scans, relative to a matrix product
+_MEASURE_COST = 64  # time per number of a candidate, relative to a matrix product
 _ALL = slice(None)
 _U = 2.0**-24  # the unit roundoff of float32
-_UNDERFLOW = 1e-40  # a bound on what underflow can change
+_UNDERFLOW = 1e-40  # upper bound on the error from underflow
 
 
 class Hits(NamedTuple):
@@ -50,7 +50,7 @@ class Hits(NamedTuple):
     Attributes
     ----------
     positions : ndarray of shape (n_queries, k), int64
-        Items, numbered in the order in which they were added.
+        The position of an item is its number in the order of addition.
     distances : ndarray of shape (n_queries, k), float64
         Euclidean distances, or negative inner products.
     """
@@ -100,7 +100,7 @@ def _scan_one_by_one(searches: Sequence[Search]) -> list[Candidates]:
 
 
 class Search:
-    """A scan of all items that leaves candidates, and the exact ranking of these.
+    """A search in two steps: a scan of all items selects candidates, which are then ranked exactly.
 
     Distances are squared until the end of the search.
 
@@ -108,11 +108,11 @@ class Search:
     ----------
     items : ItemBlocks
     hidden : ndarray of shape (n_blocks, width)
-        For the items of the blocks to search: 0, or infinity for those to leave out.
+        0 for items to search, infinity for items to leave out.
     longest : float
-        An upper bound of the lengths of the items, as scanned.
+        An upper bound of the lengths of the items' scanned form.
     euclidean : bool
-        Euclidean distances, or inner products.
+        Whether to use Euclidean distances or inner products.
     queries : ndarray of shape (n_queries, dimensions)
     k : int
     """
@@ -126,7 +126,7 @@ class Search:
         self.n_candidates = k + (_SPARE if items.projection is None else _SPARE_PROJECTED)
 
     def scan(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        """Merge the keys of the blocks ``begin`` to ``end`` for a query into the smallest so far."""
+        """Update the smallest ``keys`` of a query with the items of the blocks ``begin`` to ``end``."""
         blocks, vector = self.items.blocks, self.scanned_queries[query]
         scan_one(blocks, self.hidden, begin, end, vector, self.euclidean, keys, positions)
 
@@ -147,15 +147,19 @@ class Search:
         return self._with_roots(hits)
 
     def finish(self, candidates: Candidates) -> Hits:
-        """Return the nearest candidates of all queries; of all items where the candidates may not suffice."""
+        """Return the k nearest items of all queries, given their candidates.
+
+        If the candidates of a query may not contain all of them, all items are searched again for this query.
+        """
         hits = self._no_hits()
         return self._complete(self._rank(_ALL, candidates, hits), hits)
 
     def _scan_or_multiply(self, hits: Hits) -> NDArray[np.intp]:
-        """Rank candidates from scans of projections, or from products with the exact items. Returns unsure queries.
+        """Find and rank candidates by scans of projections or by matrix products. Returns the unsure queries.
 
-        The first queries decide. They scan projections, and if too many candidates remain, they are multiplied as
-        well. The items alone cannot decide, because queries may be distributed differently.
+        The first queries decide. They scan projections. If too many candidates remain, they are also multiplied
+        with the exact items, and the other queries use the faster way. The items alone cannot decide, because the
+        queries may have another distribution.
         """
         unsure = self._rank(slice(_TRIAL), self._scan_all(slice(_TRIAL)), hits)
         find_candidates = self._scan_all
@@ -169,7 +173,7 @@ class Search:
         return np.concatenate([unsure, self._rank(others, find_candidates(others), hits)])
 
     def _products_are_faster(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
-        """Estimate whether products with all items take less time than scans and measuring the candidates."""
+        """Estimate whether matrix products are faster than scans and the measuring of their candidates."""
         limits = self._highest_key(hits.distances[unsure, -1], self.lengths[unsure])
         _, counts = self._collect(unsure, limits, 1)
         n_features, n_scanned = self.queries.shape[1], self.scanned_queries.shape[1]
@@ -178,9 +182,9 @@ class Search:
         return bool(saved < _MEASURE_COST * n_features * n_measured)
 
     def _rank(self, subset: Subset, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
-        """Store the nearest candidates of some queries in ``hits``, unless nearer ones are there already.
+        """Store the nearest candidates of some queries in ``hits``, unless ``hits`` has nearer ones.
 
-        Returns the queries for which another item may be as near as the k-th candidate.
+        Returns the unsure queries: those for which another item may be as near as the k-th candidate.
         """
         positions, floor = candidates
         queries, distances = self.queries[subset], np.empty(positions.shape)
@@ -210,7 +214,7 @@ class Search:
         return Hits(np.full(shape, -1, np.int64), np.full(shape, np.inf))
 
     def _scan_all(self, subset: Subset = _ALL) -> Candidates:
-        """Find candidates by scans for groups of queries. Each thread scans for its share of the queries."""
+        """Find candidates by scans for groups of queries. The queries are divided among the threads."""
         scanned = self.scanned_queries[subset]
         queries = _pad_to_groups(scanned)
         keys, positions = _no_candidates((len(queries), self.n_candidates))
@@ -251,14 +255,14 @@ class Search:
             run_row_slices(keep, len(queries))
 
     def _keys(self, query: int) -> Rows:
-        """The keys of all items for one query."""
+        """Return the keys of all items for one query."""
         keys = self.hidden.copy()
         for block, row in zip(self.items.blocks, keys, strict=False):
             row += self._block_keys(self.scanned_queries[query], block)
         return keys.ravel()
 
     def _upper_bound(self, query: int) -> float:
-        """An upper bound of the k-th nearest item's distance; infinity if there may be no more than k items."""
+        """Return an upper bound of the distance of the k-th nearest item; infinity for at most k items."""
         keys = self._keys(query)
         if np.isfinite(keys).sum() <= self.k:
             return np.inf
@@ -288,7 +292,7 @@ class Search:
     def _collect(
         self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the items with keys up to ``highest``, in order and up to the capacity, and their total number."""
+        """Return the first ``capacity`` items with keys up to ``highest``, and the number of all such items."""
         queries, limits = _pad_to_groups(self.scanned_queries[rows]), _pad_to_groups(highest)
         limits[len(rows) :] = -np.inf
         found, counts = np.empty((len(queries), capacity), np.int64), np.zeros(len(queries), np.int64)
@@ -308,14 +312,14 @@ class Search:
         return found[: len(rows)], counts[: len(rows)]
 
     def _store_nearest(self, query: int, positions: NDArray[np.int64], hits: Hits) -> None:
-        """Store the nearest of some items in ``hits``. Positions ascend, so that ties are ordered by position."""
+        """Store the nearest of some items in ``hits``. Ascending positions keep ties ordered by position."""
         distances = self._distances(query, positions)
         nearest = np.argsort(distances, kind="stable")[: self.k]
         hits.positions[query, : len(nearest)] = positions[nearest]
         hits.distances[query, : len(nearest)] = distances[nearest]
 
     def _block_keys(self, query: Rows, block: Rows) -> Rows:
-        """The keys of the items of a block."""
+        """Return the keys of the items of a block."""
         if not self.euclidean:
             return np.asarray(-(query @ block))
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
@@ -327,7 +331,7 @@ class Search:
 
     @property
     def _relative_errors(self) -> tuple[float, float]:
-        """Bounds of the relative error of a key that float32 sums cause, and that the projection causes.
+        """Upper bounds of the relative errors of a key: from float32 sums, and from the projection.
 
         The error of a float32 sum of n terms is at most (n + 1) u, u = 2^-24, times the sum of their absolute
         values. The error of a projection is its final rounding plus the square root of the error of a float64 sum.
@@ -337,7 +341,7 @@ class Search:
         return (n_terms + 8) * _U, of_projection
 
     def lower_bound(self, keys: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
-        """Return lower bounds of the distances of items with these keys, one for each of some queries."""
+        """Return lower bounds of the distances of items with these keys, one for each query."""
         of_sum, of_projection = self._relative_errors
         lengths = self.lengths[subset]
         if not self.euclidean:
@@ -349,7 +353,7 @@ class Search:
         return np.asarray(np.square(np.maximum(radius, 0)))
 
     def _highest_key(self, distances: Any, lengths: Any) -> Any:
-        """The highest keys that items at these distances from queries of these lengths can have."""
+        """Return upper bounds of the keys of items at these distances from queries of these lengths."""
         of_sum, of_projection = self._relative_errors
         if not self.euclidean:
             return distances + (of_sum + 2 * of_projection) * lengths * self.longest + _UNDERFLOW
@@ -363,7 +367,7 @@ class Search:
 
 
 class QuantizedSearch(Search):
-    """A search that scans quantized items, whose keys are lower bounds of the distances."""
+    """A search that scans quantized items. Their keys are lower bounds of the distances."""
 
     def __init__(
         self, items: ItemBlocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int

@@ -1,10 +1,10 @@
-"""Low-dimensional projections of long vectors. Distances of projections are lower bounds.
+"""Low-dimensional projections of long vectors, to compute lower bounds of distances.
 
-Most of the variance of long vectors lies in few directions. A projected vector has the coordinates in these
+Most of the variance of long vectors lies in few directions. A projected vector has the coordinates along these
 directions and, as one more coordinate, the length of the residual. By the triangle inequality (for inner products:
 by the Cauchy-Schwarz inequality) projected vectors are never farther apart than the vectors themselves. So a search
-can skip every item whose projection is farther away than the k-th nearest item: it reads a fraction of the numbers
-and misses nothing.
+can skip every item with a projection farther away than the k-th nearest item. It reads only a fraction of the
+numbers, and misses no neighbour.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Projection:
     def apply(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         """Project vectors: (n, dimensions) to (n, n_directions + 1).
 
-        All but the final rounding is in float64, so that distances exceed the true ones by no more than that
-        rounding.
+        The computation is in float64. Only the final rounding to float32 can make distances of projections larger
+        than the true distances.
         """
         projected = np.empty((len(vectors), self.dimensions), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -79,7 +79,11 @@ class Projection:
         return projected
 
     def _share_of_candidates(self, sample: NDArray[np.float32], euclidean: bool) -> float:
-        """The median share of the sample that remains as candidates for the nearest neighbours of an item."""
+        """Return the median share of the sample that remains as candidates for a query.
+
+        The queries are items of the sample. An item remains if its lower bound is at most the distance of the
+        tenth nearest item.
+        """
         probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
         items = sample - self.centre.astype(np.float32)
         exact, bounds = (_keys(vectors[probes], vectors, euclidean) for vectors in (items, self.apply(sample)))
@@ -90,7 +94,8 @@ class Projection:
 def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Approximate the leading principal directions by subspace iteration.
 
-    Any orthonormal directions give correct bounds. These take a tenth of the time of an eigendecomposition.
+    Any orthonormal directions give correct bounds. Subspace iteration takes a tenth of the time of an
+    eigendecomposition.
     """
     largest = float(np.abs(vectors).max()) or 1.0  # squares of very large values would overflow
     rows = vectors / np.float32(largest)
@@ -101,7 +106,7 @@ def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _keys(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
-    """The squared distances, or the negative inner products, of all pairs of rows."""
+    """Return the squared distances, or the negative inner products, of all pairs of rows."""
     products = a @ b.T
     if not euclidean:
         return -products

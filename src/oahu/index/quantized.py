@@ -2,9 +2,9 @@
 
 A search that reads all items once is limited by memory bandwidth. Quantized items are a quarter of the size. By the
 triangle inequality (for inner products: by the Cauchy-Schwarz inequality) the distance of a query to a quantized
-item, less the quantization error, is a lower bound of the distance to the item. So a search can skip every item
-whose lower bound is larger than the distance of the k-th nearest item. Every item has its own step, its largest
-number divided by 127, so that few candidates remain whatever the scale of the items.
+item, minus the quantization error, is a lower bound of the distance to the item. So a search can skip every item
+with a lower bound above the distance of the k-th nearest item. Every item has its own step, its largest absolute
+value divided by 127, so that the bounds are tight for items of any scale.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class QuantizedItems:
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, dimensions, width), int8
-        The numbers in multiples of the item's step.
+        The values of the items, in multiples of each item's step.
     steps, lengths, errors : ndarray of shape (n_blocks, width), float64
-        For every item: its step, the length of the quantized vector, and the largest possible distance of the
-        quantized vector to the item.
+        For every item: its step, the length of the quantized vector, and an upper bound of the distance between the
+        quantized vector and the item.
     """
 
     def __init__(self, n_blocks: int, dimensions: int, width: int) -> None:
@@ -97,7 +97,7 @@ class QuantizedQuery:
             yield first * hidden.shape[1], keys.ravel()
 
     def keep_smallest(self, hidden: Rows, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        """Merge the keys of the blocks ``begin`` to ``end`` into the smallest ``keys`` so far."""
+        """Update the smallest ``keys`` with the items of the blocks ``begin`` to ``end``."""
         for first, row in self.keys(hidden, begin, end):
             keep_smallest(row, first, keys, positions)
 
@@ -112,7 +112,7 @@ class QuantizedQuery:
 
 @kernel("exact search")
 def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any, errors: Any, begin: int) -> None:
-    """Quantize rows and store them as columns, several rows at a time, so that whole cache lines are written."""
+    """Quantize rows and store them as columns, several rows at a time, to write whole cache lines."""
     n_features, width = blocks.shape[1], blocks.shape[2]
     quantized = np.empty((_ROWS_PER_WRITE, n_features), np.int8)
     start = 0
@@ -142,7 +142,7 @@ def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any,
 
 @helper
 def _multiply(block: Any, query: Any, row: Any) -> None:
-    """Compute the inner products of a block's columns, in steps, with a query."""
+    """Compute the inner products of a query with a block's columns, in multiples of each column's step."""
     n_features = len(query)
     whole = n_features - n_features % 8
     row[:] = 0
@@ -178,7 +178,7 @@ def _lower_bounds(
     """Compute the keys of all items: products in float32, everything else in float64.
 
     The error of a float32 sum of n products is at most (n + 1) u, u = 2^-24, times the sum of their absolute
-    values, which is at most the product of the two lengths. ``rounding`` is that error for an item of length 1.
+    values. That sum is at most the product of the two lengths. ``rounding`` is the error for an item of length 1.
     """
     for block in range(len(blocks)):
         row = keys[block]

@@ -1,10 +1,10 @@
-"""The compiled kernels of exact search: scans of all items in float32, and distances of candidates in float64.
+"""Compiled kernels of exact search: scans of all items in float32, and distances of candidates in float64.
 
-Items are stored in blocks of shape (n_blocks, dimensions, width), one item per column. A scan then adds long rows,
-which vectorises without horizontal additions. It computes keys that order items as their distances do: the squared
-Euclidean distance, or the negative inner product. The squared distance is a sum of squared differences. Expanding
-it into a product and two squared lengths would cancel: float32 could not tell items apart that a metric has drawn
-close together. The key of an item starts at 0, or at infinity if the item is hidden.
+Items are stored in blocks of shape (n_blocks, dimensions, width), one item per column. So a scan adds long rows,
+which is fast with vector instructions. It computes a key for each item, which ranks items like their distances: the
+squared Euclidean distance, or the negative inner product. The squared distance is computed as a sum of squared
+differences. The usual expansion into a product and two squared lengths would lose the differences between near
+items to float32 cancellation. The key of an item starts at 0, or at infinity if the item is hidden.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ __all__ = [
     "write_columns",
 ]
 
-#: The width of a block is a multiple of this: this many keys are compared together.
+#: Number of keys that are compared together. The width of a block is a multiple of it.
 STRIP = 64
 
-#: Columns that a group of queries scans at a time, so that they stay in the cache. Wider blocks are a multiple.
+#: Number of columns that a group of queries scans at a time, so that they stay in the cache. The width of a wider
+#: block is a multiple of it.
 TILE = 512
 
-#: Queries that share each read of the items.
+#: Number of queries that share each read of the items.
 GROUP = 4
 
 _ROWS_PER_WRITE = 16  # numbers of a cache line
@@ -58,7 +59,7 @@ def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @kernel("exact search")
 def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
-    """Write rows as the columns from ``begin`` on, several at a time, so that whole cache lines are written."""
+    """Write rows as the columns from ``begin`` on, several at a time, to write whole cache lines."""
     n_features, width = blocks.shape[1], blocks.shape[2]
     start = 0
     while start < len(vectors):
@@ -73,7 +74,7 @@ def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], beg
 
 @helper
 def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
-    """Insert an item into the sorted row of the smallest keys so far. Returns the largest of them."""
+    """Insert a key into the sorted smallest ``keys``. Returns the largest of them."""
     at = len(keys) - 1
     while at > 0 and keys[at - 1] > key:
         keys[at] = keys[at - 1]
@@ -88,7 +89,10 @@ def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
 def _keep_smallest(
     row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
 ) -> None:
-    """Merge a row of keys into the smallest so far. Most strips have none of these, which one comparison shows."""
+    """Update the smallest ``keys`` with a row of keys.
+
+    Most strips of a row contain no small key. They are skipped after one vectorised comparison.
+    """
     worst = keys[len(keys) - 1]
     for start in range(0, len(row), STRIP):
         strip = row[start : start + STRIP]
@@ -105,7 +109,7 @@ def _keep_smallest(
 def keep_smallest(
     row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
 ) -> None:
-    """Merge a row of keys into the smallest so far."""
+    """Update the smallest ``keys`` with a row of keys."""
     _keep_smallest(row, first, keys, positions)
 
 
@@ -245,7 +249,7 @@ def scan_one(
     keys: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Merge the keys of the blocks ``begin`` to ``end`` for one query into the smallest so far."""
+    """Update the smallest ``keys`` of one query with the items of the blocks ``begin`` to ``end``."""
     width = blocks.shape[2]
     sums = np.empty(min(width, _COLUMNS), np.float32)
     for block in range(begin, end):
@@ -290,9 +294,10 @@ def collect_below(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Find all items with keys up to ``highest``, in order. Those beyond the capacity of ``found`` are counted.
+    """Write the items with keys up to ``highest`` to ``found``, in order, and their number to ``counts``.
 
-    The number of queries is a multiple of `GROUP`. Hidden items are not found.
+    Items beyond the capacity of ``found`` are only counted. Hidden items are skipped. The number of queries is a
+    multiple of `GROUP`.
     """
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
@@ -317,7 +322,7 @@ def keep_smallest_products(
     keys: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Find the smallest keys of a block for each query. The keys overwrite ``products``."""
+    """Update the smallest ``keys`` of each query with ``bias - products``. ``products`` is overwritten."""
     for query in range(len(products)):
         row = products[query]
         for i in range(len(row)):
@@ -370,7 +375,7 @@ def measure_each(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """`measure` each query's own items."""
+    """`measure` the items at the positions of each query."""
     for query in range(len(queries)):
         _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 
@@ -383,7 +388,7 @@ def measure_and_sort(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """`measure` each query's candidates and sort them, nearest first, ties by position."""
+    """`measure` the candidates of each query and sort them by distance. Ties are ordered by position."""
     for query in range(len(queries)):
         places, values = positions[query], distances[query]
         _measure(blocks, queries[query], euclidean, places, values)

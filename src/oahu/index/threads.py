@@ -40,10 +40,10 @@ def run_row_slices(work: Callable[[slice], None], n_rows: int, multiple_of: int 
 
 
 def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
-    """Run ``work`` on the parts 0 ... n_parts - 1, thread i on every n-th part from i on, with BLAS in one thread.
+    """Run ``work`` on the parts 0 ... n_parts - 1 in n threads, with single-threaded BLAS.
 
-    For work that multiplies matrices. The threads of BLAS would wait for each other after every product, which
-    takes long on a busy machine.
+    Thread i runs the parts i, i + n, i + 2 n, ... Use it for work that multiplies matrices: the threads of BLAS
+    would wait for each other after every product, which takes long on a busy machine.
     """
     n_threads = min(numba.get_num_threads(), n_parts)
 
@@ -59,9 +59,10 @@ def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
 
 
 def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
-    """Run ``work`` on the parts 0 ... n_parts - 1 at the same time: part 0 in the caller, the others in the pool.
+    """Run ``work`` on the parts 0 ... n_parts - 1 in parallel: part 0 in the calling thread, others in the pool.
 
-    A thread of the pool runs all parts itself, because waiting for other threads of the pool could deadlock.
+    If the calling thread belongs to the pool, it runs all parts itself, because waiting for the pool could
+    deadlock.
     """
     if current_thread().name.startswith(_THREAD_NAME):
         for part in range(n_parts):
@@ -80,7 +81,7 @@ def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
 
 @contextmanager
 def limit_threads(n_threads: int) -> Iterator[None]:
-    """Let the calling thread use at most ``n_threads`` threads inside the block."""
+    """Limit the calling thread to at most ``n_threads`` threads inside the block."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, n_threads))
     try:
@@ -100,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def _single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread inside the block. The limit is per process: only one caller sets and resets it."""
+    """Limit BLAS to one thread inside the block. The limit applies to the process, so only one caller sets it."""
     if not _BLAS_LIMIT.acquire(blocking=False):
         yield
         return

@@ -1,5 +1,5 @@
 """Files: models, feature tables, and streams of constraints.
 
-Import from the modules. This package imports none of them, so that a metric can be saved without loading
+Import from the modules. The package itself imports none of them, so that saving a metric does not load
 `oahu.constraints`.
 """

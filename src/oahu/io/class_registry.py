@@ -1,7 +1,7 @@
 """The classes that a model file may contain.
 
-Built-in classes are stored by name, classes outside oahu as ``module:Class``. Loading a file never imports a module
-that only the file names: a class outside oahu must be imported already, be allowed by the caller, or belong to an
+Built-in classes are stored by name, classes outside oahu as ``module:Class``. A file alone never causes
+the import of a module: a class outside oahu must be imported already, be allowed by the caller, or belong to an
 installed package that declares it in the entry-point group ``oahu.learners``.
 """
 
@@ -85,7 +85,7 @@ class ClassRegistry:
                 + (
                     f"{name} was defined again after this object was created."
                     if replaced
-                    else "oahu.load does not know the class. Derive it from a class of oahu, or decorate it with "
+                    else "the class is not registered. Derive it from a class of oahu, or decorate it with "
                     "oahu.io.class_registry.storable."
                 )
             )
@@ -98,7 +98,7 @@ class ClassRegistry:
         elif name not in self._registered and ":" in name:
             self._import_allowed(name, allow)
         if name not in self._registered:
-            raise ModelFileError(self._unknown(name))
+            raise ModelFileError(self._unknown_class_message(name))
         return self._registered[name]
 
     def _import_allowed(self, name: str, allow: Collection[AllowedClass]) -> None:
@@ -110,9 +110,9 @@ class ClassRegistry:
             try:
                 import_module(module)
             except ImportError as error:
-                raise ModelFileError(f"it contains a {name}, and {module} cannot be imported ({error})") from error
+                raise ModelFileError(f"it contains a {name}, but {module} cannot be imported ({error})") from error
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_class_message(self, name: str) -> str:
         if ":" in name:
             return (
                 f"it contains a {name}, a class outside oahu that is not imported. Loading does not import modules "

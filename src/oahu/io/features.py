@@ -52,7 +52,7 @@ class FeatureTable:
     table : ndarray of shape (n_items, n_features)
         May be a memory map larger than memory.
     rows : dict, or None
-        The row of each id. None if ids are row numbers. The ids "7" and 7 are the same; it is stored as 7.
+        The row of each id. None if ids are row numbers. The ids "7" and 7 are the same, stored as 7.
     labels : ndarray of shape (n_items,), or None
         The class of each item: integers or strings.
 
@@ -98,8 +98,8 @@ class FeatureTable:
 def read_features(path: str | os.PathLike[str]) -> FeatureTable:
     """Read a feature table. `oahu.io.features` describes the file formats.
 
-    A missing file raises FileNotFoundError, an invalid one InvalidInputError. Values are not checked to be finite:
-    learners do that.
+    A missing file raises FileNotFoundError, an invalid one InvalidInputError. Learners, not
+    this function, check that values are finite.
     """
     path = Path(path)
     with _add_path_to_errors(path, "features"):
@@ -113,7 +113,9 @@ def read_features(path: str | os.PathLike[str]) -> FeatureTable:
     if labels is not None:
         labels = _validate_labels(labels, path)
         if len(labels) != len(table):
-            raise InvalidInputError(f"{path} has {len(labels)} labels for {len(table)} items. Each item needs one.")
+            raise InvalidInputError(
+                f"{path} has {len(labels)} labels, but {len(table)} items. Each item needs one label."
+            )
     return FeatureTable(table, rows, labels)
 
 
@@ -121,8 +123,8 @@ def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Read labels from a file, in the order of the items: an array of shape (n_items,).
 
     ``.npy``: integers or strings. ``.txt``: one label per line. ``.csv``: one label per line, quoted as in CSV,
-    with an optional header ``label``. Blank lines are allowed at the end only. `oahu.io.features` says which labels
-    become integers.
+    with an optional header ``label``. Blank lines are allowed at the end only. `oahu.io.features` describes
+    which labels become integers.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -137,7 +139,7 @@ def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
         else:
             raise InvalidInputError(f"Labels must be in a .npy, .txt or .csv file. Got {path} instead.")
     if labels.size == 0:
-        raise InvalidInputError(f"{path} contains no labels. Each item needs one.")
+        raise InvalidInputError(f"{path} contains no labels. Each item needs one label.")
     return _validate_labels(labels, path)
 
 
@@ -197,13 +199,13 @@ def _read_npz(path: Path) -> _Contents:
     tables = [others["X"]] if "X" in others else [table for table in others.values() if table.ndim == 2]
     if len(tables) != 1:
         raise InvalidInputError(
-            f"{path} must contain an array 'X', or exactly one two-dimensional array. Got {len(tables)} of those."
+            f"{path} must contain an array 'X', or exactly one two-dimensional array. Got {len(tables)} instead."
         )
     return _Contents(tables[0], None if ids is None else ids.tolist(), labels)
 
 
 def _check_npz_member(archive: Any, name: str, path: Path) -> None:
-    """Raise for an array of Python objects, and say how to save it instead."""
+    """Raise for an array of Python objects, with advice on how to save it instead."""
     if f"{name}.npy" not in archive.zip.namelist():
         return  # not an array
     convert = f"{name}.astype({'str' if name in _ID_ARRAYS + _LABEL_ARRAYS else 'float'})"
@@ -318,7 +320,7 @@ def _parse_numbers(cells: list[str], names: list[str]) -> list[float]:
 def _index_ids(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
     """Return the row of each id."""
     if len(ids) != n_items:
-        raise InvalidInputError(f"{path} has {len(ids)} ids for {n_items} items. Each item needs one.")
+        raise InvalidInputError(f"{path} has {len(ids)} ids, but {n_items} items. Each item needs one id.")
     rows: dict[int | str, int] = {}
     for row, item in enumerate(ids):
         key = as_id(item) if isinstance(item, str) else item

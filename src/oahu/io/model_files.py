@@ -1,11 +1,11 @@
-"""Model files: safetensors, with a JSON header and a SHA-256 over all of it.
+"""Model files: safetensors with a JSON header and a SHA-256 checksum.
 
-A file contains arrays and plain JSON, never code. It is written beside its target, flushed to disk and renamed, so
-that a reader sees either the complete old file or the complete new one.
+A file contains arrays and plain JSON, never code. It is written under a temporary name, flushed to disk and
+renamed, so that a reader sees either the complete old file or the complete new one.
 
 The header is the entry ``oahu`` of the safetensors metadata: ``format``, ``class``, the JSON of the class
-(``state``), the versions that wrote the file, and ``sha256`` over the header and every array. class_registry.py
-has the classes that a file may contain.
+(``state``), the versions that wrote the file, and ``sha256`` over the header and every array.
+`oahu.io.class_registry` lists the classes that a file may contain.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ __all__ = [
     "Content",
     "Storable",
     "from_bytes",
-    "part",
+    "nested_model",
     "read",
     "read_notes",
     "save",
     "storable",
     "to_bytes",
-    "with_part",
+    "with_nested_model",
 ]
 
 #: The version of the file format. It is increased when older versions of oahu cannot read new files.
 FORMAT = 1
 
 _KEY = "oahu"
-_LONGEST_HEADER = 16 * 2**20
+_MAX_HEADER_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a class writes to its file and reads back: plain JSON and named arrays.
+    """The content of a model file: plain JSON and named arrays.
 
     Attributes
     ----------
     state : dict
     arrays : dict of ndarray
     allow : collection of str or type
-        Classes outside oahu that the file may contain, for the parts of the content.
+        Classes outside oahu that the file may contain, also for nested models.
     """
 
     state: dict[str, Any]
@@ -68,7 +68,9 @@ class Content:
     allow: Collection[AllowedClass] = ()
 
     def array(self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Return the array ``name``, which must be finite. None means any length, or either float type."""
+        """Return the array ``name`` after a check of its shape, type and values.
+
+        None in ``shape`` allows any length. ``dtype`` None allows both float types."""
         if name not in self.arrays:
             raise ModelFileError(f"it has no array {name!r}")
         array = self.arrays[name]
@@ -86,7 +88,7 @@ class Content:
         return array
 
     def count(self, name: str) -> int:
-        """Return the integer ``name`` of the state, which must be at least 0."""
+        """Return the integer ``name`` of the state, after a check that it is at least 0."""
         value = self.state[name]
         if type(value) is not int or value < 0:
             raise ModelFileError(f"its {name!r} must be an integer of at least 0, not {shorten(value)}")
@@ -103,10 +105,9 @@ class Storable(Protocol):
 
 
 def save(model: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
-    """Write ``model`` to ``path``, durably and atomically; `read_notes` returns the notes.
+    """Write ``model`` to ``path``, durably and atomically. `read_notes` returns the notes.
 
-    A process that is killed at any moment leaves the old file or the new one, and at worst a ``.tmp`` file beside
-    it.
+    If the process is killed, the old file or the complete new file remains, possibly with a ``.tmp`` file.
     """
     write_atomically(path, to_bytes(model, notes))
 
@@ -140,28 +141,28 @@ def read(path: str | os.PathLike[str], allow: Collection[AllowedClass] = ()) -> 
 
 
 def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[AllowedClass] = ()) -> Any:
-    """Return the model that `to_bytes` encoded; ``name`` is its name in errors."""
-    with _errors_name(name):
+    """Return the model that `to_bytes` encoded. Error messages contain ``name``."""
+    with _add_path_to_errors(name):
         header, arrays = _parse(data)
         cls = REGISTRY.find(header["class"], allow)
         try:
             return cls._from_content(Content(header["state"], arrays, allow))
         except ModelFileError:
             raise
-        except Exception as error:  # whatever an invalid content causes, the file is at fault
+        except Exception as error:  # invalid content can cause any exception
             raise ModelFileError(f"its content is not valid for class {header['class']}: {error!r}") from error
 
 
-def with_part(content: Content, name: str, model: Any) -> Content:
-    """Return a content that also contains another model, which `part` returns."""
+def with_nested_model(content: Content, name: str, model: Any) -> Content:
+    """Return the content with a nested model ``name`` added. `nested_model` returns that model."""
     inner = model._to_content()
     arrays = {f"{name}/{label}": array for label, array in inner.arrays.items()}
     state = {name: {"class": REGISTRY.name_of(type(model)), "state": inner.state}}
     return Content(content.state | state, content.arrays | arrays)
 
 
-def part(content: Content, name: str) -> Any:
-    """Return the model that `with_part` added."""
+def nested_model(content: Content, name: str) -> Any:
+    """Return the nested model that `with_nested_model` added."""
     stored, prefix = content.state[name], f"{name}/"
     arrays = {label.removeprefix(prefix): a for label, a in content.arrays.items() if label.startswith(prefix)}
     cls = REGISTRY.find(stored["class"], content.allow)
@@ -170,7 +171,7 @@ def part(content: Content, name: str) -> Any:
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the notes that were saved with a model; empty if there are none."""
-    with _errors_name(path):
+    with _add_path_to_errors(path):
         header, _ = _parse(Path(path).read_bytes())
         notes = header.get("notes", {})
         if not isinstance(notes, dict):
@@ -179,8 +180,8 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _errors_name(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make errors about a file's content begin with its name."""
+def _add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Prefix errors about a file's content with its path."""
     try:
         yield
     except ModelFileError as error:
@@ -188,21 +189,21 @@ def _errors_name(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Validate a file and return its header and arrays: length, header, format, arrays, digest."""
+    """Validate the length, header, format, arrays and digest of a file; return its header and arrays."""
     if len(data) < 8:
         raise ModelFileError(f"it is truncated: {len(data)} bytes cannot hold a header")
     length = int.from_bytes(data[:8], "little")
-    if length > _LONGEST_HEADER:
+    if length > _MAX_HEADER_BYTES:
         raise ModelFileError(
-            f"its header claims {length} bytes, more than the {_LONGEST_HEADER} allowed: "
+            f"its header claims {length} bytes, more than the {_MAX_HEADER_BYTES} allowed: "
             "it is not an oahu model file, or it is damaged"
         )
     if length > len(data) - 8:
-        raise ModelFileError(f"it is truncated: its header claims {length} bytes, {len(data) - 8} follow")
+        raise ModelFileError(f"it is truncated: its header claims {length} bytes, but {len(data) - 8} follow")
     header, end_of_arrays = _parse_header(data[8 : 8 + length])
     present = len(data) - 8 - length
     if present < end_of_arrays:
-        raise ModelFileError(f"it is truncated: {end_of_arrays} bytes of arrays expected, {present} found")
+        raise ModelFileError(f"it is truncated: {end_of_arrays} bytes of arrays expected, but {present} found")
     try:
         arrays = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
@@ -216,7 +217,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
     """Return the oahu header, and the offset at which the last array ends."""
-    if not text.rstrip(b" ").endswith(b"}"):  # safetensors pads with spaces, and with nothing else
+    if not text.rstrip(b" ").endswith(b"}"):  # safetensors pads with spaces only
         raise ModelFileError("its header is not JSON: it is not an oahu model file, or it is damaged")
     try:
         tables = json.loads(text)
@@ -238,7 +239,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
             f"this is oahu {__version__}, which reads formats up to {FORMAT}: upgrade oahu"
         )
     if encoded != _canonical(header):
-        raise ModelFileError("it is damaged: its header differs from the form that oahu writes")
+        raise ModelFileError("it is damaged: its header is not in the form that oahu writes")
     try:
         ends = [entry["data_offsets"][1] for name, entry in tables.items() if name != "__metadata__"]
         return header, max(map(int, ends), default=0)

@@ -17,11 +17,11 @@ from oahu.exceptions import InvalidInputError
 
 __all__ = ["ParquetColumn", "feature_table", "read_columns"]
 
-_TEXT: Final = {
+_TEXT_TYPES: Final = {
     "string",
     "large_string",
     "string_view",
-}  # compared by name because older versions of pyarrow lack the last one
+}  # names of types, because older versions of pyarrow do not have the last type
 _PANDAS_INDEX: Final = "__index_level_"
 
 
@@ -56,7 +56,7 @@ class ParquetColumn:
         self._check_no_nulls("a label")
         if self._is_text:
             return np.array(self.values.to_pylist(), dtype=np.str_)
-        return self._as_numpy().copy()  # the memory of pyarrow is read-only
+        return self._as_numpy().copy()  # because pyarrow's memory is read-only
 
     def numbers(self) -> NDArray[Any]:
         """Return one feature of each item, of shape (n_items,)."""
@@ -98,7 +98,7 @@ class ParquetColumn:
 
     @property
     def _is_text(self) -> bool:
-        return str(self.values.type) in _TEXT
+        return str(self.values.type) in _TEXT_TYPES
 
     @property
     def _is_numeric(self) -> bool:
@@ -138,7 +138,7 @@ def read_columns(path: Path) -> list[ParquetColumn]:
     with path.open("rb") as file:
         try:
             read = parquet.ParquetFile(file).read()
-        except (ArrowException, OSError) as error:  # damaged pages are an OSError
+        except (ArrowException, OSError) as error:  # damaged pages raise OSError
             raise ValueError(str(error)) from error
     _check_names(read.column_names, path)
     return [
@@ -157,14 +157,14 @@ def feature_table(columns: list[ParquetColumn]) -> NDArray[Any]:
     others = [column.name for column in columns if column is not with_lists]
     if others:
         raise InvalidInputError(
-            f"{with_lists.path}, column {with_lists.name!r} has lists, so it must contain all features. "
-            f"Only 'id' or 'key', and 'label' may be beside it. Got {', '.join(map(repr, others[:3]))} too."
+            f"{with_lists.path}, column {with_lists.name!r} contains lists, so it must be the only column of "
+            f"features, besides 'id' or 'key' and 'label'. Got {', '.join(map(repr, others[:3]))} in addition."
         )
     return with_lists.rows()
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Reject duplicate names, and the index column of pandas: row numbers must not be used as features."""
+    """Reject duplicate names and the index column of pandas, whose row numbers are not features."""
     for name, times in Counter(names).items():
         if times > 1:
             raise InvalidInputError(f"{path} has {times} columns named {name!r}. Column names must be unique.")

@@ -9,8 +9,8 @@ JSON Lines, one constraint per line::
     {"anchor": [0.1, 2.0], "positive": [0.2, 1.9], "negative": [7.0, -1.0]}
 
 An item is an id (a string or an integer) or a list of numbers, its features. All items of a line must be of one
-kind. ``same`` is true or false, or 1 or -1. A list whose third entry is true or false is a pair; any other list is
-a triplet. Other keys of an object are ignored. An object with the keys of both is a triplet.
+kind. ``same`` is true or false, or 1 or -1. A list with true or false as third entry is a pair; any other list is a
+triplet. Other keys of an object are ignored. An object with the keys of a pair and of a triplet is a triplet.
 
 CSV, or TSV with tabs. A header names the columns, in any order; other columns are ignored::
 
@@ -117,7 +117,7 @@ def write_stream(
     target : path, "-" for standard output, or an open file of text or bytes
         An existing file is overwritten.
     constraints : iterable of Pair and Triplet
-        Items may be NumPy scalars and arrays. Floats are written with all digits: reading gives the same bits.
+        Items may be NumPy scalars and arrays. Floats are written with all digits, so reading restores them.
     format : "jsonl", "csv" or "tsv"
         By default, the format is inferred from the file's suffix, or else is "jsonl".
 
@@ -142,7 +142,7 @@ def write_stream(
 
 
 def as_id(text: str) -> int | str:
-    """Return the id that a text stands for: an integer if it is written as Python writes integers, else the text.
+    """Return the id of a text: an integer if it is written as Python writes integers, else the text itself.
 
     >>> as_id("7"), as_id("007"), as_id("tea")
     (7, '007', 'tea')
@@ -157,7 +157,7 @@ _is_integer = re.compile(r"0|-?[1-9][0-9]{0,4000}").fullmatch  # int() rejects m
 
 
 def _choose_format(file: PathOrFile, given: StreamFormat | None, method: str) -> StreamFormat | None:
-    """Return the given format, or that of the suffix, or None. ``method`` is what an open file must have."""
+    """Return the given format, the format of the file suffix, or None. An open file must have ``method``."""
     if not isinstance(file, str | os.PathLike) and not hasattr(file, method):
         raise InvalidInputError(f"A stream must be a path, '-' or an open file. Got {shorten(file)} instead.")
     if given is None:
@@ -197,7 +197,7 @@ def _number_lines(file: IO[Any], source: str) -> Iterator[tuple[int, bytes]]:
         except UnicodeError as error:  # the file was opened as text
             raise StreamError(f"the line is not UTF-8 text ({error}).", source, number) from error
         if len(line) > _MAX_LINE:
-            raise StreamError(f"the line is longer than {_MAX_LINE} bytes.", source, number)
+            raise StreamError(f"the line is longer than {_MAX_LINE:,} bytes.", source, number)
         if not line:
             return
         if number == 1:
@@ -275,7 +275,7 @@ class _CsvReader:
         for name in [*(name for item in items for name in item), *others]:
             if counts[name] != 1:
                 raise InvalidInputError(
-                    f"the header must contain the column {name!r} once. Got it {counts[name]} times."
+                    f"the header must contain the column {name!r} once. Got {counts[name]} such columns instead."
                 )
         column_of = {name: column for column, name in enumerate(self._header)}
         self._items = [[column_of[name] for name in item] for item in items]
@@ -406,7 +406,7 @@ class _CsvWriter:
     """Formats constraints as lines of CSV, with a header before the first."""
 
     def __init__(self, delimiter: str) -> None:
-        # writerow returns what the file's write returns: here, the line itself.
+        # writerow returns the result of the file's write method: here, the line itself.
         self._line = csv.writer(SimpleNamespace(write=str), delimiter=delimiter, lineterminator="\n").writerow
         self._header: list[str] = []
 
@@ -419,14 +419,14 @@ class _CsvWriter:
             cells += value if by_value else [str(value).lower() if isinstance(value, bool) else value]
             if isinstance(value, str) and ("\n" in value or "\r" in value):
                 raise InvalidInputError(
-                    f"an id with a line break cannot be written as CSV. Got {shorten(value)}. Use JSON Lines."
+                    f"an id in CSV must not contain a line break. Got {shorten(value)} instead. Use JSON Lines."
                 )
         if not self._header:
             self._header = header
             return f"{self._line(header)}{self._line(cells)}"
         if header != self._header:
             raise InvalidInputError(
-                f"all constraints in a CSV file must have the columns of the first, {shorten(self._header)}. "
+                f"all constraints in a CSV file must have the same columns, {shorten(self._header)}. "
                 f"Got {shorten(header)} instead. Use JSON Lines."
             )
         return str(self._line(cells))

@@ -1,11 +1,11 @@
 """The base class of all learners: validation, learning, scoring, saving.
 
-A learner is a scikit-learn estimator whose main method is `partial_fit`. A call is learned completely or not at
-all. `partial_fit` learns on a copy of the state, which replaces the state when the last constraint of the call was
-learned. `learn_one` changes the state in place where the learner can reject a constraint before it changes
-anything. A metric that another thread requests in the meantime is the metric before the call.
+A learner is a scikit-learn estimator with `partial_fit` as its main method. A call is learned completely or not at
+all: `partial_fit` learns on a copy of the state and replaces the state at the end of the call. `learn_one` changes
+the state in place if the learner can reject a constraint before it changes any array. While a call runs, other
+threads get the metric from before the call.
 
-kinds.py has the learners of triplets and of pairs, which concrete learners derive from.
+kinds.py defines the base classes of triplet learners and pair learners.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from oahu.randomness import (
 if TYPE_CHECKING:
 
     class BaseEstimator:
-        """The methods of scikit-learn's class that learners use; scikit-learn has no types."""
+        """Type declarations of the scikit-learn methods that learners use. scikit-learn has no type hints."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]: ...
         def set_params(self, **params: Any) -> Self: ...
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         def __sklearn_tags__(self) -> Any: ...
 
     class TransformerMixin:
-        """The same for scikit-learn's transformers."""
+        """Type declarations of the methods of scikit-learn's transformers."""
 
         def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.floating]: ...
         def set_output(self, *, transform: Any = None) -> Self: ...
@@ -76,12 +76,12 @@ M = TypeVar("M", bound=Metric)
 T = TypeVar("T", bound=Tuples)
 
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
-_NO_LABELS: Final = np.empty(0, np.bool_)  # in place of the labels of pairs, for triplets
-_UNWRITTEN: Final = 255  # a byte that no bool has: the step has not finished
+_NO_LABELS: Final = np.empty(0, np.bool_)  # triplets have no labels
+_UNWRITTEN: Final = 255  # not a valid bool: marks a step that has not finished
 
 
 class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
-    """Base of all learners. Derive your own from `TripletLearner` or `PairLearner`.
+    """Base class of all learners. Derive your own learner from `TripletLearner` or `PairLearner`.
 
     Parameters
     ----------
@@ -106,14 +106,14 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     #: Whether items may be rows of a sparse matrix.
     accepts_sparse: ClassVar[bool] = False
 
-    #: Whether a step rejects every constraint that would overflow the arrays. Otherwise they are checked
-    #: afterwards.
+    #: Whether the update step rejects every constraint that would overflow the arrays. If False, the arrays are
+    #: checked after each block.
     rejects_overflow: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.partition(".")[0] != "oahu":
-            storable(cls)  # a class of oahu is registered by its decorator
+            storable(cls)  # the classes of oahu are registered by a decorator
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         missing = sorted(cls.__abstractmethods__)
@@ -137,11 +137,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         self.dtype = dtype
         self.random_state = random_state
 
-    # -- what a subclass defines -------------------------------------------------------------------------
+    # -- methods of a concrete learner -------------------------------------------------------------------
 
     @abstractmethod
     def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
-        """Return the arrays of a model that has learned nothing.
+        """Return the arrays of an untrained model.
 
         Parameters
         ----------
@@ -149,17 +149,17 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         dtype : dtype
             The floating-point type that the model computes in.
         rng : numpy Generator
-            For random initial values.
+            Draws random initial values.
 
         Returns
         -------
         dict of ndarray
-            Every number that the learner learns. Saving, loading and copying handle these arrays.
+            All learned numbers by name. Saving, loading and copying handle these arrays.
         """
 
     @abstractmethod
     def build_metric(self, arrays: Arrays, version: int) -> M:
-        """Return the metric of these arrays; it must not share their memory.
+        """Return the metric of these arrays. The metric must not share their memory.
 
         Parameters
         ----------
@@ -169,19 +169,19 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         """
 
     def check_parameters(self) -> None:
-        """Raise `InvalidInputError` for an invalid parameter. Extend it for parameters of your own."""
+        """Raise `InvalidInputError` for an invalid parameter. Extend this method for your own parameters."""
         check_integer(self, "n_constraints", self.n_constraints, least=1)
         check_choice(self, "dtype", self.dtype, ("float32", "float64"))
         check_seed(self, "random_state", self.random_state)
 
     def check_arrays(self, arrays: Arrays) -> None:
-        """Raise ValueError for arrays from a file that cannot result from learning."""
+        """Raise ValueError for arrays from a file that no training could have produced."""
 
-    # -- what the learners of triplets and of pairs define -----------------------------------------------
+    # -- methods of TripletLearner and PairLearner -------------------------------------------------------
 
     @abstractmethod
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples:
-        """Return validated constraints of the kind that the learner learns from."""
+        """Return validated triplets for a triplet learner, validated pairs for a pair learner."""
 
     @abstractmethod
     def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
@@ -196,9 +196,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         in_place: bool = False,
     ) -> int | None:
-        """Learn a block of constraints; return LEARNED or None, or the row of a rejected constraint.
+        """Learn a block of constraints. Return LEARNED or None, or the row of a rejected constraint.
 
-        With ``in_place`` the block is one constraint, which must be rejected before an array changes.
+        With ``in_place`` the block has one constraint. A rejected constraint must not have changed any array.
         """
 
     # -- learning ----------------------------------------------------------------------------------------
@@ -214,20 +214,20 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self
 
     def learn_one(self, *items: ArrayLike, y: Any = None) -> Self:
-        """Learn from one constraint: vectors, or row numbers in the preprocessor's table.
+        """Learn from one constraint, given as vectors or as row numbers of the preprocessor's table.
 
-        ``learn_one(anchor, positive, negative)`` for a triplet; learners of pairs also accept
-        ``learn_one(first, second, y=+1)``, or ``y=-1``.
+        Call ``learn_one(anchor, positive, negative)`` for a triplet. Pair learners also accept
+        ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a dissimilar pair.
 
         The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled step is raised
-        after the constraint was learned; `n_seen_` counts it then.
+        after the step. The constraint is then learned, and `n_seen_` counts it.
         """
         if self._learn_in_place(items, y):
             return self
         names = {2: "First and second", 3: "Anchor, positive and negative"}
         if len(items) not in names:
             raise InvalidInputError(
-                f"One constraint has two items and y=, or three items. Got {len(items)} items instead."
+                f"learn_one needs three items, or two items and y. Got {len(items)} items instead."
             )
         try:
             constraint = np.array([items])
@@ -235,7 +235,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             try:
                 got = "shapes " + ", ".join(str(np.shape(item)) for item in items)
             except ValueError:
-                got = "a ragged item"
+                got = "an item with rows of different lengths"
             count = {2: "two", 3: "three"}[len(items)]
             raise InvalidInputError(
                 f"{names[len(items)]} must be {count} vectors of the same length, or {count} row numbers of "
@@ -244,15 +244,15 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self.partial_fit(constraint, None if y is None else [y])
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Reset the learner, then learn from constraints as `partial_fit` does, or from labelled items.
+        """Reset the learner, then learn from constraints or from labelled items.
 
         Parameters
         ----------
         X : array-like
             Constraints, or items of shape (n_items, n_features) with their labels as ``y``.
         y : array-like, optional
-            Labels of items: ``n_constraints`` constraints are drawn from them and learned. For pairs: +1 for
-            similar, -1 for dissimilar.
+            Labels of items, or of pairs: +1 for similar, -1 for dissimilar. From labelled items, ``n_constraints``
+            constraints are drawn and learned.
         """
         with self._all_or_nothing():
             self.check_parameters()
@@ -269,7 +269,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self
 
     def initialize(self, n_features: int) -> Self:
-        """Reset the learner to the model that has learned nothing."""
+        """Reset the learner to an untrained model, so that it can be used before the first constraint."""
         with self._all_or_nothing():
             self.check_parameters()
             check_integer(self, "n_features", n_features, least=1)
@@ -279,7 +279,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the learner, and a random generator passed as random_state, if anything is raised inside."""
+        """Restore the learner and its ``random_state`` generator if the block raises an exception."""
         before, restore = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
@@ -301,7 +301,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         self.n_features_in_ = state.n_features
 
     def _learn(self, state: LearnerState, constraints: Tuples) -> None:
-        """Change ``state`` by every constraint in order; raise for the first that is invalid or rejected."""
+        """Learn all constraints in order, changing ``state``. Raise for the first invalid or rejected one."""
         for start, block in constraints.blocks(state.dtype):
             constraints.check_finite(start, block)
             similar = constraints.same[start : start + len(block)] if isinstance(constraints, Pairs) else _NO_LABELS
@@ -318,7 +318,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         rejected: int | None,
     ) -> None:
-        """Count a block, or raise for a constraint that was rejected."""
+        """Count the constraints of a block, or raise `RejectedConstraintError` if one was rejected."""
         if rejected is not None and rejected != LEARNED:
             self._reject(constraints, start + int(rejected), self._why_rejected(state))
         if not self.rejects_overflow:
@@ -332,7 +332,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         for name, array in state.arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 last = constraints.origin(start + n - 1)[1]
-                why = f"this or a later one, up to {last}, makes the array {name!r} overflow."
+                why = f"it or a later constraint, up to {last}, makes the array {name!r} overflow."
                 self._reject(constraints, start, why)
 
     def _why_rejected(self, state: LearnerState) -> str:
@@ -346,24 +346,24 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         """Raise `RejectedConstraintError` for the constraint at ``position``."""
         noun, row = constraints.origin(position)
         raise RejectedConstraintError(
-            f"{noun.capitalize()} {row} was rejected: {why} Nothing of this call was learned.", row
+            f"{noun.capitalize()} {row} was rejected: {why} The call has not changed the model.", row
         )
 
     # -- learning in place -------------------------------------------------------------------------------
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
-        """Whether the step for the next constraint rejects it, if at all, before it changes an array.
+        """Return whether the next constraint can be learned in place.
 
-        The step must then be compiled, so that no interrupt can stop it halfway, and must write ``used`` if, and
-        only if, it learned the constraint.
+        This needs a step that changes no array before it rejects a constraint. The step must be compiled, so that
+        no interrupt stops it halfway. It must write ``used`` if and only if it has learned the constraint.
         """
         return False
 
     def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
-        """Learn one constraint without a copy of the state; return False if it must be learned on a copy.
+        """Learn one constraint without copying the state. Return False if nothing was learned.
 
-        That is the case for everything unusual: the first constraint, a state that others read, changed parameters,
-        items that are not plain float vectors, and a constraint that is rejected.
+        The caller must then learn the constraint on a copy. The cases are the first constraint, a state in use by
+        readers, changed parameters, items that are not plain float vectors, and a rejected constraint.
         """
         state = self.__dict__.get("_state")
         if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):
@@ -384,18 +384,18 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             state.metric = None
             try:
                 self._learn_block(state.arrays, block, similar, used, in_place=True)
-            finally:  # also when an interrupt is raised as soon as the step returns
+            finally:  # an interrupt may be raised as soon as the step returns
                 learned = bool(written[0] != _UNWRITTEN)
                 if learned:
                     state.count_one(similar, used)
         return learned
 
     def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
-        """Return the labels for a block of one constraint, or None if the general path must handle it."""
+        """Return the labels for a block of one constraint, or None if `partial_fit` must validate it."""
         return _NO_LABELS if n_items == 3 and y is None else None
 
     def _block_of_one(self, items: tuple[Any, ...], state: LearnerState) -> NDArray[Any] | None:
-        """Return plain vectors, or rows of the table, as a block; None if the general path must handle them."""
+        """Return float vectors, or rows of the table, as a block; None if `partial_fit` must validate them."""
         table = self.preprocessor
         if isinstance(table, np.ndarray) and all(type(i) is int or isinstance(i, np.integer) for i in items):
             if not all(0 <= i < len(table) for i in items):
@@ -413,25 +413,25 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return block[None] if finite else None
 
     def _parameter_values(self) -> tuple[Any, ...] | None:
-        """Return the values of the parameters in a fixed order; None if one of them may change in place."""
+        """Return the parameter values in a fixed order, or None if one of them is mutable."""
         values = tuple(map(self.__dict__.get, _validated_names(type(self))))
         return values if all(isinstance(value, _FIXED_TYPES) for value in values) else None
 
     # -- using -------------------------------------------------------------------------------------------
 
     def metric(self) -> M:
-        """Return the current metric, a frozen value that later learning does not change."""
+        """Return the current metric. It is immutable: later learning does not change it."""
         return self._metric(self._fitted_state())
 
     def _metric(self, state: LearnerState) -> M:
-        """Return the metric of a frozen state; it may share the state's memory."""
+        """Return the metric of a frozen state. The metric may share the state's memory."""
         if state.metric is None:
             state.metric = self.build_metric(state.arrays, state.n_seen)
         metric: M = state.metric  # type: ignore[assignment]
         return metric
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Return one vector per item, whose Euclidean distances are the metric's."""
+        """Return one vector per item. Euclidean distances between the vectors are the metric's distances."""
         metric: Any = self._metric(self._fitted_state())
         vectors: NDArray[np.floating] = metric.transform_checked(self._validate_items(X))
         return vectors
@@ -446,7 +446,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return np.asarray(-self.pair_score(pairs))
 
     def pair_score(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the similarity of each pair, higher is more similar.
+        """Return the similarity of each pair. Higher means more similar.
 
         Parameters
         ----------
@@ -459,15 +459,15 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the triplet accuracy, or the area under the ROC curve for pairs.
 
-        Triplet accuracy is the share of triplets whose positive scores higher than their negative.
+        Triplet accuracy is the share of triplets in which the positive scores higher than the negative.
 
         Parameters
         ----------
         X : array-like
-            Triplets; or items, from whose labels ``n_constraints`` triplets are drawn; or pairs. To cross-validate
-            on labels, use folds with several classes each (StratifiedKFold, or shuffled).
+            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. To
+            cross-validate, use folds with several classes each (StratifiedKFold, or shuffled folds).
         y : array-like, optional
-            Labels of items; for pairs +1 for similar, -1 for dissimilar.
+            Labels of items, or of pairs: +1 for similar, -1 for dissimilar.
         """
         state = self._fitted_state()
         if isinstance(X, Tuples) and y is not None:
@@ -487,7 +487,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         from sklearn.metrics import roc_auc_score
 
         if pairs.same.all() or not pairs.same.any():
-            raise InvalidInputError("Scoring pairs needs similar and dissimilar pairs. Got only one kind.")
+            kind = "similar" if pairs.same.all() else "dissimilar"
+            raise InvalidInputError(f"score needs similar and dissimilar pairs. Got only {kind} pairs.")
         return float(roc_auc_score(pairs.same, self._scores(state, pairs)[0]))
 
     def _scores(self, state: LearnerState, tuples: Tuples) -> NDArray[np.float64]:
@@ -513,11 +514,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """The type that the model computes in, or will compute in."""
+        """The floating-point type of the model, also before it is fitted."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
-        """Return constraints of a kind, validated for this learner except that their values may not be finite."""
+        """Return triplets or pairs, validated for this learner. Their values are not yet checked for NaN."""
         owner = type(self).__name__
         if isinstance(data, kind):
             data.check_features(n_features, owner)
@@ -534,7 +535,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         )
 
     def _over(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
-        """Return constraints over items that were validated."""
+        """Return constraints from row numbers of validated items."""
         return kind(indices, *labels, preprocessor=items, accept_sparse=self.accepts_sparse)
 
     def _unlabelled_pairs(self, pairs: Any) -> Pairs:
@@ -548,33 +549,31 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self._tuples(Pairs, pairs, np.ones(n, bool), n_features=n_features)  # scoring ignores the labels
 
     def _are_constraints(self, X: Any) -> bool:
-        """Whether X holds constraints rather than labelled items: values, or row numbers of the table."""
+        """Return whether X contains constraints (values, or row numbers of the table), not labelled items."""
         if isinstance(X, Tuples):
             return True
         shape = shape_of(X)
-        # With a table, integers in two or three columns are row numbers; as items they would have 2 or 3 features.
+        # With a table, two or three integer columns are row numbers, not items with 2 or 3 features.
         rows = self.preprocessor is not None and len(shape) == 2 and shape[1] in (2, 3)
         return len(shape) == 3 or (rows and np.asarray(X).dtype.kind in "iu")
 
     def _validate_items(self, X: Any) -> Any:
-        """Return items that are finite and have the known number of features."""
+        """Return validated items: finite, with the number of features that the learner knows."""
         return self._validate(X, reset=False)
 
     def _validate_labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Return validated items and labels; ``reset`` makes their features the known ones."""
+        """Return validated items and labels. With ``reset``, the learner adopts their number of features."""
         items, labels = self._validate(X, y, reset=reset)
         try:
             check_classification_targets(labels)
         except (ValueError, TypeError) as error:
-            raise InvalidInputError(f"y must be labels of one kind that can be sorted ({error}).") from error
+            raise InvalidInputError(f"y must be class labels of one sortable type ({error}).") from error
         if labels.dtype.kind not in "biufUO":
-            raise InvalidInputError(
-                f"y must be labels: numbers, strings or truth values. Got {labels.dtype} instead."
-            )
+            raise InvalidInputError(f"y must be labels: numbers, strings or booleans. Got {labels.dtype} instead.")
         return items, labels
 
     def _validate(self, *arrays: Any, reset: bool) -> Any:
-        """Return what scikit-learn's validation returns, with oahu's errors, which say where."""
+        """Run scikit-learn's validation, but raise oahu's errors, which name the invalid row."""
         own = np.dtype(self.dtype) if reset else self._dtype
         options = {
             "dtype": [own, np.float64, np.float32],
@@ -601,13 +600,13 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def utilization_(self) -> float:
-        """Share of the constraints seen that changed the model; NaN before the first."""
+        """Share of the constraints seen that changed the model; NaN before the first constraint."""
         self._check_fitted()
         return fraction(self._state.n_used, self._state.n_seen)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """Return the parameter names; ``**options`` in ``__init__`` stands for those of the base class."""
+        """Return the parameter names. ``**options`` in ``__init__`` adds the parameters of the base class."""
         names: set[str] = set()
         for base in cls.__mro__:
             if "__init__" in vars(base):
@@ -622,32 +621,32 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.accepts_sparse
-        tags.transformer_tags.preserves_dtype = []  # a model computes in its own type
+        tags.transformer_tags.preserves_dtype = []  # the output has the model's dtype
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy that shares the preprocessor's table, which may be larger than memory."""
+        """Return an unfitted copy. It shares the preprocessor's table, which may be larger than memory."""
         parameters = self.get_params(deep=False)
         table = parameters.pop("preprocessor")
         return type(self)(**copy.deepcopy(parameters), preprocessor=table)
 
     def __getstate__(self) -> Any:
         if self.__sklearn_is_fitted__():
-            self._fitted_state()  # copies share the state, so that it must not change in place
+            self._fitted_state()  # freezes the state: copies share it, so it must not change in place
         return super().__getstate__()
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: it has not learned a constraint. "
-                "Call fit, partial_fit or learn_one first (or initialize, to use it unlearned)."
+                "Call fit, partial_fit or learn_one first (or initialize, to use the untrained model)."
             )
 
     def _fitted_state(self) -> LearnerState:
-        """Return the state for reading: from here on its arrays do not change."""
+        """Return the state for reading. Its arrays do not change after this call."""
         self._check_fitted()
         state = self._state
         if not state.frozen:
@@ -657,15 +656,15 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return state
 
     def _settle(self, arrays: Arrays) -> None:
-        """Apply an update that a learner has postponed until the arrays are read."""
+        """Apply a postponed update before the arrays are read. Learners without postponed updates do nothing."""
 
     # -- saving ------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to a file; `oahu.load` returns a learner that continues where this one stopped.
+        """Write the learner to a file. `oahu.load` returns a learner that continues the training.
 
-        The preprocessor's table is not written: set it again with ``set_params(preprocessor=...)``. A
-        ``random_state`` that is not an int is loaded as None.
+        The preprocessor's table is not saved: set it again with ``set_params(preprocessor=...)``. A generator as
+        ``random_state`` is loaded as None.
         """
         self._check_fitted()
         self.check_parameters()
@@ -674,7 +673,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _to_content(self) -> Content:
         state = self._fitted_state()
         parameters = self.get_params(deep=False)
-        del parameters["preprocessor"]  # a feature table, not something learned
+        del parameters["preprocessor"]  # a feature table: input, not a learned array
         if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             parameters["random_state"] = None
         names = getattr(self, "feature_names_in_", None)
@@ -698,11 +697,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         state.rng = generator_from_state(content.state["rng"])
         state.n_seen, state.n_used = content.count("n_seen"), content.count("n_used")
         if state.n_used > state.n_seen:
-            raise ValueError(f"{state.n_used} used constraints are more than the {state.n_seen} seen")
+            raise ValueError(f"n_used is {state.n_used}, but n_seen is only {state.n_seen}")
         names = content.state["feature_names"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * learner.n_features_in_:
-                raise ValueError(f"{shorten(names)} are not the names of {learner.n_features_in_} features")
+                raise ValueError(f"{shorten(names)} is not a list of {learner.n_features_in_} feature names")
             learner.feature_names_in_ = np.array(names, dtype=object)
         learner._commit(state)
         return learner
@@ -714,7 +713,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _state_from_content(self, content: Content) -> LearnerState:
         dtype = np.dtype(content.state["dtype"])
         if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"no model computes in {dtype}")
+            raise ValueError(f"the dtype must be float32 or float64, not {dtype}")
         expected = self._expected_arrays(content, dtype)
         arrays = {name: content.array(name, array.shape, array.dtype).copy() for name, array in expected.items()}
         self.check_arrays(arrays)
@@ -722,17 +721,17 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         state.n_similar, state.n_similar_used = content.count("n_similar"), content.count("n_similar_used")
         similar_fit = state.n_similar_used <= state.n_similar <= content.count("n_seen")
         if not similar_fit or state.n_similar_used > content.count("n_used"):
-            raise ValueError("the counts of similar pairs do not fit those of all pairs")
+            raise ValueError("the counts of similar pairs do not match the counts of all pairs")
         return state
 
     def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
-        """Return arrays of the shapes and types that a file of this learner must have."""
+        """Return arrays with the shapes and types that a file of this learner must have."""
         return self.initial_arrays(self.n_features_in_, dtype, np.random.default_rng(0))
 
 
 # -- helpers -------------------------------------------------------------------------------------------------
 
-#: Types of parameters whose values cannot change while they stay the same object.
+#: Types of parameters that are immutable, or that learning treats as such.
 _FIXED_TYPES: Final = (
     str, int, float, bool, type(None), tuple, np.generic, np.random.Generator, np.random.RandomState,
 )  # fmt: skip
@@ -740,12 +739,12 @@ _FIXED_TYPES: Final = (
 
 @cache
 def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
-    """The parameters that `Learner.check_parameters` validates: all but the table."""
+    """Return the names of the parameters that `Learner.check_parameters` validates: all but the table."""
     return tuple(name for name in learner_class._get_param_names() if name != "preprocessor")
 
 
 def missing_methods(candidate: Any) -> list[str]:
-    """Return the names of the public methods of a learner that an object or a class lacks."""
+    """Return the names of a learner's public methods that an object or a class does not have."""
     required = ("fit", "partial_fit", "learn_one", "metric", "score", "get_params", "set_params", "save")
     return [name for name in required if not callable(getattr(candidate, name, None))]
 
@@ -756,7 +755,7 @@ def fraction(part: int, whole: int) -> float:
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array-like; () for what is none, which validation rejects later."""
+    """Return the shape of an array-like, or () for other objects, which validation rejects later."""
     try:
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
     except (ValueError, TypeError):
@@ -764,9 +763,9 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Return numpy's numbers as Python's."""
+    """Return numpy numbers as Python numbers."""
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.floating):
-        return float(value)  # a long double too, which has no other plain form
+        return float(value)  # tolist() would leave a long double unchanged
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

@@ -1,4 +1,4 @@
-"""Euclidean and Cosine: learners that learn nothing, as baselines of a comparison."""
+"""Euclidean and Cosine: baselines with the interface of a learner. They learn nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from oahu.randomness import RandomState
 __all__ = ["Cosine", "Euclidean"]
 
 
-class _Fixed(PairLearner[M]):
-    """A learner without arrays."""
+class _FixedLearner(PairLearner[M]):
+    """Base class of learners without learned arrays."""
 
     rejects_overflow = True
 
@@ -48,8 +48,8 @@ class _Fixed(PairLearner[M]):
 
 
 @storable
-class Euclidean(_Fixed[EuclideanMetric]):
-    """Plain Euclidean distance as a learner. It accepts pairs and triplets, and learns nothing.
+class Euclidean(_FixedLearner[EuclideanMetric]):
+    """Plain Euclidean distance, as a baseline. It accepts pairs and triplets but learns nothing.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class Euclidean(_Fixed[EuclideanMetric]):
 
 
 @storable
-class Cosine(_Fixed[CosineMetric]):
-    """Euclidean distance between items of unit length, as a learner that learns nothing.
+class Cosine(_FixedLearner[CosineMetric]):
+    """Euclidean distance between items scaled to unit length, as a baseline. It learns nothing.
 
-    It ranks items as cosine similarity does. The parameters are those of `Euclidean`.
+    It ranks items in the same order as cosine similarity. The parameters are those of `Euclidean`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A bounded record of a stream: the experts' losses and weights at evenly spaced rounds."""
+"""Bounded history of a stream: the experts' losses and weights at evenly spaced rounds."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CAPACITY", "History", "empty_history", "record_round"]
+__all__ = ["CAPACITY", "N_ROUNDS", "N_STORED", "STRIDE", "History", "empty_history", "record_round"]
 
 Floats = NDArray[np.float64]
 
-#: The most rounds that a history stores.
+#: The largest number of rounds that a history stores.
 CAPACITY: Final = 1024
+
+#: The entries of `History.counters`: all rounds, every how many rounds one is stored, and the stored rounds.
+N_ROUNDS: Final = 0
+STRIDE: Final = 1
+N_STORED: Final = 2
 
 
 @dataclass(frozen=True)
 class History:
     """The experts' cumulative losses and weights, at evenly spaced rounds.
 
-    Every ``stride``-th round is stored. When more than the capacity would be stored, every second one is dropped
-    and the stride is doubled. The result depends on the number of rounds, not on how they were split into calls.
+    Every ``stride``-th round is stored. When the capacity is exceeded, every second stored round is dropped and the
+    stride is doubled. The result depends only on the number of rounds, not on how they were split into calls.
 
     Attributes
     ----------
     counters : ndarray of int64, of shape (3,)
-        The number of rounds, the stride, and the number of stored rounds.
+        The number of rounds, the stride, and the number of stored rounds, at `N_ROUNDS`, `STRIDE` and `N_STORED`.
     running : ndarray of shape (n_experts,)
-        Each expert's sum of losses so far.
+        The sum of each expert's losses over all rounds.
     totals : ndarray of shape (capacity + 1, n_experts)
-        The same sums at the stored rounds.
+        The same sums after each stored round.
     weights : ndarray of shape (capacity + 1, n_experts)
-        The weights after the stored rounds.
+        The weights after each stored round.
     """
 
     counters: NDArray[np.int64]
@@ -42,35 +47,35 @@ class History:
 
     @property
     def stride(self) -> int:
-        return int(self.counters[1])
+        return int(self.counters[STRIDE])
 
     @property
     def n_stored(self) -> int:
-        return int(self.counters[2])
+        return int(self.counters[N_STORED])
 
     @property
     def rounds(self) -> NDArray[np.int64]:
-        """The stored rounds, counted from 1."""
+        """The numbers of the stored rounds, counted from 1."""
         return self.stride * np.arange(1, self.n_stored + 1)
 
     @property
     def losses(self) -> Floats:
-        """Each expert's mean loss over the rounds since the stored one before, (n_stored, n_experts)."""
+        """Each expert's mean loss since the previous stored round, of shape (n_stored, n_experts)."""
         first = np.zeros((1, len(self.running)))
         return np.diff(self.totals[: self.n_stored], axis=0, prepend=first) / self.stride
 
     @property
     def stored_weights(self) -> Floats:
-        """The weights after the stored rounds, (n_stored, n_experts), a copy."""
+        """A copy of the weights after each stored round, of shape (n_stored, n_experts)."""
         return self.weights[: self.n_stored].copy()
 
     def check(self) -> None:
-        """Raise ValueError for counters that cannot result from recording."""
+        """Raise ValueError for inconsistent counters."""
         n_rounds, stride, n_stored = self.counters.tolist()
         if n_rounds < 0 or stride < 1 or n_stored != n_rounds // stride or n_stored >= len(self.totals):
             raise ValueError(
-                f"a history of {n_rounds} rounds with {n_stored} of them stored does not fit a stride of {stride} "
-                f"and a capacity of {len(self.totals) - 1}"
+                f"a history of {n_rounds} rounds with {n_stored} stored rounds is inconsistent with a stride of "
+                f"{stride} and a capacity of {len(self.totals) - 1}"
             )
 
 
@@ -90,22 +95,22 @@ def empty_history(n_experts: int, capacity: int = CAPACITY) -> History:
 def record_round(
     counters: NDArray[np.int64], running: Floats, totals: Floats, weights: Floats, loss: Any, weight: Any
 ) -> None:
-    """Add one round to the arrays of a `History`: its losses, and the weights after it, (n_experts,) both."""
-    counters[0] += 1
+    """Add a round to the arrays of a `History`: its losses and the weights after it, each of shape (n_experts,)."""
+    counters[N_ROUNDS] += 1
     for i in range(running.shape[0]):
         running[i] += loss[i]
-    if counters[0] % counters[1] != 0:
+    if counters[N_ROUNDS] % counters[STRIDE] != 0:
         return
-    n = counters[2]
+    n = counters[N_STORED]
     for i in range(running.shape[0]):
         totals[n, i] = running[i]
         weights[n, i] = weight[i]
-    counters[2] = n + 1
-    if counters[2] == totals.shape[0]:  # one more than the capacity
-        half = counters[2] // 2
+    counters[N_STORED] = n + 1
+    if counters[N_STORED] == totals.shape[0]:  # one more than the capacity
+        half = counters[N_STORED] // 2
         for k in range(half):
             for i in range(running.shape[0]):
                 totals[k, i] = totals[2 * k + 1, i]
                 weights[k, i] = weights[2 * k + 1, i]
-        counters[1] *= 2
-        counters[2] = half
+        counters[STRIDE] *= 2
+        counters[N_STORED] = half

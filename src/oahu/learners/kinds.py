@@ -1,4 +1,4 @@
-"""Base classes of triplet and pair learners, and a mixin for learners with scores but no distances."""
+"""Base classes of triplet learners and pair learners, and a mixin for learners without distances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DISSIMILAR: Final = np.array([False])
 
 
 class TripletLearner(Learner[M]):
-    """Base of the learners of triplets. See docs/guides/own-learner.md for an example."""
+    """Base class of learners that learn from triplets. docs/guides/own-learner.md has an example."""
 
     @abstractmethod
     def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int | None:
@@ -31,28 +31,28 @@ class TripletLearner(Learner[M]):
         Parameters
         ----------
         arrays : dict of ndarray
-            As `initial_arrays` made them and earlier blocks changed them.
+            The arrays of `initial_arrays`, with the changes of all earlier blocks.
         triplets : ndarray of shape (m, 3, n_features)
-            Anchor, positive and negative: finite numbers of the model's dtype, for reading only.
+            Anchor, positive and negative: finite numbers of the model's dtype. Do not change them.
         used : ndarray of bool, of shape (m,)
-            All False. Set True for every triplet that changes the model.
+            All False at first. Set True for every triplet that changes the model.
 
         Returns
         -------
         int or None
-            None if the block was learned, or the row of a triplet that cannot be learned. After a rejection the
-            arrays are discarded.
+            None if the block was learned, else the row of the rejected triplet. After a rejection the arrays are
+            discarded.
         """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from triplets, in order, in addition to what was learned before.
+        """Continue learning from triplets, in order.
 
-        n triplets in one call, in several, or one by one give the same model, bit for bit.
+        The model does not depend on how a stream is split into calls, bit for bit.
 
         Parameters
         ----------
         X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            Anchor, positive and negative: their values, or their row numbers in the preprocessor's table.
+            Anchor, positive and negative, given by their values or by row numbers of the preprocessor's table.
         y : None
             Triplets have no labels.
         """
@@ -72,13 +72,13 @@ class TripletLearner(Learner[M]):
         name = type(self).__name__
         if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
             raise InvalidInputError(
-                f"{name} learns from triplets. Got pairs instead: Pairs(...).triplets() joins a similar and a "
-                "dissimilar pair that share an item; or use a learner of pairs."
+                f"{name} learns from triplets. Got pairs instead. Convert them with Pairs(...).triplets(), which "
+                "joins a similar and a dissimilar pair that share an item, or use a learner of pairs."
             )
         if y is not None:
             raise InvalidInputError(
-                f"{name} learns from triplets, which have no labels: y must be None. "
-                "fit accepts labels with items of shape (n_items, n_features)."
+                f"{name} learns from triplets, which have no labels: y must be None. To learn from labels, pass "
+                "items of shape (n_items, n_features) to fit."
             )
         return self._tuples(Triplets, data, n_features=n_features)
 
@@ -87,7 +87,7 @@ class TripletLearner(Learner[M]):
 
 
 class PairLearner(Learner[M]):
-    """Base of the learners of pairs. They learn a triplet as two pairs."""
+    """Base class of learners that learn from pairs. They learn a triplet as two pairs."""
 
     @abstractmethod
     def learn_pairs(
@@ -100,33 +100,33 @@ class PairLearner(Learner[M]):
         Parameters
         ----------
         arrays : dict of ndarray
-            As `initial_arrays` made them and earlier blocks changed them.
+            The arrays of `initial_arrays`, with the changes of all earlier blocks.
         pairs : ndarray of shape (m, 2, n_features)
-            Finite numbers of the model's dtype, for reading only.
+            Finite numbers of the model's dtype. Do not change them.
         similar : ndarray of bool, of shape (m,)
-            Which pairs are similar.
+            True for similar pairs, False for dissimilar pairs.
         used : ndarray of bool, of shape (m,)
-            All False. Set True for every pair that changes the model.
+            All False at first. Set True for every pair that changes the model.
 
         Returns
         -------
         int or None
-            None if the block was learned, or the row of a pair that cannot be learned. After a rejection the arrays
-            are discarded.
+            None if the block was learned, else the row of the rejected pair. After a rejection the arrays are
+            discarded.
         """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from pairs, in order, in addition to what was learned before.
+        """Continue learning from pairs, in order.
 
-        n pairs in one call, in several, or one by one give the same model, bit for bit. A triplet is learned as its
-        similar pair and then its dissimilar pair, and counts as two.
+        The model does not depend on how a stream is split into calls, bit for bit. A triplet is learned as two
+        pairs, first the similar and then the dissimilar one, and counts as two constraints.
 
         Parameters
         ----------
         X : Pairs or Triplets, or array-like
-            Pairs (n, 2, n_features), or (n, 2) row numbers in the preprocessor's table; or triplets
-            (n, 3, n_features), or (n, 3).
-        y : array-like of shape (n,), for pairs
+            Pairs of shape (n, 2, n_features), or triplets of shape (n, 3, n_features). Shapes (n, 2) and (n, 3) are
+            row numbers of the preprocessor's table.
+        y : array-like of shape (n,), only for pairs
             +1 or True for a similar pair, -1 or False for a dissimilar pair.
         """
         return super().partial_fit(X, y)
@@ -166,39 +166,42 @@ class PairLearner(Learner[M]):
 
     @property
     def utilization_similar_(self) -> float:
-        """Share of the similar pairs seen that changed the model; NaN before the first."""
+        """Share of the similar pairs seen that changed the model; NaN before the first similar pair."""
         self._check_fitted()
         return fraction(self._state.n_similar_used, self._state.n_similar)
 
     @property
     def utilization_dissimilar_(self) -> float:
-        """Share of the dissimilar pairs seen that changed the model; NaN before the first."""
+        """Share of the dissimilar pairs seen that changed the model; NaN before the first dissimilar pair."""
         self._check_fitted()
         state = self._state
         return fraction(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
 
 
 class ScoresOnlyMixin:
-    """Put before `TripletLearner` or `PairLearner` for learners of a bilinear similarity: scores, no distances."""
+    """Mixin for learners of a bilinear similarity, which has scores but no distances.
+
+    List it before `TripletLearner` or `PairLearner` in the bases of a class.
+    """
 
     @property
     def transform(self) -> NoReturn:
-        """Not available: `NoDistanceError`."""
+        """Not available. Raises `NoDistanceError`."""
         self._no_distance("vectors")
 
     @property
     def fit_transform(self) -> NoReturn:
-        """Not available: `NoDistanceError`."""
+        """Not available. Raises `NoDistanceError`."""
         self._no_distance("vectors")
 
     @property
     def set_output(self) -> NoReturn:
-        """Not available: `NoDistanceError`."""
+        """Not available. Raises `NoDistanceError`."""
         self._no_distance("vectors")
 
     @property
     def pair_distance(self) -> NoReturn:
-        """Not available: `NoDistanceError`."""
+        """Not available. Raises `NoDistanceError`."""
         self._no_distance("distances")
 
     def __sklearn_tags__(self) -> Any:
@@ -208,8 +211,8 @@ class ScoresOnlyMixin:
 
     def _no_distance(self, what: str) -> NoReturn:
         raise NoDistanceError(
-            f"{type(self).__name__} learns a bilinear similarity, which has no {what}. Use pair_score, or "
-            "metric().nearest_distance(), the nearest metric that has distances."
+            f"{type(self).__name__} learns a bilinear similarity, which has no {what}. Use pair_score, or the "
+            "nearest metric with distances: metric().nearest_distance()."
         )
 
 

@@ -13,7 +13,7 @@ from oahu.exceptions import InvalidInputError
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
 from oahu.learners.kinds import PairLearner
-from oahu.learners.matrix_kernels import combine, dot, largest, limit, update_then_project
+from oahu.learners.matrix_kernels import dot, largest, overflow_limit, project_transposed, update_then_project
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
 from oahu.metrics.linear_metrics import MahalanobisMetric
@@ -31,7 +31,7 @@ _N_DISTANCES: Final = 1000  # the targets are percentiles of the distances of th
 class LEGO(PairLearner[MahalanobisMetric]):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
-    A similar pair that is farther apart than u, or a dissimilar pair that is closer than l, moves the matrix to
+    A similar pair farther apart than u, or a dissimilar pair closer than l, moves the matrix to
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
@@ -44,11 +44,10 @@ class LEGO(PairLearner[MahalanobisMetric]):
     learning_rate : float, default=0.1
         eta.
     bounds : None or (u, l), default=None
-        Similar pairs should be closer than u, dissimilar pairs farther apart than l, in squared distance. None:
-        percentiles of the squared Euclidean distances of the first 1,000 pairs of the stream, or of all pairs as
-        long as there are fewer.
+        Similar pairs should be closer than u, dissimilar pairs farther apart than l, in squared distance. None
+        computes percentiles of the squared Euclidean distances of the stream's first pairs, up to 1,000.
     percentiles : (float, float), default=(5, 95)
-        The percentiles for ``bounds=None``: ITML's convention.
+        The percentiles for ``bounds=None``. The default is that of ITML.
     n_constraints : int, default=10000
         Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
@@ -71,8 +70,8 @@ class LEGO(PairLearner[MahalanobisMetric]):
 
     Notes
     -----
-    The paper's regret bound uses an adaptive step size; it is constant here. The targets follow the scale of the
-    features, eta does not: scale the features to a usual range.
+    The paper's regret bound uses an adaptive step size. Here it is constant. The targets adapt to the scale of the
+    features, but eta does not. Scale the features to a usual range.
 
     References
     ----------
@@ -167,12 +166,12 @@ class LEGO(PairLearner[MahalanobisMetric]):
 
 
 def _check_two(owner: object, name: str, value: Any, high: float) -> None:
-    """Raise unless ``value`` is two ascending numbers in [0, high]."""
+    """Raise `InvalidInputError` unless ``value`` is two ascending numbers in [0, high]."""
     try:
         first, second = value
     except (TypeError, ValueError):
         first = second = None
-    numbers = [isinstance(one, float | int | np.floating | np.integer) for one in (first, second)]
+    numbers = [isinstance(entry, float | int | np.floating | np.integer) for entry in (first, second)]
     if not all(numbers) or not 0 <= first <= second <= min(high, sys.float_info.max):
         raise InvalidInputError(
             f"The {name!r} parameter of {type(owner).__name__} must be two ascending numbers in [0, {high:g}"
@@ -196,46 +195,54 @@ def _learn(
 ) -> int:
     d = factor.shape[0]
     dtype = factor.dtype
-    z, along, back = np.empty(d, dtype), np.empty(d, dtype), np.zeros(d, dtype)
+    z, product, gradient = np.empty(d, dtype), np.empty(d, dtype), np.zeros(d, dtype)
     pending = np.full(d, -dtype.type(0))  # adding -0 * 0 to a number changes none of its bits
-    most = limit(factor)
+    limit = overflow_limit(factor)
     from_stream = math.isnan(upper)
-    place = -1
+    position = -1
     for t in range(pairs.shape[0] + 1):
         for j in range(d):
             z[j] = pairs[t, 0, j] - pairs[t, 1, j] if t < pairs.shape[0] else dtype.type(0)
-        # One pass applies the update of the pair before and projects this pair. After the last pair there is only
-        # an update.
-        update_then_project(factor, pending, back, z, along)
-        pending[:], back[:] = -dtype.type(0), 0
+        # One pass applies the update of the previous pair and projects this pair. The last pass only updates.
+        update_then_project(factor, pending, gradient, z, product)
+        pending[:], gradient[:] = -dtype.type(0), 0
         if t == pairs.shape[0]:
             break
-        squared, apart = float(dot(z, z)), float(dot(along, along))  # ||z||^2 and z^T A z = ||L z||^2
-        if not (apart < most and squared < most):  # true for NaN too
+        squared_length, squared_distance = (
+            float(dot(z, z)),
+            float(dot(product, product)),
+        )  # ||z||^2 and z^T A z = ||L z||^2
+        if not (squared_distance < limit and squared_length < limit):  # true for NaN too
             return t
         if from_stream:
-            place = _insert(distances, n_distances, squared)
+            position = _insert(distances, n_distances, squared_length)
             upper = _percentile(distances, n_distances[0], low_percentile)
             lower = _percentile(distances, n_distances[0], high_percentile)
         target = upper if similar[t] else lower
-        wrong = apart > target if similar[t] else apart < target
-        if not wrong or not apart > 0.0:
+        wrong = squared_distance > target if similar[t] else squared_distance < target
+        if not wrong or not squared_distance > 0.0:
             used[t] = False
             continue
         # The squared distance after the step is the positive root of eta y'^2 + beta y'/y_hat - 1 = 0 in y'.
-        beta = 1.0 - rate * target * apart
-        root = math.sqrt(beta * beta + 4.0 * rate * apart * apart)
-        after = 2.0 * apart / (beta + root) if beta >= 0.0 else (root - beta) / (2.0 * rate * apart)
+        beta = 1.0 - rate * target * squared_distance
+        root = math.sqrt(beta * beta + 4.0 * rate * squared_distance * squared_distance)
+        after = (
+            2.0 * squared_distance / (beta + root)
+            if beta >= 0.0
+            else (root - beta) / (2.0 * rate * squared_distance)
+        )
         # A' = L^T (I - c u u^T) L with u = L z and c = (y_hat - y') / y_hat^2; the root of the middle is
         # I - (1 - sqrt(y' / y_hat)) / y_hat u u^T.
-        scale = (after - apart) / (apart * (math.sqrt(after * apart) + apart))
-        combine(factor, along, back)
-        if not abs(scale) * largest(along) * largest(back) < most:  # true for NaN too
+        scale = (after - squared_distance) / (
+            squared_distance * (math.sqrt(after * squared_distance) + squared_distance)
+        )
+        project_transposed(factor, product, gradient)
+        if not abs(scale) * largest(product) * largest(gradient) < limit:  # true for NaN too
             if from_stream:
-                _remove(distances, n_distances, place)
+                _remove(distances, n_distances, position)
             return t
         for i in range(d):
-            pending[i] = dtype.type(scale) * along[i]
+            pending[i] = dtype.type(scale) * product[i]
         used[t] = scale != 0.0
     return LEARNED
 
@@ -265,9 +272,9 @@ def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> No
 
 @helper
 def _percentile(distances: NDArray[np.float64], n: int, percentile: float) -> float:
-    """Return a percentile of sorted values as numpy does, linear between neighbours."""
-    place = (n - 1) * percentile / 100.0
-    below = int(place)
+    """Return a percentile of sorted values, with linear interpolation like numpy's."""
+    position = (n - 1) * percentile / 100.0
+    below = int(position)
     above = min(below + 1, n - 1)
     low, high = float(distances[below]), float(distances[above])
-    return low + (place - below) * (high - low)
+    return low + (position - below) * (high - low)

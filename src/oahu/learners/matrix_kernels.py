@@ -1,7 +1,7 @@
 """Compiled matrix operations of the linear learners.
 
-Each operation reads the matrix once, row by row. A learner calls each of them from one place only, so that the same
-machine code runs for calls of every size. The result does not depend on how a stream is split, to the last bit.
+Each operation reads the matrix once, row by row. A learner calls each of them from one place only. So the same
+machine code runs for blocks of every size, and models do not depend on how a stream is split, bit for bit.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import helper
+from oahu.jit import helper, inlined
 
 __all__ = [
     "add_outer",
     "add_square",
-    "combine",
     "dot",
+    "find_negative_eigenvalue",
+    "inverse_quadratic_form",
     "largest",
-    "limit",
-    "negative_part",
+    "overflow_limit",
     "project",
     "project_all",
+    "project_transposed",
     "project_two",
     "relative_loss",
-    "solve_along",
     "subtract_square",
     "update_then_project",
 ]
@@ -47,17 +47,17 @@ def dot(a: Floats, b: Floats) -> Scalar:
 @helper
 def largest(a: Floats) -> float:
     """Return the largest absolute value, or NaN if one of the values is NaN."""
-    most, total = 0.0, 0.0
+    result, total = 0.0, 0.0
     for i in range(a.shape[0]):
         size = abs(float(a[i]))
-        most = max(most, size)
+        result = max(result, size)
         total += size
-    return most if total == total else total  # a comparison loses NaN, a sum does not
+    return result if total == total else total  # a comparison loses NaN, a sum does not
 
 
 @helper
-def limit(matrix: Floats) -> float:
-    """Return the largest change by one constraint: no sum of such changes overflows."""
+def overflow_limit(matrix: Floats) -> float:
+    """Return the limit for a change by one constraint. A sum of smaller changes does not overflow."""
     return math.sqrt(np.finfo(matrix.dtype).max)
 
 
@@ -87,17 +87,17 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
 
 
 @helper
-def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, along: Floats) -> float:
+def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, product: Floats) -> float:
     """Return 1 - x^T W (p - n), the loss of a triplet if positive; write p - n to ``difference``."""
     for j in range(difference.shape[0]):
         difference[j] = triplet[1, j] - triplet[2, j]
-    project(matrix, difference, along)
-    return 1.0 - float(dot(triplet[0], along))
+    project(matrix, difference, product)
+    return 1.0 - float(dot(triplet[0], product))
 
 
 @helper
-def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: Floats) -> None:
-    """Compute along_a = matrix @ a and along_b = matrix @ b in one pass, two rows at a time."""
+def project_two(matrix: Floats, a: Floats, b: Floats, projected_a: Floats, projected_b: Floats) -> None:
+    """Compute projected_a = matrix @ a and projected_b = matrix @ b in one pass, two rows at a time."""
     rows, columns = matrix.shape
     zero = matrix.dtype.type(0)
     for i in range(0, rows - 1, 2):
@@ -108,15 +108,20 @@ def project_two(matrix: Floats, a: Floats, b: Floats, along_a: Floats, along_b: 
             first_b += first[j] * b[j]
             second_a += second[j] * a[j]
             second_b += second[j] * b[j]
-        along_a[i], along_b[i], along_a[i + 1], along_b[i + 1] = first_a, first_b, second_a, second_b
+        projected_a[i], projected_b[i], projected_a[i + 1], projected_b[i + 1] = (
+            first_a,
+            first_b,
+            second_a,
+            second_b,
+        )
     if rows % 2:
-        along_a[rows - 1] = dot(matrix[rows - 1], a)
-        along_b[rows - 1] = dot(matrix[rows - 1], b)
+        projected_a[rows - 1] = dot(matrix[rows - 1], a)
+        projected_b[rows - 1] = dot(matrix[rows - 1], b)
 
 
 @helper
 def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
-    """Add left right^T to the matrix. With left = +-right a symmetric matrix stays symmetric to the last bit."""
+    """Add left right^T to the matrix. If left is +-right, a symmetric matrix stays exactly symmetric."""
     for i in range(matrix.shape[0]):
         scale = left[i]
         row = matrix[i]
@@ -147,7 +152,7 @@ def update_then_project(matrix: Floats, left: Floats, right: Floats, vector: Flo
 
 
 @helper
-def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
+def project_transposed(matrix: Floats, weights: Floats, out: Floats) -> None:
     """Compute out = matrix^T @ weights, two rows at a time."""
     rows, columns = matrix.shape
     out[:] = 0
@@ -162,7 +167,7 @@ def combine(matrix: Floats, weights: Floats, out: Floats) -> None:
 
 @helper
 def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
-    """Add weight z z^T to the matrix, symmetric to the last bit; ``left`` and ``right`` are work arrays."""
+    """Add weight z z^T to the matrix, exactly symmetrically. ``left`` and ``right`` are work arrays."""
     size = matrix.dtype.type(math.sqrt(abs(weight)))
     for j in range(z.shape[0]):
         right[j] = size * z[j]
@@ -171,31 +176,36 @@ def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Fl
 
 
 @helper
-def _tridiagonal(
-    matrix: Floats, basis: Floats, diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, w: Floats
+def _lanczos_step(
+    matrix: Floats,
+    basis: Floats,
+    diagonal: NDArray[np.float64],
+    off_diagonal: NDArray[np.float64],
+    k: int,
+    w: Floats,
 ) -> None:
     """Run one Lanczos step: compute row k + 1 of an orthonormal basis in which the matrix is tridiagonal.
 
-    Every new direction is made orthogonal to all earlier ones twice; otherwise rounding destroys orthogonality.
+    Every new direction is orthogonalised twice. After a single pass, rounding would destroy the orthogonality.
     """
     project(matrix, basis[k], w)
     diagonal[k] = dot(w, basis[k])
     for _ in range(2):
         for i in range(k + 1):
-            share = dot(w, basis[i])
+            coefficient = dot(w, basis[i])
             for j in range(w.shape[0]):
-                w[j] -= share * basis[i, j]
-    beside[k] = math.sqrt(dot(w, w))
-    if beside[k] > 0 and k + 1 < basis.shape[0]:
+                w[j] -= coefficient * basis[i, j]
+    off_diagonal[k] = math.sqrt(dot(w, w))
+    if off_diagonal[k] > 0 and k + 1 < basis.shape[0]:
         for j in range(w.shape[0]):
-            basis[k + 1, j] = w[j] / beside[k]
+            basis[k + 1, j] = w[j] / off_diagonal[k]
 
 
 @helper
-def _first_column(
-    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
+def _solve_first_column(
+    diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
-    """Solve (T - shift I) x = e_1 for the leading k x k tridiagonal T; return False if not positive definite."""
+    """Solve (T - shift I) x = e_1 for the leading k x k part of T. Return False if it is not positive definite."""
     pivot, above = 0.0, 0.0
     pivots = np.empty(k)
     for i in range(k):
@@ -203,26 +213,30 @@ def _first_column(
         out[i] = -above / pivots[i - 1] * out[i - 1] if i else 1.0
         if not pivot > 0:
             return False
-        pivots[i], above = pivot, beside[i]
+        pivots[i], above = pivot, off_diagonal[i]
     out[k - 1] /= pivot
     for i in range(k - 2, -1, -1):
-        out[i] = (out[i] - beside[i] * out[i + 1]) / pivots[i]
+        out[i] = (out[i] - off_diagonal[i] * out[i + 1]) / pivots[i]
     return True
 
 
 @helper
-def _negative_eigenvalue(
-    diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int, weight: float, column: NDArray[np.float64]
+def _tridiagonal_eigenvalue(
+    diagonal: NDArray[np.float64],
+    off_diagonal: NDArray[np.float64],
+    k: int,
+    weight: float,
+    column: NDArray[np.float64],
 ) -> float:
     """Return the negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T.
 
-    mu solves weight e_1^T (T - mu I)^-1 e_1 = 1, whose left side increases with mu and is at most 1 at -weight. The
-    eigenvector, written to ``column``, is the first column of that inverse.
+    mu solves weight e_1^T (T - mu I)^-1 e_1 = 1. The left side increases with mu and is at most 1 at mu = -weight.
+    The eigenvector is the first column of that inverse, scaled to unit length, and is written to ``column``.
     """
     low, high, mu = -weight, 0.0, -weight
     for _ in range(200):
         size = 0.0
-        if _first_column(diagonal, beside, k, mu, column):
+        if _solve_first_column(diagonal, off_diagonal, k, mu, column):
             for i in range(k):
                 size += column[i] * column[i]
         value = weight * column[0] if size > 0.0 else math.inf
@@ -231,138 +245,147 @@ def _negative_eigenvalue(
         else:
             high = mu
         # Newton's step for 1 / value, or bisection if it leaves the interval.
-        following = mu + (1.0 - value) * value / (weight * size) if value < math.inf else low
-        if not low < following < high:
-            following = 0.5 * (low + high)
-        if abs(following - mu) <= 1e-15 * abs(mu):
+        next_mu = mu + (1.0 - value) * value / (weight * size) if value < math.inf else low
+        if not low < next_mu < high:
+            next_mu = 0.5 * (low + high)
+        if abs(next_mu - mu) <= 1e-15 * abs(mu):
             break
-        mu = following
+        mu = next_mu
     if size == 0.0:
-        column[:k] = 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
-        column[0], size = 1.0, 1.0
+        for i in range(k):
+            column[i] = 1.0 if i == 0 else 0.0  # T is 0 up to rounding, so that the eigenvector is e_1
+        size = 1.0
     for i in range(k):
         column[i] /= math.sqrt(size)
     return mu
 
 
 @helper
-def _scale(diagonal: NDArray[np.float64], beside: NDArray[np.float64], k: int) -> float:
+def _estimate_norm(diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float64], k: int) -> float:
     """Return an estimate of the norm of the matrix from its tridiagonal form."""
-    most = 0.0
+    norm = 0.0
     for i in range(k):
-        most = max(most, abs(diagonal[i]) + beside[i])
-    return most
+        norm = max(norm, abs(diagonal[i]) + off_diagonal[i])
+    return norm
 
 
 @helper
-def _grown(basis: Floats, rows: int) -> Floats:
-    """Return a copy with more rows, which are zero."""
+def _with_more_rows(basis: Floats, rows: int) -> Floats:
+    """Return a copy with added rows of zeros."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
-    larger[: basis.shape[0]] = basis
+    for i in range(basis.shape[0]):  # a slice assignment takes seconds to compile
+        for j in range(basis.shape[1]):
+            larger[i, j] = basis[i, j]
     return larger
 
 
 @helper
-def negative_part(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
+def find_negative_eigenvalue(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
     """Return the negative eigenvalue of ``matrix - step z z^T`` for a positive semi-definite matrix, or 0.
 
-    There is at most one. Its eigenvector, written to ``direction``, lies in the Krylov space of z, so Lanczos from
-    z finds it in a few products with the matrix. In that basis the matrix is tridiagonal, T, and z is the first
-    direction.
+    There is at most one negative eigenvalue. Its eigenvector lies in the Krylov space of z, so that the Lanczos
+    iteration from z finds it with a few matrix-vector products. It is written to ``direction``. In the Lanczos
+    basis the matrix is a tridiagonal T, and z is the first direction.
 
-    There is none, up to rounding, if T x = ||z|| e_1 is solved with a residual r so small that
-    ``step (1 + 1 / eta) r^2`` is negligible, where ``(1 + eta) step z^T A^-1 z = 1``.
+    There is no negative eigenvalue, up to rounding, if T x = ||z|| e_1 is solved with a negligible residual r:
+    ``step (1 + 1 / eta) r^2`` is at most the rounding error, where ``(1 + eta) step z^T A^-1 z = 1``.
     """
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     tolerance = 50.0 * np.finfo(matrix.dtype).eps
     basis = np.zeros((min(d, 32), d), matrix.dtype)
-    diagonal, beside, column = np.empty(d), np.empty(d), np.empty(d)
+    diagonal, off_diagonal, column = np.empty(d), np.empty(d), np.empty(d)
     w = np.empty(d, matrix.dtype)
     for j in range(d):
         basis[0, j] = z[j] / length
-    k, check = 0, 1
+    k, next_check = 0, 1
     weight = step * length * length
     while True:
         if k + 1 >= basis.shape[0] and k + 1 < d:
-            basis = _grown(basis, min(d, 2 * basis.shape[0]))
-        _tridiagonal(matrix, basis, diagonal, beside, k, w)
+            basis = _with_more_rows(basis, min(d, 2 * basis.shape[0]))
+        _lanczos_step(matrix, basis, diagonal, off_diagonal, k, w)
         k += 1
-        scale = _scale(diagonal, beside, k) + weight
-        whole = k == d or beside[k - 1] <= tolerance * scale
-        if k < check and not whole:
+        scale = _estimate_norm(diagonal, off_diagonal, k) + weight
+        complete = k == d or off_diagonal[k - 1] <= tolerance * scale
+        if k < next_check and not complete:
             continue
-        check = k + max(1, k // 8)
-        remaining = 0.0 if whole else beside[k - 1]
-        if _first_column(diagonal, beside, k, 0.0, column) and weight * column[0] < 1.0:
+        next_check = k + max(1, k // 8)
+        remaining = 0.0 if complete else off_diagonal[k - 1]
+        if _solve_first_column(diagonal, off_diagonal, k, 0.0, column) and weight * column[0] < 1.0:
             residual = remaining * length * abs(column[k - 1])
             if step * residual * residual / (1.0 - weight * column[0]) <= tolerance * scale:
                 return 0.0
             continue
-        eigenvalue = _negative_eigenvalue(diagonal, beside, k, weight, column)
+        eigenvalue = _tridiagonal_eigenvalue(diagonal, off_diagonal, k, weight, column)
         if remaining * abs(column[k - 1]) <= tolerance * scale:
             direction[:] = 0
             for i in range(k):
-                share = matrix.dtype.type(column[i])
+                coefficient = matrix.dtype.type(column[i])
                 for j in range(d):
-                    direction[j] += share * basis[i, j]
+                    direction[j] += coefficient * basis[i, j]
             return eigenvalue
 
 
-@helper
+@inlined
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
-    """Replace a positive semi-definite matrix by the one nearest to matrix - weight z z^T."""
-    if negative_part(matrix, z, weight, direction) < 0.0:
-        # Without its eigenvector v the result is (I - v v^T) A (I - v v^T) - weight z' z'^T, z' = z - (v^T z) v.
-        # Adding both squares directly would cancel terms that may be far larger than A.
-        along = np.empty_like(z)
-        project(matrix, direction, along)
-        half = matrix.dtype.type(0.5) * dot(direction, along)
-        share = dot(direction, z)
-        rest, reach, trace = np.empty_like(z), weight * float(share) * float(share), 0.0
-        for j in range(z.shape[0]):
+    """Replace a positive semi-definite matrix by the nearest such matrix to matrix - weight z z^T."""
+    d = z.shape[0]
+    n_squares = 1
+    weights, squares = np.empty(3), np.empty((3, d), matrix.dtype)
+    for j in range(d):
+        squares[0, j] = z[j]
+    if find_negative_eigenvalue(matrix, z, weight, direction) < 0.0:
+        # Removing the eigenvector v gives (I - v v^T) A (I - v v^T) - weight z' z'^T with z' = z - (v^T z) v.
+        # Adding the two squares to A directly would cancel terms that may be far larger than A.
+        n_squares = 3
+        remainder, product, sums = squares[0], squares[1], squares[2]
+        project(matrix, direction, product)
+        half = matrix.dtype.type(0.5) * dot(direction, product)
+        coefficient = dot(direction, z)
+        removed, trace = weight * float(coefficient) * float(coefficient), 0.0
+        for j in range(d):
             trace += matrix[j, j]
-        for j in range(z.shape[0]):
-            # As v is an eigenvector, weight (v^T z) z' equals A v - (v^T A v) v. That form is more accurate where z
-            # is so long that the rounding of z' would exceed A.
-            along[j] -= half * direction[j]  # the rest of A is A - v h^T - h v^T with h = A v - (v^T A v / 2) v
-            rest[j] = z[j] - share * direction[j] if reach < trace else along[j] - half * direction[j]
-        weight = weight if reach < trace else 1.0 / reach
-        # v h^T + h v^T as a difference of squares of vectors of similar length, symmetric to the last bit.
-        balance = math.sqrt(largest(along))  # not its length, whose square may overflow
+        for j in range(d):
+            # Because v is an eigenvector, weight (v^T z) z' equals A v - (v^T A v) v. That form is more accurate if
+            # z is so long that the rounding error of z' would exceed A.
+            # (I - v v^T) A (I - v v^T) is A - v h^T - h v^T with h = A v - (v^T A v / 2) v.
+            product[j] -= half * direction[j]
+            remainder[j] = (
+                z[j] - coefficient * direction[j] if removed < trace else product[j] - half * direction[j]
+            )
+        weight = weight if removed < trace else 1.0 / removed
+        # v h^T + h v^T is a difference of two squares, which keeps the matrix exactly symmetric.
+        balance = math.sqrt(largest(product))  # not its length, whose square may overflow
         balance = balance if balance > 0.0 else 1.0
-        sum_of = np.empty_like(z)
-        for j in range(z.shape[0]):
-            v, h = matrix.dtype.type(balance) * direction[j], along[j] / matrix.dtype.type(balance)
-            sum_of[j], along[j] = v + h, v - h
-        add_square(matrix, -0.5, sum_of, left, right)
-        add_square(matrix, 0.5, along, left, right)
-        add_square(matrix, -weight, rest, left, right)
-    else:
-        add_square(matrix, -weight, z, left, right)
+        for j in range(d):
+            v, h = matrix.dtype.type(balance) * direction[j], product[j] / matrix.dtype.type(balance)
+            sums[j], product[j] = v + h, v - h
+    weights[0], weights[1], weights[2] = -weight, 0.5, -0.5
+    for i in range(n_squares - 1, -1, -1):
+        add_square(matrix, weights[i], squares[i], left, right)
 
 
 @helper
-def solve_along(matrix: Floats, z: Floats) -> float:
-    """Return z^T A^-1 z for a positive semi-definite A; infinite or very large if z is not in its range."""
+def inverse_quadratic_form(matrix: Floats, z: Floats) -> float:
+    """Return z^T A^-1 z for a positive semi-definite A. It is infinite or very large if z is not in A's range."""
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     eps = np.finfo(matrix.dtype).eps
     basis = np.zeros((min(d, 32), d), matrix.dtype)
-    diagonal, beside, column = np.empty(d), np.empty(d), np.empty(d)
+    diagonal, off_diagonal, column = np.empty(d), np.empty(d), np.empty(d)
     w = np.empty(d, matrix.dtype)
     for j in range(d):
         basis[0, j] = z[j] / length
     k = 0
     while True:
         if k + 1 >= basis.shape[0] and k + 1 < d:
-            basis = _grown(basis, min(d, 2 * basis.shape[0]))
-        _tridiagonal(matrix, basis, diagonal, beside, k, w)
+            basis = _with_more_rows(basis, min(d, 2 * basis.shape[0]))
+        _lanczos_step(matrix, basis, diagonal, off_diagonal, k, w)
         k += 1
-        whole = k == d or beside[k - 1] <= 50.0 * eps * _scale(diagonal, beside, k)
-        if not _first_column(diagonal, beside, k, 0.0, column):
+        complete = k == d or off_diagonal[k - 1] <= 50.0 * eps * _estimate_norm(diagonal, off_diagonal, k)
+        if not _solve_first_column(diagonal, off_diagonal, k, 0.0, column):
             return math.inf
-        if whole or beside[k - 1] * abs(column[k - 1]) <= eps:
+        if complete or off_diagonal[k - 1] * abs(column[k - 1]) <= eps:
             return length * length * float(column[0])

@@ -1,4 +1,4 @@
-"""Base classes of learners of one matrix: Mahalanobis metrics and bilinear similarities."""
+"""Base classes of learners that learn one matrix: Mahalanobis metrics and bilinear similarities."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["STARTS", "BilinearLearner", "MahalanobisLearner", "Start", "start_ma
 Floats = NDArray[np.floating]
 Start = Literal["identity", "zero"]
 
-#: The initial matrices.
+#: The names of the initial matrices.
 STARTS: Final = ("identity", "zero")
 
 
 class MahalanobisLearner(PairLearner[MahalanobisMetric]):
-    """Learns a symmetric ``matrix`` A from pairs: ``D^2(x, x') = (x - x')^T A (x - x')``."""
+    """Base class for learning a symmetric matrix A from pairs: ``D^2(x, x') = (x - x')^T A (x - x')``."""
 
     rejects_overflow = True
 
@@ -42,7 +42,7 @@ class MahalanobisLearner(PairLearner[MahalanobisMetric]):
 
 
 class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
-    """Learns a ``matrix`` W, or its diagonal, from triplets: ``S(x, q) = x^T W q``."""
+    """Base class for learning a matrix W, or its diagonal, from triplets: ``S(x, q) = x^T W q``."""
 
     normalize: bool
     rejects_overflow = True
@@ -57,8 +57,8 @@ class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         return True
 
-    def _scaled(self, block: Floats) -> Floats:
-        """Return a block of constraints, its items scaled to unit length if ``normalize`` is set."""
+    def _normalized(self, block: Floats) -> Floats:
+        """Return a block of constraints. If ``normalize`` is set, its items are scaled to unit length."""
         if not self.normalize:
             return block
         with np.errstate(over="ignore", under="ignore"):
@@ -67,5 +67,5 @@ class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
 
 
 def start_matrix(start: str, n_features: int, dtype: np.dtype[Any]) -> Floats:
-    """Return the identity or a zero matrix."""
+    """Return the initial matrix: the identity or zeros."""
     return np.eye(n_features, dtype=dtype) if start == "identity" else np.zeros((n_features, n_features), dtype)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints import Tuples
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.matrix_kernels import add_outer, dot, largest, limit, relative_loss
+from oahu.learners.matrix_kernels import add_outer, dot, largest, overflow_limit, relative_loss
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.metrics.linear_metrics import unit_rows
@@ -20,7 +20,7 @@ from oahu.randomness import RandomState
 __all__ = ["OASIS"]
 
 Floats = NDArray[np.floating]
-Whole = NDArray[np.integer]
+Integers = NDArray[np.integer]
 
 
 @storable
@@ -28,24 +28,23 @@ class OASIS(BilinearLearner):
     """The Online Algorithm for Scalable Image Similarity (OASIS) learns a bilinear similarity from triplets.
 
     ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``. A positive loss moves W by the
-    passive-aggressive step ``tau x (p - n)^T`` with ``tau = min(C, loss / ||x||^2 ||p - n||^2)``. W starts as the
-    identity. It need not be symmetric or positive.
+    passive-aggressive step ``tau x (p - n)^T`` with ``tau = min(C, loss / (||x||^2 ||p - n||^2))``. W starts as the
+    identity. It need not be symmetric or positive semi-definite.
 
-    A triplet takes O(d^2) time, or with sparse items O(non-zeros of x times non-zeros of p - n). The model takes
-    O(d^2) memory.
+    A triplet takes O(d^2) time. With sparse items, the time is proportional to the non-zeros of x times the
+    non-zeros of p - n. The model takes O(d^2) memory.
 
     Parameters
     ----------
     aggressiveness : float, default=0.1
-        C: the longest step. Use a smaller value if there are few triplets.
+        C: the largest step size. Use a smaller value if there are few triplets.
     normalize : bool, default=True
-        Whether items are scaled to unit length first. Dot products favour long items: without scaling, W = I is
-        far worse than Euclidean distance on items of different lengths.
+        Whether to scale items to unit length first. Dot products favour long items: without scaling, W = I ranks
+        items of different lengths much worse than Euclidean distance.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied. With a
-        sparse table, the time of a triplet depends on its non-zeros.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
@@ -61,7 +60,7 @@ class OASIS(BilinearLearner):
     Notes
     -----
     The metric has scores but no distances: `transform` raises `NoDistanceError`. The authors' code can also make W
-    symmetric or positive from time to time; ``metric().nearest_distance()`` does both to a copy.
+    symmetric or positive semi-definite during training. Here, ``metric().nearest_distance()`` returns such a copy.
 
     References
     ----------
@@ -112,34 +111,34 @@ class OASIS(BilinearLearner):
         if not constraints.is_sparse:
             super()._learn(state, constraints)
             return
-        matrix, most = state.arrays["matrix"], float(self.aggressiveness)
+        matrix, aggressiveness = state.arrays["matrix"], float(self.aggressiveness)
         for start, rows in constraints.sparse_blocks(state.dtype):
             constraints.check_finite(start, rows)
             scaled = unit_rows(rows) if self.normalize else rows
             used = np.zeros(rows.shape[0] // 3, np.bool_)
-            rejected = int(_learn_sparse(scaled.indptr, scaled.indices, scaled.data, matrix, most, used))
+            rejected = int(_learn_sparse(scaled.indptr, scaled.indices, scaled.data, matrix, aggressiveness, used))
             self._finish_block(state, constraints, start, np.empty(0, np.bool_), used, rejected)
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        return int(_learn(self._scaled(triplets), arrays["matrix"], float(self.aggressiveness), used))
+        return int(_learn(self._normalized(triplets), arrays["matrix"], float(self.aggressiveness), used))
 
 
 @kernel("OASIS's update step")
 def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]) -> int:
     d = matrix.shape[0]
-    difference, along, scaled = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
-    most = limit(matrix)
+    difference, product, scaled = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    limit = overflow_limit(matrix)
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, along)
-        squared = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
-        if not (abs(loss) < most and squared < most * most):  # true for NaN too
+        loss = relative_loss(triplets[t], matrix, difference, product)
+        gradient_square = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
+        if not (abs(loss) < limit and gradient_square < limit * limit):  # true for NaN too
             return t
-        if not (loss > 0.0 and squared > 0.0):
+        if not (loss > 0.0 and gradient_square > 0.0):
             used[t] = False
             continue
-        step = min(aggressiveness, loss / squared)
-        if not step * largest(anchor) * largest(difference) < most:
+        step = min(aggressiveness, loss / gradient_square)
+        if not step * largest(anchor) * largest(difference) < limit:
             return t
         for j in range(d):
             scaled[j] = matrix.dtype.type(step) * anchor[j]
@@ -150,13 +149,18 @@ def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArra
 
 @kernel("OASIS's update step")
 def _learn_sparse(
-    starts: Whole, columns: Whole, values: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]
+    starts: Integers,
+    columns: Integers,
+    values: Floats,
+    matrix: Floats,
+    aggressiveness: float,
+    used: NDArray[np.bool_],
 ) -> int:
-    """Learn as `_learn` does from CSR rows: anchor, positive, negative, anchor, ..."""
+    """Learn triplets like `_learn`, from CSR rows in the order anchor, positive, negative, anchor, ..."""
     d = matrix.shape[0]
     difference = np.zeros(d, matrix.dtype)
     changed = np.empty(d, np.int64)
-    most = limit(matrix)
+    limit = overflow_limit(matrix)
     for t in range(used.shape[0]):
         n_changed = 0
         for k in range(starts[3 * t + 1], starts[3 * t + 2]):
@@ -178,18 +182,18 @@ def _learn_sparse(
             score += float(values[i]) * total
             anchor_squared += float(values[i]) * float(values[i])
             largest_anchor = max(largest_anchor, abs(float(values[i])))
-        squared, largest_difference = 0.0, 0.0
+        gradient_square, largest_difference = 0.0, 0.0
         for c in range(n_changed):
             size = float(difference[changed[c]])
-            squared += size * size
+            gradient_square += size * size
             largest_difference = max(largest_difference, abs(size))
-        squared *= anchor_squared
+        gradient_square *= anchor_squared
         loss = 1.0 - score
-        if not (abs(loss) < most and squared < most * most):  # true for NaN too
+        if not (abs(loss) < limit and gradient_square < limit * limit):  # true for NaN too
             return t
-        if loss > 0.0 and squared > 0.0:
-            step = min(aggressiveness, loss / squared)
-            if not step * largest_anchor * largest_difference < most:
+        if loss > 0.0 and gradient_square > 0.0:
+            step = min(aggressiveness, loss / gradient_square)
+            if not step * largest_anchor * largest_difference < limit:
                 return t
             for i in range(starts[3 * t], starts[3 * t + 1]):
                 row = matrix[columns[i]]
@@ -205,6 +209,6 @@ def _learn_sparse(
 
 
 @helper
-def _is_among(ordered: Whole, column: int) -> bool:
+def _is_among(ordered: Integers, column: int) -> bool:
     at = np.searchsorted(ordered, column)
     return bool(at < ordered.shape[0] and ordered[at] == column)

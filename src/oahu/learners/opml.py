@@ -14,7 +14,7 @@ from oahu.constraints.one_pass import RULES, OnePass, Rule
 from oahu.io.model_files import Content, storable
 from oahu.jit import compilable, kernel
 from oahu.learners.kinds import TripletLearner
-from oahu.learners.matrix_kernels import add_outer, dot, largest, limit, project, project_two
+from oahu.learners.matrix_kernels import add_outer, dot, largest, overflow_limit, project, project_two
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.messages import shorten
 from oahu.metrics.linear_metrics import MahalanobisMetric
@@ -30,7 +30,7 @@ _BLOCK: Final = 1024  # labelled items learned at a time
 
 @dataclass
 class _State(LearnerState):
-    """The state also has the items that a labelled stream's next triplets are made of."""
+    """A state that also stores the latest item of each class of a labelled stream."""
 
     stream: OnePass = field(default_factory=lambda: OnePass("author", np.empty((0, 0))))
 
@@ -44,27 +44,28 @@ class OPML(TripletLearner[MahalanobisMetric]):
 
     ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and
     b = x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X,
-    y)`` accepts labelled items in order of arrival. It stores one item of every class, and makes one triplet of
-    each new item and the stored ones.
+    y)`` accepts labelled items in order of arrival. It stores the latest item of every class, and forms one triplet
+    from each new item and two stored items.
 
     A triplet takes O(d^2) time; the model takes O(d^2 + n_classes * d) memory.
 
     Parameters
     ----------
     gamma : float, default=1e-3
-        The step size. The step has a minimiser only if ``gamma ||x - n||^2 < 1``: for items of unit length, gamma
-        must be below 1/4.
+        The step size. The step is defined only if ``gamma ||x - n||^2 < 1``. For items of unit length, gamma must
+        be below 1/4.
     construction : {"author", "latest"}, default="author"
-        The negative of an item that has the same class as the item before it: the latest item of the class that
-        appeared last for the first time, as in the authors' code; or the latest item of another class.
+        How to choose the negative if an item has the same class as the previous item. "author": the latest item of
+        the newest class, that is, of the class that first appeared last, as in the authors' code. "latest": the
+        latest item of another class.
     copml : bool, default=False
-        COPML: as long as a labelled stream has only one class, learn from its similar pairs.
+        COPML: learn from similar pairs as long as a labelled stream has only one class.
     exact_hinge : bool, default=False
-        The closed form ignores that the loss is cut off at 0, and often goes too far. True computes the minimiser
-        of the stated problem: the shorter step that ends at a loss of 0.
+        Whether to stop the step at a loss of 0. The closed form ignores the hinge, so that its steps are often too
+        long.
     too_long : {"raise", "skip"}, default="raise"
-        For a triplet whose ``gamma ||x - n||^2`` is 1 or more: reject the call, or count the triplet and do not
-        use it.
+        For a triplet with ``gamma ||x - n||^2`` of 1 or more: "raise" rejects the call, "skip" counts the triplet
+        without learning from it.
     n_constraints : int, default=10000
         Number of triplets that ``score(X, y)`` draws from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
@@ -127,15 +128,15 @@ class OPML(TripletLearner[MahalanobisMetric]):
         return self._fitted_state().arrays["factor"].copy()
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from triplets, or from labelled items, in order, in addition to what was learned before.
+        """Continue learning from triplets or from labelled items, in order.
 
-        One call, several calls, or one call per constraint give the same model, bit for bit.
+        The model does not depend on how a stream is split into calls, bit for bit.
 
         Parameters
         ----------
         X : array-like
-            Without ``y``, triplets: (n, 3, n_features), or (n, 3) row numbers in the preprocessor's table. With
-            ``y``, items (n_items, n_features).
+            Without ``y``, triplets of shape (n, 3, n_features), or (n, 3) row numbers of the preprocessor's table.
+            With ``y``, items of shape (n_items, n_features).
         y : array-like of shape (n_items,), optional
             The class of each item.
         """
@@ -188,9 +189,8 @@ class OPML(TripletLearner[MahalanobisMetric]):
 
     def _why_rejected(self, state: LearnerState) -> str:
         return (
-            f"gamma ||x - n||^2 must be below 1 for the step to have a minimiser, and the model's {state.dtype} "
-            f"numbers must not overflow. gamma is {self.gamma:g}: lower it, or scale the features (or set "
-            "too_long='skip' to leave such triplets out)."
+            f"gamma ||x - n||^2 must be below 1, and the model's {state.dtype} numbers must not overflow. gamma is "
+            f"{self.gamma:g}: reduce it, or scale the features, or set too_long='skip' to skip such triplets."
         )
 
     def build_metric(self, arrays: Arrays, version: int) -> MahalanobisMetric:
@@ -209,7 +209,7 @@ class OPML(TripletLearner[MahalanobisMetric]):
         if [type(label).__name__ for _, label in named] != [name for name, _ in named] or len(classes) != len(
             named
         ):
-            raise ValueError(f"{shorten(named)} are not classes")
+            raise ValueError(f"{shorten(named)} is not a list of class labels")
         if sorted(recency) != list(range(len(classes))):
             raise ValueError(f"{shorten(recency)} is not a permutation of {len(classes)} classes")
         slots = content.array("slots", (len(classes), self.n_features_in_), plain.dtype).copy()
@@ -223,7 +223,10 @@ def _determinant(gamma: float, aa: float, bb: float, ab: float) -> float:
 
 
 def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """Return 1 + ||L' a||^2 - ||L' b||^2 after a step of gamma, from the products of a and b, and of La and Lb."""
+    """Return 1 + ||L' a||^2 - ||L' b||^2 after a step of size gamma.
+
+    The arguments are the dot products of a and b, and those of L a and L b.
+    """
     det = _determinant(gamma, aa, bb, ab)
     p, q, r = (1.0 - gamma * bb) / det, gamma * ab / det, (1.0 + gamma * aa) / det
     near = p * p * la + 2.0 * p * q * lab + q * q * lb  # L' a = p La + q Lb
@@ -232,7 +235,7 @@ def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: fl
 
 
 def _exact_step(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """Return the step in (0, gamma] that ends at a loss of 0, or gamma if the loss stays positive."""
+    """Return the step size in (0, gamma] that makes the loss 0, or gamma if the loss stays positive."""
     if _loss_after(gamma, aa, bb, ab, la, lb, lab) >= 0.0:
         return gamma
     low, high = 0.0, gamma
@@ -255,19 +258,23 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
     d = factor.shape[0]
     dtype = factor.dtype
     a, b = np.empty(d, dtype), np.empty(d, dtype)
-    along_a, along_b = np.empty(d, dtype), np.empty(d, dtype)
-    most = limit(factor)
+    projected_a, projected_b = np.empty(d, dtype), np.empty(d, dtype)
+    limit = overflow_limit(factor)
     for t in range(triplets.shape[0]):
         differ = False  # if the positive equals the negative, a a^T - b b^T is 0
         for j in range(d):
             a[j] = triplets[t, 0, j] - triplets[t, 1, j]
             b[j] = triplets[t, 0, j] - triplets[t, 2, j]
             differ |= a[j] != b[j]
-        project_two(factor, a, b, along_a, along_b)
-        la, lb, lab = float(dot(along_a, along_a)), float(dot(along_b, along_b)), float(dot(along_a, along_b))
+        project_two(factor, a, b, projected_a, projected_b)
+        la, lb, lab = (
+            float(dot(projected_a, projected_a)),
+            float(dot(projected_b, projected_b)),
+            float(dot(projected_a, projected_b)),
+        )
         loss = 1.0 + la - lb
         aa, bb, ab = float(dot(a, a)), float(dot(b, b)), float(dot(a, b))
-        if not (la < most and lb < most and aa < most and bb < most):  # true for NaN too
+        if not (la < limit and lb < limit and aa < limit and bb < limit):  # true for NaN too
             return t
         if not loss > 0.0 or not differ:
             used[t] = False
@@ -281,16 +288,16 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
         det = _determinant(step, aa, bb, ab)
         p, q, r = (1.0 - step * bb) / det, step * ab / det, (1.0 + step * aa) / det
         # An entry changes by at most the product of the lengths of the vectors.
-        if not step * (abs(p) + abs(q) + abs(r)) * math.sqrt((la + lb) * (aa + bb)) < most:
+        if not step * (abs(p) + abs(q) + abs(r)) * math.sqrt((la + lb) * (aa + bb)) < limit:
             return t
         # L' = L - step u a^T + step v b^T with u = L' a and v = L' b.
         for_aa, for_bb, for_ab = dtype.type(-step * p), dtype.type(step * r), dtype.type(-step * q)
         for i in range(d):
-            u, v = along_a[i], along_b[i]
-            along_a[i] = for_aa * u + for_ab * v
-            along_b[i] = for_bb * v + for_ab * u
+            u, v = projected_a[i], projected_b[i]
+            projected_a[i] = for_aa * u + for_ab * v
+            projected_b[i] = for_bb * v + for_ab * u
         for i in range(d):
-            with_a, with_b, row = along_a[i], along_b[i], factor[i]
+            with_a, with_b, row = projected_a[i], projected_b[i], factor[i]
             for j in range(d):
                 row[j] += with_a * a[j] + with_b * b[j]
         used[t] = True
@@ -299,20 +306,20 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
 
 @kernel("OPML's update step")
 def _learn_similar(pairs: Floats, factor: Floats, gamma: float, used: NDArray[np.bool_]) -> int:
-    """COPML: L (I + gamma v v^T)^-1 for every similar pair, v the difference of its items."""
+    """COPML's step: replace L by L (I + gamma v v^T)^-1 for every similar pair with difference v."""
     d = factor.shape[0]
-    v, along = np.empty(d, factor.dtype), np.empty(d, factor.dtype)
-    most = limit(factor)
+    v, projected = np.empty(d, factor.dtype), np.empty(d, factor.dtype)
+    limit = overflow_limit(factor)
     for t in range(pairs.shape[0]):
         for j in range(d):
             v[j] = pairs[t, 0, j] - pairs[t, 1, j]
-        project(factor, v, along)
-        squared = float(dot(v, v))
-        scale = gamma / (1.0 + gamma * squared)
-        if not (squared < most and scale * largest(along) * largest(v) < most):
+        project(factor, v, projected)
+        squared_length = float(dot(v, v))
+        scale = gamma / (1.0 + gamma * squared_length)
+        if not (squared_length < limit and scale * largest(projected) * largest(v) < limit):
             return t
         for i in range(d):
-            along[i] = -factor.dtype.type(scale) * along[i]
-        add_outer(factor, along, v)
-        used[t] = squared > 0.0
+            projected[i] = -factor.dtype.type(scale) * projected[i]
+        add_outer(factor, projected, v)
+        used[t] = squared_length > 0.0
     return LEARNED

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.matrix_kernels import add_square, dot, limit, project, subtract_square
+from oahu.learners.matrix_kernels import add_square, dot, overflow_limit, project, subtract_square
 from oahu.learners.matrix_learners import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
@@ -28,14 +28,14 @@ class POLA(MahalanobisLearner):
     dissimilar pairs farther apart than b + 1, in squared distance. A pair with a positive loss moves (A, b) to the
     nearest point of zero loss, and then to the nearest point with A positive semi-definite and b >= 1.
 
-    A dissimilar pair takes O(d^2) time. A similar pair causes at most one negative eigenvalue, which a few
-    matrix-vector products of O(d^2) find. The model takes O(d^2) memory.
+    A pair takes O(d^2) time. After a similar pair, A has at most one negative eigenvalue. A few matrix-vector
+    products find it. The model takes O(d^2) memory.
 
     Parameters
     ----------
     relaxation : float, default=0
-        gamma: the step is ``loss / (||z||^4 + 1 + gamma)``. 0 is the full step to the nearest point of zero loss,
-        which follows wrong feedback as readily as correct feedback. Larger values shorten the step.
+        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. 0 takes the full step to the nearest point of zero
+        loss, also for wrong feedback. Larger values shorten the step.
     start : {"identity", "zero"}, default="identity"
         The initial A. The initial b is 1.
     n_constraints : int, default=10000
@@ -58,8 +58,8 @@ class POLA(MahalanobisLearner):
 
     Notes
     -----
-    The step decreases with ||z||^4: raw pixels lead to almost no change. Scale the features so that distances are
-    about 1.
+    The step size decreases with ||z||^4: with raw pixel values the model hardly changes. Scale the features so that
+    distances are about 1.
 
     References
     ----------
@@ -125,29 +125,29 @@ def _learn(
 ) -> int:
     d = matrix.shape[0]
     dtype = matrix.dtype
-    z, along, direction = np.empty(d, dtype), np.empty(d, dtype), np.empty(d, dtype)
+    z, product, direction = np.empty(d, dtype), np.empty(d, dtype), np.empty(d, dtype)
     left, right = np.empty(d, dtype), np.empty(d, dtype)
-    most = limit(matrix)
+    limit = overflow_limit(matrix)
     for t in range(pairs.shape[0]):
         for j in range(d):
             z[j] = pairs[t, 0, j] - pairs[t, 1, j]
-        project(matrix, z, along)
-        apart = float(dot(z, along))  # z^T A z
-        squared = float(dot(z, z))
-        if not (apart < most and squared < most):  # true for NaN too
+        project(matrix, z, product)
+        squared_distance = float(dot(z, product))  # z^T A z
+        squared_length = float(dot(z, z))
+        if not (squared_distance < limit and squared_length < limit):  # true for NaN too
             return t
         used[t] = False
         sign = 1.0 if similar[t] else -1.0
-        loss = sign * (apart - threshold[0]) + 1.0
+        loss = sign * (squared_distance - threshold[0]) + 1.0
         if not loss > 0.0:
             continue
-        # To the nearest point of zero loss, then to the nearest with A positive semi-definite and b >= 1.
-        step = loss / (squared * squared + 1.0 + relaxation)
+        # Move to the nearest point of zero loss, then project onto A positive semi-definite and b >= 1.
+        step = loss / (squared_length * squared_length + 1.0 + relaxation)
         if not similar[t]:
             add_square(matrix, step, z, left, right)
-        elif squared > 0.0:
+        elif squared_length > 0.0:
             subtract_square(matrix, step, z, direction, left, right)
         before = threshold[0]
         threshold[0] = max(1.0, before + sign * step)
-        used[t] = squared > 0.0 or threshold[0] != before
+        used[t] = squared_length > 0.0 or threshold[0] != before
     return LEARNED

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
-from oahu.jit import kernel
-from oahu.learners.matrix_kernels import add_square, dot, limit, project, solve_along, subtract_square
+from oahu.jit import helper, kernel
+from oahu.learners.matrix_kernels import (
+    add_square,
+    dot,
+    inverse_quadratic_form,
+    overflow_limit,
+    project,
+    subtract_square,
+)
 from oahu.learners.matrix_learners import STARTS, MahalanobisLearner, Start, start_matrix
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
@@ -28,18 +36,18 @@ class RDML(MahalanobisLearner):
     distance. Any other pair moves the matrix to the positive semi-definite matrix nearest to
     ``A - lambda y (x - x')(x - x')^T``.
 
-    A dissimilar pair takes O(d^2) time. A similar pair causes at most one negative eigenvalue, which a few
-    matrix-vector products of O(d^2) find. The model takes O(d^2) memory.
+    A pair takes O(d^2) time. After a similar pair, A has at most one negative eigenvalue. A few matrix-vector
+    products find it. The model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
-        lambda.
+        lambda: the step size.
     mode : {"project", "ray"}, default="project"
-        How A stays positive semi-definite after a similar pair. "project" takes the full step and removes the
-        negative eigenvalue. "ray" shortens the step to the longest that keeps A positive semi-definite,
-        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular. Nearly every later step then has length
-        0, so that "ray" soon learns almost nothing from similar pairs.
+        How to keep A positive semi-definite after a similar pair. "project" takes the full step and removes the
+        negative eigenvalue. "ray" takes the longest step that keeps A positive semi-definite,
+        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular, and nearly all later steps then have
+        length 0. So "ray" soon learns almost nothing from similar pairs.
     start : {"identity", "zero"}, default="identity"
         The initial A. From zero, similar pairs change nothing until dissimilar pairs have raised the rank of A.
     n_constraints : int, default=10000
@@ -60,8 +68,8 @@ class RDML(MahalanobisLearner):
 
     Notes
     -----
-    The threshold of 1 is a squared distance: scale the features so that it separates pairs, for example to unit
-    length.
+    The threshold is a squared distance of 1. Scale the features so that it separates similar from dissimilar pairs,
+    for example to unit length.
 
     References
     ----------
@@ -107,38 +115,63 @@ class RDML(MahalanobisLearner):
     def learn_pairs(
         self, arrays: Arrays, pairs: Floats, similar: NDArray[np.bool_], used: NDArray[np.bool_]
     ) -> int:
-        return int(_learn(pairs, similar, arrays["matrix"], float(self.learning_rate), self.mode == "ray", used))
+        learn = _learn_ray if self.mode == "ray" else _learn_project
+        return int(learn(pairs, similar, arrays["matrix"], float(self.learning_rate), used))
 
 
 @kernel("RDML's update step")
-def _learn(
-    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, ray: bool, used: NDArray[np.bool_]
+def _learn_project(
+    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, used: NDArray[np.bool_]
 ) -> int:
     d = matrix.shape[0]
-    dtype = matrix.dtype
-    z, along, direction = np.empty(d, dtype), np.empty(d, dtype), np.empty(d, dtype)
-    left, right = np.empty(d, dtype), np.empty(d, dtype)
-    most = limit(matrix)
+    z, direction = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
     for t in range(pairs.shape[0]):
-        for j in range(d):
-            z[j] = pairs[t, 0, j] - pairs[t, 1, j]
-        project(matrix, z, along)
-        apart = float(dot(z, along))  # z^T A z
-        squared = float(dot(z, z))
-        if not (apart < most and squared * (1.0 + rate) < most):  # true for NaN too
+        distance = _distance(pairs[t], matrix, rate, z, left)
+        if not distance < math.inf:
             return t
-        used[t] = False
-        if (apart < 1.0 if similar[t] else apart > 1.0) or squared == 0.0:
-            continue  # correct, or two equal items
-        if not similar[t]:
-            add_square(matrix, rate, z, left, right)
-        elif not ray:
+        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        if used[t] and similar[t]:
             subtract_square(matrix, rate, z, direction, left, right)
-        else:
-            step = min(rate, 1.0 / solve_along(matrix, z))
-            # If z is not in the range of A, the step is 0 up to rounding.
-            if not step * squared > np.finfo(dtype).eps * apart / squared * 10.0:
-                continue
-            add_square(matrix, -step, z, left, right)
-        used[t] = True
+        elif used[t]:
+            add_square(matrix, rate, z, left, right)
     return LEARNED
+
+
+@kernel("RDML's update step")
+def _learn_ray(
+    pairs: Floats, similar: NDArray[np.bool_], matrix: Floats, rate: float, used: NDArray[np.bool_]
+) -> int:
+    d = matrix.shape[0]
+    z, left, right = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
+    for t in range(pairs.shape[0]):
+        distance = _distance(pairs[t], matrix, rate, z, left)
+        if not distance < math.inf:
+            return t
+        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        step = rate
+        if used[t] and similar[t]:
+            squared_length = float(dot(z, z))
+            step = -min(rate, 1.0 / inverse_quadratic_form(matrix, z))
+            # If z is not in the range of A, the step is 0 up to rounding.
+            used[t] = -step * squared_length > np.finfo(matrix.dtype).eps * distance / squared_length * 10.0
+        if used[t]:
+            add_square(matrix, step, z, left, right)
+    return LEARNED
+
+
+@helper
+def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, product: Floats) -> float:
+    """Return the squared distance of a pair, or infinity if it is too large. Write its difference to ``z``."""
+    for j in range(z.shape[0]):
+        z[j] = pair[0, j] - pair[1, j]
+    project(matrix, z, product)
+    distance = float(dot(z, product))  # z^T A z
+    limit = overflow_limit(matrix)
+    within = distance < limit and float(dot(z, z)) * (1.0 + rate) < limit  # False for NaN
+    return distance if within else math.inf
+
+
+@helper
+def _is_violated(distance: float, similar: bool) -> bool:
+    return distance >= 1.0 if similar else distance <= 1.0

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.matrix_kernels import limit
+from oahu.learners.matrix_kernels import overflow_limit
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
@@ -31,9 +31,9 @@ class SOML(BilinearLearner):
     Parameters
     ----------
     method : {"truncated_gradient", "dual_averaging"}, default="truncated_gradient"
-        "truncated_gradient": a step of eta along f if the loss is positive, then every weight shrinks towards 0 by
-        eta lambda. "dual_averaging": w minimises the mean of all gradients so far, with an l1 penalty lambda and
-        strong convexity gamma / sqrt(t).
+        "truncated_gradient": if the loss is positive, a step of size eta along f; then every weight shrinks towards
+        0 by eta lambda. "dual_averaging": w minimises the product with the mean of all gradients so far, plus an l1
+        penalty lambda and an l2 penalty gamma / sqrt(t).
     learning_rate : float, default=0.1
         eta of the truncated gradient.
     sparsity : float, default=1e-4
@@ -41,7 +41,7 @@ class SOML(BilinearLearner):
     gamma : float, default=1
         gamma of dual averaging. It only rescales w as long as every triplet has a positive loss.
     normalize : bool, default=True
-        Whether items are scaled to unit length first. Dot products favour long items.
+        Whether to scale items to unit length first. Dot products favour long items.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
@@ -114,17 +114,17 @@ class SOML(BilinearLearner):
         averaging = self.method == "dual_averaging"
         return {
             "matrix": np.full(n_features, 0.0 if averaging else 1.0, dtype),
-            "averaging": np.array([averaging], np.int64),  # the method of the first call stays
+            "averaging": np.array([averaging], np.int64),  # a model keeps its first method
             "mean_gradient": np.zeros(n_features),
             "rounds": np.zeros(1, np.int64),
         }
 
     def check_arrays(self, arrays: Arrays) -> None:
         if arrays["averaging"][0] not in (0, 1) or arrays["rounds"][0] < 0:
-            raise ValueError("the method must be 0 or 1, and the number of rounds at least 0")
+            raise ValueError("the array 'averaging' must be 0 or 1, and 'rounds' at least 0")
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._scaled(triplets)
+        items = self._normalized(triplets)
         if arrays["averaging"][0]:
             return int(
                 _learn_averaging(
@@ -140,12 +140,12 @@ class SOML(BilinearLearner):
 @helper
 def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
     """Write f = x * (p - n) to ``out``; return its largest absolute value, or NaN."""
-    most, total = 0.0, 0.0
+    largest, total = 0.0, 0.0
     for j in range(out.shape[0]):
         out[j] = float(triplet[0, j]) * (float(triplet[1, j]) - float(triplet[2, j]))
-        most = max(most, abs(out[j]))
+        largest = max(largest, abs(out[j]))
         total += abs(out[j])
-    return most if total == total else total  # a comparison loses NaN, a sum does not
+    return largest if total == total else total  # a comparison loses NaN, a sum does not
 
 
 @helper
@@ -162,13 +162,13 @@ def _learn_truncating(
     triplets: Floats, weights: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
 ) -> int:
     f = np.empty(weights.shape[0])
-    most = limit(weights)
+    limit = overflow_limit(weights)
     shrink = weights.dtype.type(rate * sparsity)
     zero = weights.dtype.type(0)
     for t in range(triplets.shape[0]):
         size = _gradient(triplets[t], f)
         loss = _loss(weights, f)
-        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
+        if not (rate * max(size, 1.0) < limit and abs(loss) < limit * limit):  # true for NaN too
             return t
         step = rate if loss > 0.0 else 0.0
         for j in range(weights.shape[0]):
@@ -189,13 +189,13 @@ def _learn_averaging(
     used: NDArray[np.bool_],
 ) -> int:
     f = np.empty(weights.shape[0])
-    most = limit(weights)
+    limit = overflow_limit(weights)
     for t in range(triplets.shape[0]):
         size = _gradient(triplets[t], f)
         loss = _loss(weights, f)
         n = rounds[0] + 1
         scale = math.sqrt(n) / gamma
-        if not (scale * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
+        if not (scale * max(size, 1.0) < limit and abs(loss) < limit * limit):  # true for NaN too
             return t
         rounds[0] = n
         for j in range(weights.shape[0]):

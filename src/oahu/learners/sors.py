@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.matrix_kernels import largest, limit, relative_loss
+from oahu.learners.matrix_kernels import largest, overflow_limit, relative_loss
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_real
@@ -28,8 +28,8 @@ class SORS(BilinearLearner):
 
         argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal:
 
-    a step of eta along the gradient, then every entry off the diagonal shrinks towards 0 by eta lambda. M starts as
-    the identity. A triplet takes O(d^2) time; the model takes O(d^2) memory.
+    a gradient step of size eta, then a shrinkage of every entry off the diagonal towards 0 by eta lambda. M starts
+    as the identity. A triplet takes O(d^2) time; the model takes O(d^2) memory.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class SORS(BilinearLearner):
     sparsity : float, default=0.01
         lambda. With 0, SORS is OASIS with a constant step size.
     normalize : bool, default=True
-        Whether items are scaled to unit length first. Dot products favour long items.
+        Whether to scale items to unit length first. Dot products favour long items.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
@@ -53,7 +53,7 @@ class SORS(BilinearLearner):
     matrix_ : ndarray of shape (d, d)
         M, a copy.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
+        Number of triplets learned, and the share of them that had a loss. Entries shrink in every round.
 
     See Also
     --------
@@ -109,7 +109,7 @@ class SORS(BilinearLearner):
         return {"matrix": np.eye(n_features, dtype=dtype)}
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._scaled(triplets)
+        items = self._normalized(triplets)
         return int(_learn(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used))
 
 
@@ -117,9 +117,9 @@ class SORS(BilinearLearner):
 class AdaSORS(SORS):
     """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step size for each entry.
 
-    An entry's step size, for its gradient and for its shrinking, is ``eta / (delta + H_ij)``, where H_ij is the
-    root of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the memory
-    of SORS.
+    The step size of an entry, for its gradient step and its shrinkage, is ``eta / (delta + H_ij)``. H_ij is the
+    square root of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the
+    memory of SORS.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class AdaSORS(SORS):
     sparsity : float, default=1e-4
         lambda.
     delta : float, default=0.01
-        Limits the first steps of an entry; smaller than the gradients.
+        Limits the first steps of an entry. It should be smaller than the gradients.
     normalize, n_constraints, preprocessor, dtype, random_state
         As for `SORS`.
 
@@ -137,7 +137,7 @@ class AdaSORS(SORS):
     matrix_ : ndarray of shape (d, d)
         M, a copy.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
+        Number of triplets learned, and the share of them that had a loss. Entries shrink in every round.
 
     References
     ----------
@@ -186,7 +186,7 @@ class AdaSORS(SORS):
         }
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._scaled(triplets)
+        items = self._normalized(triplets)
         rate, sparsity, delta = float(self.learning_rate), float(self.sparsity), float(self.delta)
         return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
 
@@ -195,14 +195,14 @@ class AdaSORS(SORS):
 def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]) -> int:
     d = matrix.shape[0]
     dtype = matrix.dtype
-    difference, along = np.empty(d, dtype), np.empty(d, dtype)
-    most = limit(matrix)
+    difference, product = np.empty(d, dtype), np.empty(d, dtype)
+    limit = overflow_limit(matrix)
     shrink, zero = dtype.type(rate * sparsity), dtype.type(0)
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, along)
+        loss = relative_loss(triplets[t], matrix, difference, product)
         size = largest(anchor) * largest(difference)
-        if not (rate * max(size, 1.0) < most and abs(loss) < most * most):  # true for NaN too
+        if not (rate * max(size, 1.0) < limit and abs(loss) < limit * limit):  # true for NaN too
             return t
         used[t] = loss > 0.0 and size > 0.0
         if loss <= 0.0 and sparsity == 0.0:
@@ -230,8 +230,8 @@ def _learn_adaptive(
 ) -> int:
     d = matrix.shape[0]
     dtype = matrix.dtype
-    difference, along = np.empty(d, dtype), np.empty(d, dtype)
-    most = limit(matrix)
+    difference, product = np.empty(d, dtype), np.empty(d, dtype)
+    limit = overflow_limit(matrix)
     eta, lam, least, zero = (
         dtype.type(rate),
         dtype.type(sparsity),
@@ -240,10 +240,10 @@ def _learn_adaptive(
     )
     for t in range(triplets.shape[0]):
         anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, along)
+        loss = relative_loss(triplets[t], matrix, difference, product)
         size = largest(anchor) * largest(difference)
-        longest = max(rate, rate / max(delta, float(np.finfo(dtype).tiny)) * sparsity)
-        if not (size * size < most and longest * max(size, 1.0) < most and abs(loss) < most * most):
+        largest_rate = max(rate, rate / max(delta, float(np.finfo(dtype).tiny)) * sparsity)
+        if not (size * size < limit and largest_rate * max(size, 1.0) < limit and abs(loss) < limit * limit):
             return t
         used[t] = loss > 0.0 and size > 0.0
         if loss <= 0.0 and sparsity == 0.0:
@@ -251,8 +251,11 @@ def _learn_adaptive(
         active = dtype.type(1.0 if loss > 0.0 else 0.0)
         for i in range(d):
             row, sums, scale = matrix[i], squares[i], active * anchor[i]
-            here = scale * difference[i]
-            diagonal = row[i] + eta / (least + np.sqrt(sums[i] + here * here)) * here
+            diagonal_gradient = scale * difference[i]
+            diagonal = (
+                row[i]
+                + eta / (least + np.sqrt(sums[i] + diagonal_gradient * diagonal_gradient)) * diagonal_gradient
+            )
             for j in range(d):
                 gradient = scale * difference[j]
                 sums[j] += gradient * gradient

@@ -15,20 +15,19 @@ __all__ = ["LEARNED", "Arrays", "LearnerState", "aligned_copy"]
 
 Arrays = dict[str, NDArray[Any]]
 
-#: Returned by a step in place of a row number when it rejected no constraint.
+#: Return value of an update step that rejected no constraint. Otherwise it returns a row number.
 LEARNED: Final = -1
 
-_ALIGNMENT: Final = 128  # bytes: vector loads that straddle cache lines are slower
-_SMALL: Final = 2**16  # bytes: below this the alignment of an array does not matter
+_ALIGNMENT: Final = 128  # bytes: vector loads across two cache lines are slower
+_SMALL: Final = 2**16  # bytes: the alignment of smaller arrays does not matter
 
 
 @dataclass
 class LearnerState:
-    """Everything that a learner has learned.
+    """The learned arrays and counts of a learner.
 
-    A call of `partial_fit` learns on a copy, which replaces the state when the whole call was learned. `learn_one`
-    changes the arrays in place, as long as nobody else reads them: `freeze` marks them as read by others, and the
-    next constraint is learned on a copy.
+    `partial_fit` learns on a copy, which replaces the state at the end of the call. `learn_one` changes the arrays
+    in place unless they are frozen. Reading the arrays freezes them: the next constraint is then learned on a copy.
 
     Attributes
     ----------
@@ -39,17 +38,17 @@ class LearnerState:
     rng : numpy Generator
         Draws constraints from labels.
     n_seen, n_used : int
-        Constraints learned, and how many of them changed the model.
+        Number of constraints learned, and number of these that changed the model.
     n_similar, n_similar_used : int
-        The same counts for similar pairs; 0 for learners of triplets.
+        The same counts for similar pairs; 0 for triplet learners.
     metric : Metric or None
-        The metric of these arrays, if it was built.
+        The metric of these arrays, once it was built.
     validated : tuple or None
-        The parameter values that were valid when the last constraint was learned.
+        The parameter values that were last validated.
     frozen : bool
-        Whether others may read the arrays, so that they must not change.
+        Whether the arrays must not change any more, because they may be in use by readers.
     lock : Lock
-        Held while the arrays change in place, and while `frozen` is set.
+        Held while the arrays change in place and while `frozen` changes.
     """
 
     arrays: Arrays
@@ -66,12 +65,12 @@ class LearnerState:
     lock: Lock = field(default_factory=Lock, repr=False)
 
     def copy(self) -> Self:
-        """Return a state with its own arrays, which are not frozen."""
+        """Return a copy with its own arrays, not frozen."""
         arrays = {name: aligned_copy(array) for name, array in self.arrays.items()}
         return replace(self, arrays=arrays, metric=None, frozen=False, lock=Lock())
 
     def count(self, similar: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
-        """Count a block of constraints; ``similar`` is empty for triplets."""
+        """Add a block of constraints to the counts. ``similar`` is empty for triplets."""
         self.n_seen += len(used)
         self.n_used += int(np.count_nonzero(used))
         if len(similar):
@@ -79,7 +78,7 @@ class LearnerState:
             self.n_similar_used += int(np.count_nonzero(used & similar))
 
     def count_one(self, similar: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
-        """Count a block of one constraint; faster than `count`."""
+        """Add one constraint to the counts. Faster than `count`."""
         is_used, is_similar = bool(used[0]), len(similar) and bool(similar[0])
         self.n_seen += 1
         self.n_used += is_used
@@ -95,7 +94,7 @@ class LearnerState:
 
 
 def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy in C order; a large one begins at a whole cache line."""
+    """Return a copy in C order. A large copy starts at a multiple of the alignment."""
     if array.nbytes < _SMALL:
         return array.copy()
     buffer = np.empty(array.nbytes + _ALIGNMENT, np.uint8)

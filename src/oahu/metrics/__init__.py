@@ -1,6 +1,6 @@
-"""Frozen, versioned metrics: what learners publish and tasks use."""
+"""Immutable, versioned metrics: learners produce them, tasks use them."""
 
-from oahu.metrics.anchored_metric import AnchoredMetric
+from oahu.metrics.anchored_metric import AnchoredMetric, AnchoredSpace
 from oahu.metrics.ensemble_metric import EnsembleMetric, Expert
 from oahu.metrics.fixed_metrics import CosineMetric, EuclideanMetric
 from oahu.metrics.linear_metrics import BilinearMetric, MahalanobisMetric
@@ -8,6 +8,7 @@ from oahu.metrics.metric import DistanceMetric, Metric
 
 __all__ = [
     "AnchoredMetric",
+    "AnchoredSpace",
     "BilinearMetric",
     "CosineMetric",
     "DistanceMetric",

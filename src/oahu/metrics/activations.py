@@ -26,9 +26,9 @@ def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
 
 @kernel("the encoder of OAHU's metric")
 def write_unit_columns(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
-    """Scale ``rows + biases`` to length 1 and write them to the columns from ``first`` on, the layout of an index.
+    """Scale ``rows + biases`` to length 1 and write them to the columns from ``first`` on.
 
-    Returns False if the square of a length over- or underflows or is NaN. The caller must then write all of them
+    Returns False if the square of a length overflows, underflows or is NaN. The caller must then write all columns
     again.
     """
     n_units, valid = rows.shape[1], True

@@ -8,51 +8,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.io.model_files import Content, part, storable, with_part
+from oahu.io.model_files import Content, nested_model, storable, with_nested_model
 from oahu.metrics.ensemble_metric import EnsembleMetric, unpack_weights
 from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy
 
-__all__ = ["AnchoredMetric", "Part"]
+__all__ = ["AnchoredMetric", "AnchoredSpace"]
 
 Floats = NDArray[np.floating]
 
-_VERIFYING = 8.0  # factor on the experts' weights for comparing pairs
-_ENOUGH = 4  # with as many features or more, pairs are compared by direction alone
+_VERIFICATION_FACTOR = 8.0  # on the experts' weights for comparing pairs
+_MIN_FEATURES = 4  # from this number of features on, pairs are compared by direction alone
 _TUPLES = 128  # pairs or triplets scored at a time
 _BLOCK = 2048  # items encoded at a time
+_ITEMS, _CENTRED, _WHITENED = 0, 1, 2  # the entries of `AnchoredMetric.softening`
 
 
 @storable
 @dataclass(frozen=True, eq=False)
 class AnchoredMetric(DistanceMetric):
-    """The frozen metric of AnchoredOAHU: the unlearned distance combined with the learned ones.
+    """The immutable metric of AnchoredOAHU: the unlearned distance combined with the learned distances.
 
-    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0 compares items by direction and,
-    the fewer features there are, also by length; D_white does so after whitening by the scatter of similar pairs.
+    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0, the unlearned distance, compares
+    the directions of items and, if there are few features, also their lengths. D_white is the same distance after
+    whitening by the scatter of similar pairs.
 
     Attributes
     ----------
     mean : ndarray of shape (d,)
-        What the whitened space and the experts subtract.
+        The mean of the items. The whitened space and the experts subtract it.
     directions : ndarray of shape (r, d)
         The leading directions of the scatter of similar pairs.
     gains : ndarray of shape (r + 1,)
-        How much each of them, and then everything else, is stretched in the whitened space.
+        The scale factor of each direction in the whitened space, then that of all other directions.
     softening : ndarray of shape (3,)
-        Added to squared lengths before dividing by them: of items, of centred items, of whitened items.
+        Constants added to the squared lengths of items, centred items and whitened items in the normalisation.
     experts : EnsembleMetric
-        E_0 ... E_L, which see centred items of about unit variance.
+        E_0 ... E_L. Their inputs are centred items, scaled to about unit variance.
     metric_weights : ndarray of shape (L + 3,)
-        How much each space counts: unlearned, whitened, E_0 ... E_L. They sum to 1.
+        The weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
     version : int
-        How many constraints the metric has learned from.
+        Number of constraints that the learner had learned.
 
     Examples
     --------
     >>> import numpy as np
     >>> from oahu import AnchoredOAHU
     >>> metric = AnchoredOAHU(n_layers=1, random_state=0).initialize(n_features=4).metric()
-    >>> [(part.name, part.weight) for part in metric.parts]
+    >>> [(space.name, space.weight) for space in metric.weighted_spaces]
     [('unlearned', 1.0), ('whitened', 0.0), ('E_0', 0.0), ('E_1', 0.0)]
     """
 
@@ -103,27 +105,28 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def spaces(self) -> tuple[SingleSpace]:
-        """A single space: the joint vectors of all parts."""
+        """A single space: the joint vectors of all `weighted_spaces`."""
         return (SingleSpace(self),)
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """This metric with eight times the weight on the experts, and lengths ignored in the unlearned space.
+        """This metric with eight times the weight on the experts, and without lengths in the unlearned space.
 
-        Search needs good local distances, where the experts can hurt. Comparing pairs with one threshold needs
-        distances that are comparable everywhere, which the experts learn. Lengths never helped in comparisons.
+        Search needs accurate distances between near items, which the experts can make worse. The comparison of
+        pairs with one threshold needs distances that are comparable between all items. The experts learn such
+        distances. Lengths did not improve the comparison on any data set.
         """
         weights = self.metric_weights.copy()
-        weights[2:] *= _VERIFYING
+        weights[2:] *= _VERIFICATION_FACTOR
         softening = self.softening.copy()
-        if self.n_features >= _ENOUGH:
-            softening[0] = 0.0
+        if self.n_features >= _MIN_FEATURES:
+            softening[_ITEMS] = 0.0
         return replace(self, metric_weights=frozen_copy(weights / weights.sum()), softening=frozen_copy(softening))
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The unlearned space, the whitened space and the experts, shallow to deep, each with its weight."""
-        return tuple(Part(self, index) for index in range(len(self.metric_weights)))
+    def weighted_spaces(self) -> tuple[AnchoredSpace, ...]:
+        """The unlearned space, the whitened space and the experts from shallow to deep, each with its weight."""
+        return tuple(AnchoredSpace(self, index) for index in range(len(self.metric_weights)))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         return self._joint(items)
@@ -167,14 +170,14 @@ class AnchoredMetric(DistanceMetric):
         """Return the vectors of the wanted spaces. ``first`` is the row of the first item, for error messages."""
         items = items.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            spaces: list[Any] = [self._softened(items, 0) if wanted[0] else None]
+            spaces: list[Any] = [self._softened(items, _ITEMS) if wanted[0] else None]
             if wanted[1:].any():
                 centred = items - self.mean
-                spaces += [self._softened(self._whitened(centred), 2) if wanted[1] else None]
+                spaces += [self._softened(self._whitened(centred), _WHITENED) if wanted[1] else None]
             else:
                 spaces += [None]
             if wanted[2:].any():
-                inputs = self._softened(centred, 1)
+                inputs = self._softened(centred, _CENTRED)
                 inputs *= self.dtype.type(np.sqrt(self.n_features))
                 inputs[~np.isfinite(inputs).all(axis=1)] = np.nan
         for space in spaces:
@@ -192,25 +195,26 @@ class AnchoredMetric(DistanceMetric):
         whitened += centred * self.dtype.type(rest)
         return whitened
 
-    def _softened(self, vectors: Floats, which: int) -> Floats:
+    def _softened(self, vectors: Floats, kind: int) -> Floats:
+        """Divide vectors by their softened lengths. ``kind`` is an index into ``softening``."""
         squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-        lengths = np.sqrt(squares + self.softening[which])
+        lengths = np.sqrt(squares + self.softening[kind])
         lengths[~np.isfinite(lengths)] = np.nan
         softened: Floats = vectors / np.where(lengths == 0, 1, lengths)[:, None].astype(self.dtype)
         return softened
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are read-only, too."""
-        return AnchoredMetric.frozen, tuple(getattr(self, one.name) for one in fields(self))
+        """Make the arrays of copies and pickles read-only as well."""
+        return AnchoredMetric.frozen, tuple(getattr(self, attribute.name) for attribute in fields(self))
 
     def _to_content(self) -> Content:
         names = ("mean", "directions", "gains", "softening", "metric_weights")
         content = Content({"version": self.version}, {name: getattr(self, name) for name in names})
-        return with_part(content, "experts", self.experts)
+        return with_nested_model(content, "experts", self.experts)
 
     @classmethod
     def _from_content(cls, content: Content) -> AnchoredMetric:
-        experts = part(content, "experts")
+        experts = nested_model(content, "experts")
         if not isinstance(experts, EnsembleMetric):
             raise ValueError(f"its experts must be EnsembleMetric, not {type(experts).__name__}")
         d, dtype = experts.n_features, experts.dtype
@@ -219,13 +223,13 @@ class AnchoredMetric(DistanceMetric):
         gains = content.array("gains", (len(directions) + 1,), np.float64)
         softening = content.array("softening", (3,), np.float64)
         if min(gains.min(), softening.min()) < 0:
-            raise ValueError("its gains and softening cannot be negative")
+            raise ValueError("its gains and softening must not be negative")
         mean = content.array("mean", (d,), dtype)
         return cls.frozen(mean, directions, gains, softening, experts, weights, content.count("version"))
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AnchoredSpace:
     """One space of an anchored metric, with its weight."""
 
     metric: AnchoredMetric

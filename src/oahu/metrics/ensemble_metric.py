@@ -22,19 +22,19 @@ _BLOCK = 2048  # items encoded at a time, so that the layers' outputs stay in th
 @storable
 @dataclass(frozen=True, eq=False)
 class EnsembleMetric(DistanceMetric):
-    """A frozen metric: experts E_0 ... E_L of growing depth, each with a weight.
+    """The immutable metric of OAHU: experts E_0 ... E_L of growing depth, each with a weight.
 
-    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2`` with every ``f_l`` on the unit sphere. Learners hand it
-    out; what they learn afterwards does not touch it.
+    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2``, where every ``f_l`` returns unit vectors. Later learning
+    does not change it.
 
     Attributes
     ----------
     hidden_weights, hidden_biases : tuples of L arrays, (out, in) and (out,)
     embedding_weights, embedding_biases : tuples of L + 1 arrays, (out, in) and (out,)
     metric_weights : ndarray of shape (L + 1,)
-        alpha: how much each expert counts. They sum to 1.
+        alpha: the weight of each expert. The weights sum to 1.
     version : int
-        How many constraints the metric has learned from.
+        Number of constraints that the learner had learned.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class EnsembleMetric(DistanceMetric):
         return np.ascontiguousarray(self._joint(items))
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        # Transposed arrays: an index has items as columns too.
+        # Transposed arrays, because an index also stores items as columns.
         return [self._joint(items)] if joint else [level.T for level in self._columns(items)]
 
     def _joint(self, items: NDArray[Any]) -> Floats:
@@ -142,7 +142,10 @@ class EnsembleMetric(DistanceMetric):
                 self._raise_overflow(~np.logical_and.reduce(finite), start)
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
-        """f^(l), l = 0 ... L, the paper's Eq. (metric_embedding), on the unit sphere; False if one may not be."""
+        """Write the unit vectors f^(l), l = 0 ... L, of the paper's Eq. (metric_embedding).
+
+        Returns False if a length was so large or small that the vectors must be checked for overflow.
+        """
         from oahu.metrics.activations import (
             add_bias_and_relu,
             write_unit_columns,
@@ -170,8 +173,8 @@ class EnsembleMetric(DistanceMetric):
         return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are read-only, too."""
-        values = (getattr(self, one.name) for one in fields(self))
+        """Make the arrays of copies and pickles read-only as well."""
+        values = (getattr(self, attribute.name) for attribute in fields(self))
         return EnsembleMetric.frozen, tuple(values)
 
     def _to_content(self) -> Content:
@@ -237,9 +240,9 @@ def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Fl
         embedding_biases.append(content.array(f"embedding_biases.{level}", (size,)))
     layers = (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
     if any(array.dtype != dtype for arrays in layers for array in arrays):
-        raise ValueError("its layers are of different types")
+        raise ValueError("its layers have different dtypes")
     if sum(name.split(".")[0] in _LAYERS for name in content.arrays) != sum(map(len, layers)):
-        raise ValueError(f"it has layers beyond its {depth + 1} experts")
+        raise ValueError(f"it has more layers than its {depth + 1} experts need")
     return layers
 
 
@@ -247,7 +250,7 @@ def unpack_weights(content: Content, n_experts: int) -> NDArray[np.float64]:
     """Read the metric weights from a file, and check that they are valid."""
     weights = content.array("metric_weights", (n_experts,), np.float64)
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
-        raise ValueError("its metric_weights are not shares of 1")
+        raise ValueError("its metric_weights must not be negative and must sum to 1")
     return weights
 
 

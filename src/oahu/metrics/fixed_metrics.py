@@ -1,4 +1,4 @@
-"""Unlearned metrics: Euclidean and cosine distance."""
+"""Fixed metrics, which are not learned: Euclidean and cosine distance."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _FixedMetric(DistanceMetric):
 
 @storable
 class EuclideanMetric(_FixedMetric):
-    """Euclidean distance of the features.
+    """The Euclidean distance between feature vectors.
 
     >>> EuclideanMetric(2).distance([0.0, 0.0], [3.0, 4.0])
     5.0
@@ -80,7 +80,9 @@ class EuclideanMetric(_FixedMetric):
 
 @storable
 class CosineMetric(_FixedMetric):
-    """Euclidean distance of items scaled to unit length. It ranks like the cosine. A zero item stays zero.
+    """The Euclidean distance between items scaled to unit length. A zero item stays zero.
+
+    It ranks items in the same order as cosine similarity.
 
     >>> CosineMetric(2).distance([2.0, 0.0], [7.0, 0.0])
     0.0

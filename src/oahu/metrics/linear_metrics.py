@@ -30,7 +30,7 @@ class MahalanobisMetric(DistanceMetric):
     factor : ndarray of shape (n_dimensions, n_features)
         L: `transform` is ``X L^T``.
     version : int
-        How many constraints the metric has learned from.
+        Number of constraints that the learner had learned.
 
     Examples
     --------
@@ -53,19 +53,19 @@ class MahalanobisMetric(DistanceMetric):
 
     @classmethod
     def from_matrix(cls, matrix: Any, version: int = 0) -> MahalanobisMetric:
-        """The metric of a symmetric M, or of its positive semi-definite part. Costs O(d^3)."""
+        """Return the metric of the positive semi-definite part of a symmetric M. Takes O(d^3) time."""
         array = _floats(matrix, "matrix")
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise InvalidInputError(f"M must be a square matrix. Got shape {array.shape} instead.")
         if not np.allclose(array, array.T, rtol=0, atol=1e-3 * np.abs(array).max(initial=0)):
-            raise InvalidInputError("M must be symmetric, up to rounding.")
+            raise InvalidInputError("M must be symmetric, up to rounding. Pass (M + M.T) / 2 instead.")
         values, vectors = np.linalg.eigh(array.astype(np.float64))
         factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
         return cls(factor.astype(array.dtype), version)
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """M, (n_features, n_features)."""
+        """M, of shape (n_features, n_features)."""
         factor = self.factor.astype(np.float64)
         return np.asarray(factor.T @ factor)
 
@@ -92,7 +92,7 @@ class MahalanobisMetric(DistanceMetric):
         return vectors
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        # Subtract before the product: large common parts would cancel with a loss of precision.
+        # Subtract before the product: afterwards, large common parts would cancel with a loss of precision.
         tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = ((tuples[:, 1:] - tuples[:, :1]) @ self.factor.T).astype(np.float64)
@@ -101,7 +101,7 @@ class MahalanobisMetric(DistanceMetric):
         return scores
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are read-only, too."""
+        """Make the arrays of copies and pickles read-only as well."""
         return MahalanobisMetric, (self.factor, self.version)
 
     def _to_content(self) -> Content:
@@ -115,16 +115,16 @@ class MahalanobisMetric(DistanceMetric):
 @storable
 @dataclass(frozen=True, eq=False)
 class BilinearMetric(Metric):
-    """``S(a, b) = a^T W b``: a similarity without a distance. It need not be symmetric.
+    """``S(a, b) = a^T W b``: a similarity with scores but no distances. It need not be symmetric.
 
     Attributes
     ----------
     matrix : ndarray of shape (n_features, n_features), or (n_features,) for a diagonal
         W.
     normalize : bool
-        Whether items are scaled to unit length first, so that long ones are not favoured.
+        Whether items are scaled to unit length first. Otherwise, long items have higher scores.
     version : int
-        How many constraints the metric has learned from.
+        Number of constraints that the learner had learned.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class BilinearMetric(Metric):
         return [normalize_rows(rows) if self.normalize else rows]
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
-        """Queries as ``a^T W``, so that their inner products with encoded items are the scores."""
+        """Encode queries as ``a^T W``. Their inner products with encoded items are the scores."""
         (rows,) = self.encode_checked(queries, joint)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
@@ -213,29 +213,29 @@ class BilinearMetric(Metric):
         return MahalanobisMetric.from_matrix((matrix + matrix.T) / 2, self.version)
 
     def nearest_distance(self) -> MahalanobisMetric:
-        """The Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2. Costs O(d^3).
+        """Return the Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2. Takes O(d^3) time.
 
-        The nearest thing to W that has distances, in Frobenius norm. Give it items of unit length where this metric
-        normalizes.
+        Its matrix is the nearest to W, in Frobenius norm, among those of metrics with distances. The result does
+        not normalize items: if ``normalize`` is set, scale them to unit length first.
         """
         return self._nearest
 
     def transform(self, X: Any) -> NoReturn:
-        """A bilinear similarity has no vectors: `NoDistanceError`."""
+        """Raise `NoDistanceError`: a bilinear similarity has no vectors."""
         self._no_distance("vectors")
 
     def distance(self, a: Any, b: Any) -> NoReturn:
-        """A bilinear similarity has no distances: `NoDistanceError`."""
+        """Raise `NoDistanceError`: a bilinear similarity has no distances."""
         self._no_distance("distances")
 
     def _no_distance(self, what: str) -> NoReturn:
         raise NoDistanceError(
-            f"A BilinearMetric has no {what}: a^T W b need not be symmetric, nor 0 for an item and itself. Use "
-            "score(a, b), or nearest_distance(), the nearest metric that has them."
+            f"A BilinearMetric has no {what}: a^T W b need not be symmetric, nor 0 for two equal items. Use "
+            "score(a, b), or the nearest metric with distances: nearest_distance()."
         )
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Copies and pickles are read-only, too."""
+        """Make the arrays of copies and pickles read-only as well."""
         return BilinearMetric, (self.matrix, self.normalize, self.version)
 
     def _to_content(self) -> Content:
@@ -247,7 +247,7 @@ class BilinearMetric(Metric):
         diagonal = content.arrays["matrix"].ndim == 1
         normalize = content.state["normalize"]
         if not isinstance(normalize, bool):
-            raise ValueError(f"normalize cannot be {shorten(normalize)}")
+            raise ValueError(f"normalize must be true or false, not {shorten(normalize)}")
         return cls(content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version"))
 
 
@@ -255,7 +255,7 @@ def _floats(data: Any, what: str) -> Floats:
     """Return a read-only copy of ``data`` as float32 or float64."""
     array = as_array(data, what)
     if not np.isfinite(array).all():
-        raise InvalidInputError(f"The {what} must be finite numbers.")
+        raise InvalidInputError(f"The {what} must contain only finite numbers. Got NaN or infinity.")
     return frozen_copy(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
 
 

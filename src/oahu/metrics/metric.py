@@ -40,17 +40,17 @@ class Space(Protocol):
 
 
 class Metric(ABC):
-    """A frozen, versioned similarity. Later learning does not change it."""
+    """An immutable, versioned similarity. Later learning does not change it."""
 
     version: int  # the number of constraints that the learner had learned
 
-    #: How vectors are compared in its spaces: by Euclidean distance or by inner product.
+    #: How vectors are compared in the spaces: "l2" by Euclidean distance, "ip" by inner product.
     measure: ClassVar[Literal["l2", "ip"]] = "l2"
 
     #: The largest possible distance in any of its spaces, if distances are bounded.
     diameter: ClassVar[float | None] = None
 
-    #: Whether the last bits of encoded items may differ with the batch size, because matrix products encode them.
+    #: Whether encoded items may differ in the last bits with the batch size, because they are matrix products.
     rounding_depends_on_batch: ClassVar[bool] = False
 
     @property
@@ -75,7 +75,7 @@ class Metric(ABC):
 
     @property
     def for_verification(self) -> Metric:
-        """The metric to compare pairs with. It can have other weights than the metric for search."""
+        """The metric for comparing pairs. Its weights may differ from those of the metric for search."""
         return self
 
     @property
@@ -85,19 +85,24 @@ class Metric(ABC):
 
     @abstractmethod
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        """Score the first item of each tuple against its other items: (m * size, d) items to (size - 1, m).
+        """Return the score of the first item of each tuple with each of its other items.
 
-        The items were checked. `OverflowedItemError` names the row of one whose score is not finite.
+        The validated items have shape (m * size, d), the scores (size - 1, m). `OverflowedItemError` names the row
+        of an item with a score that is not finite.
         """
 
     def score(self, a: Any, b: Any) -> Any:
-        """Return the similarity of items, higher is more similar: a float for two vectors, (n,) for two arrays."""
+        """Return the similarity of items: a float for two vectors, an array of shape (n,) for two arrays.
+
+        Higher means more similar.
+        """
         a, b = (side if hasattr(side, "tocsr") else as_array(side, "items") for side in (a, b))
         one = a.ndim == 1 and b.ndim == 1
         left, right = (self._check(side[None] if one else side) for side in (a, b))
         if left.shape != right.shape:
             raise InvalidInputError(
-                f"Two items or two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
+                "score needs two items, or two arrays with the same number of items. "
+                f"Got {left.shape[0]} and {right.shape[0]} items instead."
             )
         scores = self._row_scores(left, right)
         return float(scores[0]) if one else scores
@@ -113,12 +118,12 @@ class Metric(ABC):
     def encode(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
         """Encode items as vectors for an index: one array of shape (n_items, dimensions) for each space.
 
-        If ``joint``, one array for all spaces together, which ranks items as `score` does.
+        With ``joint``, the list has one array for all spaces together, which ranks items in the order of `score`.
         """
         return self.encode_checked(self.check_dense(X), joint)
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
-        """Encode queries. It differs from `encode` only for a similarity that is not symmetric."""
+        """Encode queries. The result differs from `encode` only for a similarity that is not symmetric."""
         return self.encode_queries_checked(self.check_dense(X), joint)
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
@@ -130,24 +135,25 @@ class Metric(ABC):
         """`encode` for validated items."""
 
     def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
-        """Encode validated items into the columns from ``first`` on of one array per space."""
+        """Encode validated items into arrays, one per space. The items become the columns from ``first`` on."""
         for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
             place[:, first : first + len(vectors)] = vectors.T
 
     def space_distances(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
         """Return the distances of items in each space: two (n, n_features) arrays to (n_spaces, n).
 
-        Distances; minus the score where the measure is the inner product.
+        If the measure is the inner product, these are the negative scores.
         """
         left, right = self._check(a), self._check(b)
         if left.shape != right.shape:
             raise InvalidInputError(
-                f"Two arrays of as many items are compared. Got {left.shape[0]} and {right.shape[0]}."
+                "space_distances needs two arrays with the same number of items. "
+                f"Got {left.shape[0]} and {right.shape[0]} items instead."
             )
         return self.space_distances_checked(left, right)
 
     def space_distances_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """`space_distances` for validated items, as many on both sides."""
+        """`space_distances` for validated arrays with the same number of items."""
         return np.asarray(-self._row_scores(left, right))[None]
 
     def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
@@ -174,7 +180,7 @@ class Metric(ABC):
             items = as_array(X, "items")
         if items.ndim != 2 or not items.shape[0]:
             raise InvalidInputError(
-                "Items must have shape (n_items, n_features), at least one of them. "
+                "Items must have shape (n_items, n_features), with at least one item. "
                 f"Got an array of shape {items.shape} instead."
             )
         if items.shape[1] != self.n_features:
@@ -206,7 +212,7 @@ class Metric(ABC):
 
 
 class DistanceMetric(Metric):
-    """A metric with distances, which are the Euclidean distances of its vectors."""
+    """A metric with distances: the Euclidean distances between its vectors."""
 
     @abstractmethod
     def transform_checked(self, items: NDArray[Any]) -> Floats:
@@ -224,7 +230,7 @@ class DistanceMetric(Metric):
         left, right = as_array(a, "items"), as_array(b, "items")
         if left.shape != right.shape or left.ndim not in (1, 2):
             raise InvalidInputError(
-                f"distance compares two items or two arrays of as many items. "
+                "distance needs two items, or two arrays with the same number of items. "
                 f"Got shapes {left.shape} and {right.shape} instead."
             )
         return -self.score(left, right)
@@ -239,7 +245,7 @@ class DistanceMetric(Metric):
 
 @dataclass(frozen=True, eq=False)
 class SingleSpace:
-    """The space of a metric with a single space."""
+    """The only space of a metric with a single space."""
 
     metric: Metric
     name: str = "whole"

@@ -1,6 +1,7 @@
-"""The live service: search a catalogue, collect feedback, and learn a metric from it at once.
+"""The live service: search a catalogue, collect feedback, and learn a metric from the feedback immediately.
 
-A `Collection` consists of a catalogue (items and features), a feedback log (with the constraint graph), a learner
-loop (log in, metrics out) and a query engine (catalogue and metric in, results out). The store keeps all data
-durably. The HTTP API and the page use collections.
+A `Collection` has four components. The catalogue holds the items and their features. The feedback log holds the
+feedback and the constraint graph. The learner loop trains on the log and publishes metrics. The query engine
+answers queries with the catalogue and the newest metric. The store keeps all data on disk. The HTTP API and the
+page use collections.
 """

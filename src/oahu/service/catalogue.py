@@ -18,27 +18,27 @@ from oahu.service.store import Store, StoreReader, Transaction
 
 __all__ = ["Catalogue"]
 
-_MAX_LENGTH: Final = 1e9  # Euclidean length of an item
+_MAX_NORM: Final = 1e9  # Euclidean norm of the features of an item
 
 
 @dataclass
 class _State:
-    """Keys and labels as of the last command."""
+    """Keys and labels after the last command."""
 
     numbers: dict[str, int]  # by key
     labels: dict[int, str | None]  # by number
 
 
 class Catalogue:
-    """The items of a collection: stored durably, with their features in memory.
+    """The items of a collection, stored on disk, with their features in memory.
 
-    Methods that take a transaction are commands, which the store runs one after the other. The other methods are
-    safe in any thread.
+    Methods with a ``transaction`` parameter are commands. The store runs commands one after the other. The other
+    methods are thread-safe.
 
     Attributes
     ----------
     features : FeatureStore
-        The features of all items, and of deleted items that feedback or the calibration refers to.
+        The features of all items. Deleted items that feedback or the calibration refers to are included.
     """
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
@@ -58,17 +58,17 @@ class Catalogue:
     def put_items(
         self, transaction: Transaction, items: Sequence[NewItem], in_use: Callable[[int], bool]
     ) -> CatalogueChange:
-        """Add items, or replace those with the same key.
+        """Add items, or replace the items with the same keys.
 
-        An item with new features gets a new number: feedback about the old features does not apply to it. The
-        features of a replaced number are deleted unless it is ``in_use``.
+        An item with new features gets a new number, because feedback about the old features does not apply to it.
+        The features of the old number are deleted unless it is ``in_use``.
         """
         state = self._current(transaction)
         n_new = len({item.key for item in items} - state.numbers.keys())
         if len(state.numbers) + n_new > self._max_items:
             raise InvalidRequestError(
-                f"A collection can hold at most {self._max_items} items. It has {len(state.numbers)}, and the "
-                f"request adds {n_new}."
+                f"A collection can contain at most {self._max_items} items (OAHU_MAX_ITEMS). It contains "
+                f"{len(state.numbers)}, and the request adds {n_new}."
             )
         transaction.after_rollback(self._reload)
         change, is_new = CatalogueChange(), self._have_new_features(transaction, state, items)
@@ -85,7 +85,7 @@ class Catalogue:
                 change.relabelled.append((number, item.label))
             state.numbers[item.key], state.labels[number] = number, item.label
         self._purge(transaction, state, change, in_use)
-        if change.added:  # before the commit makes the items visible; after a rollback the numbers are reused
+        if change.added:  # before the commit, which makes the items visible; a rollback frees the numbers
             added = change.added
             self.features.add(
                 [item.number for item in added],
@@ -110,7 +110,7 @@ class Catalogue:
         return change
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
-        """Return the number of an item; ``where`` and ``at`` locate the key in the request, for the error."""
+        """Return the number of an item. ``where`` and ``at`` are its position in the request, for errors."""
         number = self._current(transaction).numbers.get(key)
         if number is None:
             raise NotFoundError(
@@ -119,7 +119,7 @@ class Catalogue:
         return number
 
     def _have_new_features(self, transaction: Transaction, state: _State, items: Sequence[NewItem]) -> list[bool]:
-        """Return for each item whether its features differ from those of the same key before."""
+        """Return for each item whether its features differ from the stored features of its key."""
         stored: dict[str, bytes] = {}
         is_new = []
         for item in items:
@@ -132,7 +132,7 @@ class Catalogue:
     def _purge(
         self, transaction: Transaction, state: _State, change: CatalogueChange, in_use: Callable[[int], bool]
     ) -> None:
-        """Delete the features of removed numbers that nothing refers to."""
+        """Delete the features of removed items that are not in use."""
         change.purged.extend(number for number in change.removed if not in_use(number))
         transaction.delete_vectors(self._collection, change.purged)
         for number in change.removed:
@@ -147,24 +147,24 @@ class Catalogue:
         return self._state
 
     def _reload(self, reader: StoreReader) -> None:
-        """Discard the state of commands that were rolled back; the next command loads it."""
+        """Discard the state after a rollback. The next command loads it again."""
         self._state = None
 
     # -- reads -------------------------------------------------------------------------------------------
 
     def key_of(self, number: int) -> str:
-        """Return the key of an item, which may have been deleted."""
+        """Return the key of an item. Deleted items keep their key."""
         return self.features.key(number)
 
     def item(self, key: str) -> CatalogueItem:
-        """Return one item; raise `NotFoundError` if it does not exist."""
+        """Return one item. Raise `NotFoundError` if it does not exist."""
         found = self.items([key])
         if key not in found:
             raise NotFoundError(f"There is no item {key!r} in {self._config.name!r}.", key=key)
         return found[key]
 
     def items(self, keys: Sequence[str]) -> dict[str, CatalogueItem]:
-        """Return the items of those keys that exist."""
+        """Return items by key. Missing keys are left out."""
         return self._store.items_by_key(self._collection, keys)
 
     def page(self, after: int, limit: int, label: str | None = None) -> list[CatalogueItem]:
@@ -185,7 +185,7 @@ class Catalogue:
         return self.vectors([key])[key][1]
 
     def vectors(self, keys: Iterable[str]) -> dict[str, tuple[int, NDArray[Any]]]:
-        """Return the number and the features of items, by key; raise `NotFoundError` for a missing key."""
+        """Return the number and the features of items, by key. Raise `NotFoundError` for a missing key."""
         requested = list(keys)
         table, found = self.features.table, self.items(requested)
         for key in requested:
@@ -194,12 +194,12 @@ class Catalogue:
         numbers = [found[key].number for key in requested]
         if all(number in table for number in numbers):
             return dict(zip(requested, zip(numbers, table.take(numbers), strict=True), strict=True))
-        return self.vectors(requested)  # a new table replaced this one between the two reads
+        return self.vectors(requested)  # the table was compacted between the two reads
 
     def parse_features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
-        """Return validated features, given as numbers or as little-endian float32 bytes in base64.
+        """Validate features and return them. They are numbers, or little-endian float32 bytes in base64.
 
-        ``where`` names the field of the request, for the error.
+        ``where`` names the field of the request for error messages.
         """
         d = self._config.dimension
         try:
@@ -209,16 +209,18 @@ class Catalogue:
                 row = np.asarray(vector, np.float64)
         except (ValueError, OverflowError) as error:
             raise InvalidRequestError(
-                f"{where} must be {d} numbers, or {d} float32 values in base64 ({error}).", where=where
+                f"{where} must contain {d} numbers, or {d} float32 values in base64 ({error}).", where=where
             ) from error
         if row.shape != (d,):
             raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
         if not np.isfinite(row).all():
             raise InvalidRequestError(
-                f"{where} has a value that is not finite, at {int(np.argmin(np.isfinite(row)))}.", where=where
+                f"{where} must be finite. The number at index {np.argmin(np.isfinite(row))} is not finite.",
+                where=where,
             )
-        if (length := math.hypot(*row.tolist())) > _MAX_LENGTH:
+        if (norm := math.hypot(*row.tolist())) > _MAX_NORM:
             raise InvalidRequestError(
-                f"{where} has length {length:.3g}; the limit is {_MAX_LENGTH:.0e}. Scale the features.", where=where
+                f"The norm of {where} must be at most {_MAX_NORM:.0e}. Got {norm:.3g} instead. Scale the features.",
+                where=where,
             )
         return row.astype(self.features.dtype)

@@ -1,4 +1,4 @@
-"""The search index of a catalogue under one metric version. It is immutable: a search sees one state of it."""
+"""The search index of a catalogue, encoded with one metric version. It is immutable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.service.feature_store import FeatureTable
+from oahu.service.feature_store import ItemFeatureTable
 from oahu.service.records import CatalogueChange, PublishedMetric
 from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 
@@ -20,9 +20,9 @@ _MAX_FILTERS = 64  # cached label filters
 
 
 class _Rows:
-    """The features of some items, read from a table in blocks."""
+    """The features of selected items. They are read from the table in blocks."""
 
-    def __init__(self, table: FeatureTable, numbers: Sequence[int]) -> None:
+    def __init__(self, table: ItemFeatureTable, numbers: Sequence[int]) -> None:
         self._table, self._numbers = table, np.array(numbers, np.int64)
 
     def __len__(self) -> int:
@@ -34,16 +34,16 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class CatalogueIndex:
-    """Items, encoded with one metric version. An item keeps its position; a removed item is masked.
+    """Items, encoded with one metric version. Items keep their positions. Removed items are masked.
 
     Attributes
     ----------
     published : PublishedMetric
         The metric that encoded the items.
     created : float
-        When the items were encoded.
-    table : FeatureTable
-        The features and keys of all items. They remain available as long as this index is in use.
+        The time of the encoding, in seconds since 1970.
+    table : ItemFeatureTable
+        The features and keys of all items. The table stays in memory as long as this index is in use.
     gallery : IndexedItems
         The encoded items.
     numbers, labels : ndarray of shape (n_positions,)
@@ -54,7 +54,7 @@ class CatalogueIndex:
 
     published: PublishedMetric
     created: float
-    table: FeatureTable
+    table: ItemFeatureTable
     gallery: IndexedItems
     numbers: NDArray[np.int64]
     labels: NDArray[np.object_]
@@ -67,12 +67,12 @@ class CatalogueIndex:
         cls,
         published: PublishedMetric,
         vote: VoteMode,
-        table: FeatureTable,
+        table: ItemFeatureTable,
         numbers: Sequence[int],
         labels: Sequence[str | None],
-        rest: AfterBlock | None = None,
+        after_block: AfterBlock | None = None,
     ) -> CatalogueIndex:
-        """Encode items and return their index; ``rest`` is called between blocks, as in `IndexedItems.add`."""
+        """Encode items and return their index. ``after_block`` is passed to `IndexedItems.add`."""
         no_items = np.empty(0, np.int64)
         empty = cls(
             published,
@@ -84,13 +84,13 @@ class CatalogueIndex:
             no_items,
             0,
         )
-        return empty.with_items(numbers, labels, rest) if numbers else empty
+        return empty.with_items(numbers, labels, after_block) if numbers else empty
 
     def with_items(
-        self, numbers: Sequence[int], labels: Sequence[str | None], rest: AfterBlock | None = None
+        self, numbers: Sequence[int], labels: Sequence[str | None], after_block: AfterBlock | None = None
     ) -> CatalogueIndex:
         """Return an index with more items."""
-        gallery = self.gallery.add(_Rows(self.table, numbers), rest)
+        gallery = self.gallery.add(_Rows(self.table, numbers), after_block)
         begin = len(self.numbers)
         added = np.array(numbers, np.int64)
         positions = self.positions.copy()
@@ -109,10 +109,10 @@ class CatalogueIndex:
             _filtered={},
         )
 
-    def changed(self, change: CatalogueChange, table: FeatureTable) -> CatalogueIndex:
+    def changed(self, change: CatalogueChange, table: ItemFeatureTable) -> CatalogueIndex:
         """Return the index after a change of the catalogue.
 
-        ``table`` is the current table. It may already lack items that a later change removes.
+        ``table`` is the current feature table. It may already lack items that a later change removes.
         """
         index = replace(self, table=table)
         added = [item for item in change.added if item.number in table]
@@ -140,16 +140,16 @@ class CatalogueIndex:
 
     @property
     def size(self) -> int:
-        """The total count of vector components in the index."""
+        """The total number of vector components in the index."""
         return len(self.numbers) * self.gallery.dimensions
 
     def position(self, number: int) -> int | None:
-        """Return the position of an item; None if it is not in the index."""
+        """Return the position of an item, or None if it is not in the index."""
         position = int(self.positions[number]) if number < len(self.positions) else -1
         return None if position < 0 else position
 
     def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
-        """Return those of some items that are in the index and have the label, if one is given."""
+        """Return the given items that are in the index. If a label is given, only return items with this label."""
         requested = np.array(numbers, np.int64)
         requested = requested[requested < len(self.positions)]
         positions = self.positions[requested]
@@ -157,7 +157,7 @@ class CatalogueIndex:
         return requested if label is None else requested[self.labels[positions] == label]
 
     def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
-        """Return the gallery restricted to some items of the index."""
+        """Return the gallery restricted to the given items."""
         masked = np.ones(len(self.numbers), bool)
         masked[self.positions[numbers]] = False
         return self.gallery.remove(np.flatnonzero(masked))
@@ -168,7 +168,7 @@ class CatalogueIndex:
         return self.numbers[positions].tolist(), self.labels[positions].tolist()
 
     def with_label(self, label: str | None) -> IndexedItems:
-        """Return the gallery restricted to a label; with None, to all items that have a label."""
+        """Return the gallery restricted to a label, or to all labelled items if ``label`` is None."""
         found = self._filtered.get(label)
         if found is None:
             matching = self.labels != None if label is None else self.labels == label  # noqa: E711 - elementwise
@@ -178,20 +178,22 @@ class CatalogueIndex:
         return found
 
     def candidates(
-        self, queries: NDArray[Any], n: int, gallery: IndexedItems, without: int | None
+        self, queries: NDArray[Any], n: int, gallery: IndexedItems, exclude: int | None
     ) -> NDArray[np.int64]:
-        """Return the items that are among the n nearest of a query in any space, ordered by position.
+        """Return the n nearest items of a query in each space, without duplicates, ordered by position.
 
         Parameters
         ----------
         gallery : IndexedItems
-            The whole gallery of this index, or a restricted one.
-        without : int or None
-            The number of an item to leave out.
+            The gallery of this index, or a restricted gallery.
+        exclude : int or None
+            The number of an item to exclude.
         """
         if not self.n_items:
             return np.empty(0, np.int64)
-        found = gallery.search(queries, min(n + (without is not None), len(self.numbers)))
+        found = gallery.search(queries, min(n + (exclude is not None), len(self.numbers)))
         positions = np.unique(found.positions[found.positions >= 0])
-        excluded = None if without is None else self.position(without)
-        return self.numbers[positions[positions != excluded] if excluded is not None else positions]
+        excluded_position = None if exclude is None else self.position(exclude)
+        return self.numbers[
+            positions[positions != excluded_position] if excluded_position is not None else positions
+        ]

@@ -1,17 +1,16 @@
-"""A collection: a catalogue of items, a feedback log, and the metric that is learned from it.
+"""A collection: a catalogue of items, a feedback log, and the learned metric.
 
 Data flow::
 
     put_items ────▶ Catalogue ──────────────────────┐ features, candidates
                         │ numbers of keys           ▼
-    add_feedback ─▶ FeedbackLog ─── facts ────▶ QueryEngine ──▶ search, classify, compare
+    add_feedback ─▶ FeedbackLog ── relations ─▶ QueryEngine ──▶ search, classify, compare
                         │ log, training examples    ▲
                         ▼                           │ published metrics
                       Store ─────────────────▶ LearnerLoop
 
-The feedback log holds the only constraint graph. The learner loop reads the store alone. The query engine sees the
-learner loop as a source of metrics. `Collection` runs the commands that concern several components in one
-transaction.
+Only the feedback log has a constraint graph. The learner loop reads only the store. The query engine takes metrics
+from the learner loop. `Collection` runs commands that change several components in one transaction.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ T = TypeVar("T")
 
 
 class Counts:
-    """Counts of events since the service started, for monitoring."""
+    """Counters for monitoring, from the start of the service."""
 
     def __init__(self) -> None:
         self.accepted = self.contradictions = self.undone = self.refreshes = 0
@@ -57,7 +56,7 @@ class Counts:
 class Collection:
     """A catalogue, its feedback log, its learner and its query engine.
 
-    Methods that change something return a future that completes once the change is on disk.
+    Methods that change the collection return a future. It completes when the change is on disk.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class Collection:
     unlearned_metric : Metric
         The metric of the untrained learner.
     ready : bool
-        Whether the collection has been opened.
+        Whether the collection is loaded.
     """
 
     def __init__(self, stored: StoredCollection, store: Store, settings: Settings) -> None:
@@ -102,9 +101,9 @@ class Collection:
         self._deleted = False
 
     def open(self) -> None:
-        """Load the catalogue and the log, learn the rest of the log, and build the index.
+        """Load the catalogue and the log, learn the remaining log entries, and build the index.
 
-        If a snapshot has learned the whole log, the index is built while the log is loaded.
+        If the newest snapshot covers the whole log, the index is built while the log is loaded.
         """
         last_seq = self.feedback_log.last_seq
         with ThreadPoolExecutor(1) as executor:
@@ -136,7 +135,7 @@ class Collection:
     # -- items -------------------------------------------------------------------------------------------
 
     def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
-        """Add items, or replace those with the same key; all or none."""
+        """Add items, or replace the items with the same keys. Either all of them are stored or none."""
 
         def command(transaction: Transaction) -> CatalogueChange:
             change = self.catalogue.put_items(transaction, items, self._in_use(transaction))
@@ -146,7 +145,7 @@ class Collection:
         return self._submit(command, len(items))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
-        """Delete items, all or none. What was learned from them stays learned."""
+        """Delete items, either all of them or none. The metric keeps what it learned from them."""
 
         def command(transaction: Transaction) -> CatalogueChange:
             change = self.catalogue.delete_items(transaction, keys, self._in_use(transaction))
@@ -158,12 +157,13 @@ class Collection:
     # -- feedback ----------------------------------------------------------------------------------------
 
     def add_feedback(self, records: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
-        """Accept feedback records, all or none. ``request`` is an idempotency key."""
+        """Add feedback records, either all of them or none. ``request`` is the idempotency key."""
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
         if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
             raise OverloadedError(
-                f"{behind:,} feedback records wait to be learned (limit {self._settings.max_learning_lag:,}).",
+                f"{behind:,} feedback records are not learned yet (limit {self._settings.max_learning_lag:,}, "
+                "OAHU_MAX_LEARNING_LAG). Send the request again later.",
                 retry_after=2,
             )
 
@@ -180,30 +180,30 @@ class Collection:
         return self._submit(command, len(records))
 
     def undo(self, seq: int, last: int | None = None) -> Future[int]:
-        """Undo a feedback record, or all from ``seq`` to ``last``; the result is the undo's sequence number."""
+        """Undo a feedback record, or all records from ``seq`` to ``last``. The result is the number of the undo."""
         return self._change_log(
             lambda transaction: self.feedback_log.undo(transaction, seq, seq if last is None else last)
         )
 
     def restore(self, version: int) -> Future[int]:
-        """Return to a version of the metric: undo everything after it."""
+        """Restore an earlier version of the metric. All later log entries are undone."""
         return self._change_log(lambda transaction: self.feedback_log.restore(transaction, version))
 
     def replace_model(self, data: bytes) -> Future[int]:
-        """Replace the learner by a model file, and continue to learn from there."""
+        """Replace the learner by one from a model file. Learning continues with it."""
         try:
             model = model_files.from_bytes(data, "the model")
         except ModelFileError as error:
             raise InvalidRequestError(str(error)) from error
         if type(model).__name__ != self.config.learner or not isinstance(model, Learner):
             raise InvalidRequestError(
-                f"The learner of {self.config.name!r} is {self.config.learner}. The file contains "
-                f"{type(model).__name__}."
+                f"The model must be of type {self.config.learner}, the learner of {self.config.name!r}. Got "
+                f"{type(model).__name__} instead."
             )
         if model.n_features_in_ != self.config.dimension:
             raise InvalidRequestError(
-                f"The items of {self.config.name!r} have {self.config.dimension} features. The model expects "
-                f"{model.n_features_in_}."
+                f"The model must have {self.config.dimension} features, as the items of {self.config.name!r}. Got "
+                f"{model.n_features_in_} instead."
             )
         self.queries.check_metric(model.metric())
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
@@ -213,19 +213,19 @@ class Collection:
     def search(
         self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
-        """Return the k items most similar to an item or to features, as `QueryEngine.search`."""
+        """Return the k items most similar to an item or to features. See `QueryEngine.search`."""
         return self.queries.search(query, k, label, use_feedback)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
-        """Return the labels that the k nearest labelled items vote for, as `QueryEngine.classify`."""
+        """Return the votes of the k nearest labelled items. See `QueryEngine.classify`."""
         return self.queries.classify(query, k)
 
     def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> ComparisonResult:
-        """Return whether two items are similar, as `QueryEngine.compare`."""
+        """Return whether two items are similar. See `QueryEngine.compare`."""
         return self.queries.compare(first, second)
 
     def calibrate(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> Future[None]:
-        """Store labelled pairs, from which `compare` chooses the thresholds of every new metric."""
+        """Store labelled pairs. `compare` chooses its thresholds from them whenever the metric changes."""
 
         def command(transaction: Transaction) -> None:
             def number(key: str, at: int, side: int) -> int:
@@ -235,16 +235,16 @@ class Collection:
             calibration = Calibration(numbered, target, transaction.last_seq(self.id))
             transaction.store_calibration(self.id, calibration)
 
-            def use() -> None:
+            def set_calibration() -> None:
                 self.queries.calibration = calibration
 
-            transaction.after_commit(use)
+            transaction.after_commit(set_calibration)
 
         return self._submit(command)
 
-    def refresh_index(self, rest: AfterBlock | None = None) -> None:
-        """Encode the catalogue with the newest metric, as `QueryEngine.refresh`, and publish an event."""
-        self.queries.refresh(rest)
+    def refresh_index(self, after_block: AfterBlock | None = None) -> None:
+        """Encode the catalogue with the newest metric and publish an event. See `QueryEngine.refresh`."""
+        self.queries.refresh(after_block)
         self.counts.refreshes += 1
         version = self.queries.index.published.version
         self.events.publish("refresh", metric_version=version, seconds=self.queries.refresh_seconds)
@@ -283,7 +283,7 @@ class Collection:
     # -- commands ----------------------------------------------------------------------------------------
 
     def _submit(self, command: Callable[[Transaction], T], weight: int = 1) -> Future[T]:
-        """Run a command in a transaction, unless an earlier command has deleted the collection."""
+        """Run a command in a transaction. Raise `NotFoundError` if an earlier command deleted the collection."""
 
         def run(transaction: Transaction) -> T:
             if self._deleted:
@@ -311,7 +311,7 @@ class Collection:
         self._deleted = False
 
     def _in_use(self, transaction: Transaction) -> Callable[[int], bool]:
-        """Return a function that tells whether the log or the calibration refers to an item."""
+        """Return a function that returns whether the log or the calibration refers to an item."""
 
         @cache
         def calibrated() -> set[int]:

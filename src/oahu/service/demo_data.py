@@ -22,7 +22,7 @@ _THUMBNAIL_WIDTH = 64  # pixels, approximately
 def create_image_collection(
     service: Service, name: str, images: NDArray[Any], labels: NDArray[Any], label_names: Sequence[str]
 ) -> None:
-    """Create a collection of grey images whose features are their pixels.
+    """Create a collection of grey images. The features of an item are the pixels of its image.
 
     Parameters
     ----------

@@ -31,13 +31,13 @@ class ServiceError(OAHUError):
     status : int
         The HTTP status.
     kind : str
-        The last part of the problem type, by which programs distinguish problems.
+        The last part of the problem type. Programs distinguish errors by it.
     title : str
-        A short description of the kind.
+        A short description of the kind of error.
     more : dict
         Further fields of the HTTP response, as plain JSON.
     retry_after : float or None
-        The seconds after which a client may try again.
+        Seconds after which the client may send the request again.
     """
 
     status = 500
@@ -68,7 +68,7 @@ class ConflictError(ServiceError):
 
 
 class ContradictoryFeedbackError(ServiceError):
-    """Feedback contradicts earlier feedback; ``proof`` is the chain of constraints that implies the opposite."""
+    """Feedback contradicts earlier feedback. ``proof`` is the chain of constraints that implies the opposite."""
 
     status, kind, title = 409, "contradiction", "The feedback contradicts earlier feedback"
 
@@ -77,7 +77,7 @@ class ContradictoryFeedbackError(ServiceError):
 
 
 class UnauthorizedError(ServiceError):
-    """The request has no API key, or an unknown one."""
+    """The request has no valid API key."""
 
     status, kind, title = 401, "unauthorized", "A valid API key is required"
 
@@ -89,30 +89,30 @@ class ForbiddenError(ServiceError):
 
 
 class OverloadedError(ServiceError):
-    """A limit of waiting or running work is reached; nothing was accepted."""
+    """A queue is full or too many operations are running. Nothing was accepted."""
 
     status, kind, title = 503, "overloaded", "The service is overloaded"
 
 
 class StoreFullError(ServiceError):
-    """The disk is full; nothing was accepted."""
+    """The disk is full. Nothing was accepted."""
 
     status, kind, title = 507, "disk-full", "The disk is full"
 
 
 class StoreUnavailableError(ServiceError):
-    """The store cannot be written to; nothing was accepted."""
+    """Writing to the store failed. Nothing was accepted."""
 
     status, kind, title = 503, "store-unavailable", "The store is not available"
 
 
 class LearnerFailedError(ServiceError):
-    """The learner of a collection has failed; searches continue with its last metric."""
+    """The learner of a collection has failed. Searches continue with the last metric."""
 
     status, kind, title = 503, "learner-failed", "The learner has failed"
 
 
 class StoreBusyError(ServiceError):
-    """Another process holds the store."""
+    """Another process uses the store."""
 
     status, kind, title = 503, "store-busy", "The store is in use by another process"

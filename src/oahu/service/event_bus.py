@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["EventBus"]
 
-_MAX_QUEUED = 256  # events that wait for a slow subscriber; beyond that the oldest are dropped
+_MAX_QUEUED = 256  # events per subscriber; a slow subscriber loses the oldest
 
 Event = tuple[str, dict[str, Any]]
 
@@ -25,12 +25,12 @@ class EventBus:
         self._send((kind, data))
 
     def close(self) -> None:
-        """End all subscriptions, and those that start later."""
+        """End all subscriptions. Later subscriptions end at once."""
         self._closed = True
         self._send(None)
 
     async def subscribe(self) -> AsyncIterator[Event]:
-        """Yield the events from now on as (kind, data), until the bus is closed."""
+        """Yield events as (kind, data), from now until the bus is closed."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(_MAX_QUEUED)
         self._next += 1
         subscriber = self._next

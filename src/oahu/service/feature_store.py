@@ -1,4 +1,4 @@
-"""Features by item number, in memory: the learner trains on them, and queries are ranked with them."""
+"""The features of all items in memory, for training and for ranking."""
 
 from __future__ import annotations
 
@@ -9,66 +9,66 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FeatureStore", "FeatureTable"]
+__all__ = ["FeatureStore", "ItemFeatureTable"]
 
-_MIN_ROWS: Final = 1024  # a smaller table is not worth compacting
+_MIN_ROWS: Final = 1024  # no compaction below this size
 
 
-class FeatureTable:
-    """Features and keys by number. Rows are only ever added: a reader keeps what it has seen."""
+class ItemFeatureTable:
+    """Features and keys of items, by item number. Rows are added but never changed, so readers need no lock."""
 
     def __init__(self, dimension: int, dtype: np.dtype[Any], capacity: int = 0) -> None:
         self._rows = np.empty((capacity, dimension), dtype)
-        self._row_of = np.full(capacity, -1, np.int64)
+        self._row_by_number = np.full(capacity, -1, np.int64)
         self._keys: dict[int, str] = {}
         self._n_rows = 0
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """Return the features of items: numbers of shape (...) give an array of shape (..., dimension)."""
+        """Return the features of items. Numbers of shape (...) give an array of shape (..., dimension)."""
         requested = np.asarray(numbers, np.int64)
-        rows = self._row_of[requested]
+        rows = self._row_by_number[requested]
         if (rows < 0).any():
-            raise IndexError(f"There are no features of item number {requested[rows < 0][0]}.")
+            raise IndexError(f"The item with number {requested[rows < 0][0]} has no features in memory.")
         return np.asarray(self._rows[rows])
 
     def key(self, number: int) -> str:
-        """Return the key of an item, which may have been deleted."""
+        """Return the key of an item. Deleted items keep their key."""
         return self._keys[number]
 
     def __contains__(self, number: int) -> bool:
         return number in self._keys
 
     def __len__(self) -> int:
-        """Return the number of rows, including rows of reused numbers."""
+        """Return the number of rows. A number that was added twice has two rows."""
         return self._n_rows
 
     def _add(self, numbers: Sequence[int], keys: Iterable[str], new: NDArray[Any]) -> None:
-        """Add rows. A row is written before its position, so concurrent readers never see an empty row."""
+        """Add rows. A row is written before its index entry, so concurrent readers never see an empty row."""
         end = self._n_rows + len(new)
         if end > len(self._rows):
             rows = np.empty((max(_MIN_ROWS, end + end // 2), new.shape[1]), new.dtype)
             rows[: self._n_rows] = self._rows[: self._n_rows]
             self._rows = rows
         self._rows[self._n_rows : end] = new
-        if max(numbers) >= len(self._row_of):
-            row_of = np.full(max(_MIN_ROWS, 2 * (max(numbers) + 1)), -1, np.int64)
-            row_of[: len(self._row_of)] = self._row_of
-            self._row_of = row_of
-        self._row_of[list(numbers)] = np.arange(self._n_rows, end)
+        if max(numbers) >= len(self._row_by_number):
+            larger = np.full(max(_MIN_ROWS, 2 * (max(numbers) + 1)), -1, np.int64)
+            larger[: len(self._row_by_number)] = self._row_by_number
+            self._row_by_number = larger
+        self._row_by_number[list(numbers)] = np.arange(self._n_rows, end)
         self._keys.update(zip(numbers, keys, strict=True))
         self._n_rows = end
 
-    def _without(self, purged: set[int]) -> FeatureTable:
-        """Return a copy without some numbers."""
+    def _without(self, purged: set[int]) -> ItemFeatureTable:
+        """Return a copy without the purged numbers."""
         remaining = {number: key for number, key in self._keys.items() if number not in purged}
-        table = FeatureTable(self._rows.shape[1], self._rows.dtype, len(remaining))
+        table = ItemFeatureTable(self._rows.shape[1], self._rows.dtype, len(remaining))
         if remaining:
             table._add(list(remaining), remaining.values(), self.take(list(remaining)))
         return table
 
 
 class FeatureStore:
-    """The current feature table of a collection. Compacts the table when most rows are unused. Thread-safe.
+    """The current feature table of a collection, compacted when most rows are unused. Thread-safe.
 
     Parameters
     ----------
@@ -78,19 +78,19 @@ class FeatureStore:
 
     def __init__(self, dimension: int, dtype: np.dtype[Any], capacity: int = 0) -> None:
         self.dimension, self.dtype = dimension, dtype
-        self.table = FeatureTable(dimension, dtype, capacity)
+        self.table = ItemFeatureTable(dimension, dtype, capacity)
         self._lock = Lock()
         self._purged: set[int] = set()
 
     def add(self, numbers: Sequence[int], keys: Iterable[str], data: bytes) -> None:
-        """Add features, given as the bytes of their rows. A number that is added again gets the new features."""
+        """Add features, given as bytes. A number that is added again gets the new features."""
         rows = np.frombuffer(data, self.dtype).reshape(len(numbers), self.dimension)
         with self._lock:
             self._purged.difference_update(numbers)
             self.table._add(numbers, keys, rows)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Mark numbers as unused. Once they are the majority, the other rows move to a new table.
+        """Mark numbers as unused. When most rows are unused, the other rows are copied to a new table.
 
         A reader that holds the old table still finds all rows in it.
         """
@@ -101,11 +101,11 @@ class FeatureStore:
                 self.table, self._purged = self.table._without(self._purged), set()
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """Return the features of items: numbers of shape (...) give an array of shape (..., dimension)."""
+        """Return the features of items. Numbers of shape (...) give an array of shape (..., dimension)."""
         return self.table.take(numbers)
 
     def key(self, number: int) -> str:
-        """Return the key of an item, which may have been deleted."""
+        """Return the key of an item. Deleted items keep their key."""
         return self.table.key(number)
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """The feedback log of a collection, and the constraint graph built from it.
 
-Feedback is expanded once, when it is accepted: into constraints, which the graph holds, and into training examples,
-which the store holds for the learner. Queries ask the graph which items are similar or dissimilar.
+Each feedback record is expanded once, when it is accepted. The graph gets its constraints, and the store gets its
+training examples for the learner. Queries read from the graph which items are similar or dissimilar.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from oahu.service.training_examples import encode_examples, expand
 
 __all__ = ["FeedbackLog", "Items", "effective_records"]
 
-_MAX_LINKS: Final = 10  # links of a proof that an error message spells out
+_MAX_LINKS: Final = 10  # links of a proof in an error message
 _FEEDBACK: Final = (Triplet, Pair, Click)
 
 
 def effective_records(
     entries: Iterable[LoggedChange], undone: Iterable[tuple[int, int]]
 ) -> list[tuple[int, FeedbackRecord]]:
-    """Return the feedback records among log entries that are not undone, with their sequence numbers."""
+    """Return the feedback records that are not undone, with their sequence numbers."""
     feedback = [(seq, change) for seq, _, change in entries if isinstance(change, _FEEDBACK)]
     if not feedback:
         return []
@@ -52,32 +52,32 @@ def effective_records(
 
 
 class Items(Protocol):
-    """Translates between the keys and the numbers of items."""
+    """Converts keys of items to numbers, and numbers to keys."""
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
         """Return the number of an existing item."""
         ...
 
     def key_of(self, number: int) -> str:
-        """Return the key of an item, which may have been deleted."""
+        """Return the key of an item. Deleted items keep their key."""
         ...
 
 
 @dataclass
 class _State:
-    """The log as of the last command."""
+    """The state of the log after the last command."""
 
     graph: ConstraintGraph
     seqs: array[int]  # the sequence number of each constraint in the graph
     last_seq: int
-    referenced: set[int]  # items that the log names, including undone entries
+    referenced: set[int]  # items in log entries, including undone entries
 
 
 class FeedbackLog:
-    """The feedback log of a collection, with its only constraint graph.
+    """The feedback log of a collection, and the constraint graph in memory.
 
-    Methods that take a transaction are commands, which the store runs one after the other. The other methods are
-    safe in any thread. They never read the log: they use the graph in memory.
+    Methods with a ``transaction`` parameter are commands. The store runs commands one after the other. The other
+    methods are thread-safe.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class FeedbackLog:
         self._store, self._collection, self._config, self._items = store, collection, config, items
         self._for_pairs = trains_on_pairs(config)
         self._state: _State | None = None
-        self._lock = RLock()  # protects the graph: the writer extends it while queries read it
+        self._lock = RLock()  # for the graph: the writer extends it while queries read it
         self.last_seq = store.last_seq(collection)
 
     def load(self) -> None:
@@ -99,12 +99,12 @@ class FeedbackLog:
     # -- reads -------------------------------------------------------------------------------------------
 
     def similar_to(self, number: int) -> list[int]:
-        """Return the items that are similar to an item, by feedback and by what follows from it."""
+        """Return the items that are similar to an item according to feedback, given or implied."""
         with self._lock:
             return [] if self._state is None else self._state.graph.similar_to(number)
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
-        """Return those of some items that are dissimilar to an item, by feedback and by what follows from it."""
+        """Return the items among ``others`` that are dissimilar to an item according to feedback."""
         with self._lock:
             if self._state is None:
                 return set()
@@ -112,7 +112,7 @@ class FeedbackLog:
             return {other for other in others if graph.are_dissimilar(number, other)}
 
     def page(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
-        """Return log entries with keys instead of numbers, and whether each is feedback that still counts."""
+        """Return log entries with keys instead of numbers, and whether each is feedback that is not undone."""
         entries = self._store.log(self._collection, after, limit)
         effective = {seq for seq, _ in effective_records(entries, self._store.undone(self._collection))}
         return [(entry._replace(change=self._with_keys(entry.change)), entry.seq in effective) for entry in entries]
@@ -133,9 +133,9 @@ class FeedbackLog:
     def append(
         self, transaction: Transaction, records: Sequence[FeedbackRecord], request: str | None = None
     ) -> Receipt:
-        """Accept feedback records, all or none.
+        """Add feedback records, either all of them or none.
 
-        A repeated request, recognised by its idempotency key, gets the same receipt and changes nothing.
+        ``request`` is the idempotency key. A repeated request gets the same receipt and changes nothing.
         """
         digest = ""
         if request is not None:
@@ -148,7 +148,7 @@ class FeedbackLog:
         self._reject_contradictions(state, constraints)
         transaction.after_rollback(self._reload)
         first = state.last_seq + 1
-        examples = [self._extend(state, seq, stated) for seq, stated in enumerate(constraints, first)]
+        examples = [self._extend(state, seq, given) for seq, given in enumerate(constraints, first)]
         state.referenced.update(_referenced(numbered))
         state.last_seq += len(numbered)
         transaction.append(self._collection, first, numbered)
@@ -160,28 +160,30 @@ class FeedbackLog:
         return receipt
 
     def undo(self, transaction: Transaction, first: int, last: int) -> int:
-        """Undo the feedback records from ``first`` to ``last`` that still count; return the undo's own number."""
+        """Undo the active feedback records from ``first`` to ``last``. Return the sequence number of the undo."""
         state = self._current(transaction)
         if not 1 <= first <= last <= state.last_seq:
-            raise NotFoundError(f"There is no feedback {first}: the log has {state.last_seq} entries.")
+            raise NotFoundError(f"There is no feedback record {first}. The log has {state.last_seq} entries.")
         entries = transaction.log(self._collection, first - 1, last - first + 1)
         if not effective_records(entries, transaction.undone(self._collection)):
             if isinstance(entries[0].change, Undo | ModelReplacement):
-                raise InvalidRequestError(f"Log entry {first} is not feedback. Only feedback can be undone.")
-            raise ConflictError(f"Feedback {first} was already undone.")
+                raise InvalidRequestError(
+                    f"Log entry {first} is an undo or a model upload. Only feedback can be undone."
+                )
+            raise ConflictError(f"Feedback record {first} is already undone.")
         return self._append_undo(transaction, Undo(first, last))
 
     def restore(self, transaction: Transaction, version: int) -> int:
-        """Undo every log entry after ``version``: feedback, model replacements and undos."""
+        """Undo all log entries after ``version``: feedback, model replacements and undos."""
         state = self._current(transaction)
         if not 0 <= version <= state.last_seq:
-            raise NotFoundError(f"There is no version {version}: the log has {state.last_seq} entries.")
+            raise NotFoundError(f"There is no metric version {version}. The newest version is {state.last_seq}.")
         if version == state.last_seq:
-            raise ConflictError(f"Version {version} is already the newest.")
+            raise ConflictError(f"Metric version {version} is already the newest.")
         return self._append_undo(transaction, Undo(version + 1, state.last_seq))
 
     def replace_model(self, transaction: Transaction, data: bytes) -> int:
-        """Log that a model file replaces the learner; return the sequence number."""
+        """Append the replacement of the learner by a model file to the log. Return its sequence number."""
         state = self._current(transaction)
         transaction.after_rollback(self._reload)
         state.last_seq += 1
@@ -192,7 +194,7 @@ class FeedbackLog:
         return state.last_seq
 
     def is_referenced(self, transaction: Transaction, number: int) -> bool:
-        """Return whether the log names an item, so that a replay needs its features."""
+        """Return whether the log refers to an item. Replaying the log needs the features of such items."""
         return number in self._current(transaction).referenced
 
     def _with_numbers(self, transaction: Transaction, record: FeedbackRecord, at: int) -> FeedbackRecord:
@@ -207,9 +209,9 @@ class FeedbackLog:
         return Pair(number(record.first), number(record.second), record.same)
 
     def _extend(self, state: _State, seq: int, constraints: Sequence[Pair | Triplet]) -> bytes:
-        """Add the constraints of one record to the graph; return its training examples, encoded.
+        """Add the constraints of one record to the graph. Return its encoded training examples.
 
-        The lock is taken for one record at a time, so that queries do not wait for a large request.
+        The lock is held for one record at a time, so that queries do not wait for a large request.
         """
         with self._lock:
             state.seqs.extend([seq] * len(constraints))
@@ -217,13 +219,16 @@ class FeedbackLog:
         return encode_examples(constraints, examples)
 
     def _append_undo(self, transaction: Transaction, undo: Undo) -> int:
-        """Log an undo, rebuild the graph, and expand the later records again: their examples may have changed."""
+        """Append an undo to the log, rebuild the graph, and expand the later records again.
+
+        The undo can change the training examples of the later records.
+        """
         state = self._current(transaction)
         transaction.after_rollback(self._reload)
         changed = first_changed_seq(transaction.undos(self._collection), undo)
         transaction.append(self._collection, state.last_seq + 1, [undo])
         entries = effective_records(transaction.log(self._collection), transaction.undone(self._collection))
-        rebuilt = self._built([entry for entry in entries if entry[0] < changed])
+        rebuilt = self._build_state([entry for entry in entries if entry[0] < changed])
         examples = [
             (seq, self._extend(rebuilt, seq, constraints_of(record))) for seq, record in entries if seq >= changed
         ]
@@ -243,9 +248,9 @@ class FeedbackLog:
     # -- contradictions ----------------------------------------------------------------------------------
 
     def _reject_contradictions(self, state: _State, constraints: Sequence[Sequence[Pair | Triplet]]) -> None:
-        flat = [(at, constraint) for at, stated in enumerate(constraints) for constraint in stated]
+        flat = [(at, constraint) for at, given in enumerate(constraints) for constraint in given]
         if self._config.contradictions == "newest":
-            for at, constraint in flat:  # a constraint that contradicts itself is rejected under every policy
+            for at, constraint in flat:  # a constraint that contradicts itself is always rejected
                 if found := ConstraintGraph().first_contradiction([constraint]):
                     raise self._contradiction_error(state, found, at, 0, [(at, constraint)])
             return
@@ -264,23 +269,23 @@ class FeedbackLog:
         begin: int,
         constraints: list[tuple[int, Pair | Triplet]],
     ) -> ContradictoryFeedbackError:
-        """Return the error with its proof; constraints from number ``begin`` on are those of the request."""
+        """Return the error with its proof. Constraints with numbers from ``begin`` are in the request."""
         key_of = self._items.key_of
         chain, sentences = [], []
         for number, first, second, same in found.chain:
             pair: dict[str, Any] = {"first": key_of(first), "second": key_of(second), "same": same}
-            own = number >= begin
-            source = {"record": constraints[number - begin][0]} if own else {"seq": state.seqs[number]}
+            in_request = number >= begin
+            source = {"record": constraints[number - begin][0]} if in_request else {"seq": state.seqs[number]}
             chain.append(source | pair)
             sentences.append(
-                f"{'this request' if own else f'feedback {state.seqs[number]}'} says {_sentence(pair)}"
+                f"{'this request' if in_request else f'feedback {state.seqs[number]}'} says {_sentence(pair)}"
             )
         first, second, same = found.pair
         pair = {"first": key_of(first), "second": key_of(second), "same": same}
         proof = "; ".join([*sentences[:_MAX_LINKS], "..."][: len(sentences)]) or "an item is similar to itself"
         return ContradictoryFeedbackError(
-            f"Feedback record {at} says {_sentence(pair)}, but {proof}. No record of this request was accepted. "
-            "Undo one of these records, or remove this one from the request.",
+            f"Feedback record {at} of the request says {_sentence(pair)}, but {proof}. Nothing was accepted. "
+            "Undo the earlier feedback, or remove this record from the request.",
             chain,
             record=at,
             pair=pair,
@@ -289,28 +294,28 @@ class FeedbackLog:
     # -- state -------------------------------------------------------------------------------------------
 
     def _current(self, reader: StoreReader) -> _State:
-        """Return the state that a command decides by."""
+        """Return the current state. Load it if necessary."""
         if self._state is None:
             self._reload(reader)
         assert self._state is not None
         return self._state
 
     def _reload(self, reader: StoreReader) -> None:
-        """Load the state from the store: at the start, and after commands were rolled back.
+        """Load the state from the store, at the start and after a rollback.
 
-        If reading fails, queries do without the graph, and the next command tries again.
+        If reading fails, queries run without the graph, and the next command loads the state.
         """
         with self._lock:
             self._state = None
         entries = reader.log(self._collection)
-        state = self._built(effective_records(entries, reader.undone(self._collection)))
+        state = self._build_state(effective_records(entries, reader.undone(self._collection)))
         state.referenced = _referenced(entry.change for entry in entries)
         state.last_seq = entries[-1].seq if entries else 0
         with self._lock:
             self._state = state
 
-    def _built(self, records: Iterable[tuple[int, FeedbackRecord]]) -> _State:
-        """Return a state whose graph holds the constraints of some records."""
+    def _build_state(self, records: Iterable[tuple[int, FeedbackRecord]]) -> _State:
+        """Return a state with a graph of the constraints of the given records."""
         graph = ConstraintGraph("newest" if self._config.contradictions == "newest" else "raise")
         seqs = array("q")
 
@@ -327,8 +332,8 @@ class FeedbackLog:
 def _replayed_receipt(request: str, digest: str, stored: StoredReceipt) -> Receipt:
     if stored.digest != digest:
         raise InvalidRequestError(
-            f"The idempotency key {request!r} was used for other feedback (log entries {stored.first_seq} to "
-            f"{stored.last_seq}). Use a new key for new feedback."
+            f"The idempotency key {request!r} was already used for other feedback (log entries "
+            f"{stored.first_seq} to {stored.last_seq}). Use a new key for new feedback."
         )
     return Receipt(stored.first_seq, stored.last_seq, replayed=True)
 
@@ -339,7 +344,7 @@ def _sentence(pair: dict[str, Any]) -> str:
 
 
 def _referenced(changes: Iterable[Change]) -> set[int]:
-    """Return the items that log entries name."""
+    """Return the items that log entries refer to."""
     numbers: set[int] = set()
     for change in changes:
         if isinstance(change, Click):

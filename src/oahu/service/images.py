@@ -13,7 +13,7 @@ __all__ = ["encode_png", "image_type"]
 
 
 def image_type(data: bytes) -> str | None:
-    """Return the media type of an image that a browser shows and that cannot contain a script; otherwise None."""
+    """Return the media type of a PNG, JPEG, WebP or GIF image, or None. Other formats could contain scripts."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -36,7 +36,7 @@ def encode_png(grey: NDArray[Any]) -> bytes:
     """
     pixels = np.clip(np.round(grey), 0, 255).astype(np.uint8)
     height, width = pixels.shape
-    lines = np.hstack([np.zeros((height, 1), np.uint8), pixels])  # every line starts with its filter: 0, none
+    lines = np.hstack([np.zeros((height, 1), np.uint8), pixels])  # every line starts with its filter type, 0 (none)
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

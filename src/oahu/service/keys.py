@@ -8,21 +8,25 @@ import json
 import logging
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from oahu.exceptions import InvalidInputError
 from oahu.io.atomic_files import write_atomically
 
 __all__ = ["ROLES", "Key", "KeyFile", "Role", "allows"]
 
-#: read: search and view. feedback: read, and give feedback. admin: everything.
+#: The read role can search and view. The feedback role can also give feedback. The admin role can do everything.
 Role = Literal["read", "feedback", "admin"]
 
 ROLES = get_args(Role)
+
+_Stamp = tuple[int, int, int]
+_NO_FILE: Final[_Stamp] = (0, 0, 0)
 _FILE = "keys.json"
-_RELOAD_INTERVAL = 1.0  # seconds after which a change of the file takes effect
+_RELOAD_INTERVAL = 1.0  # seconds between two checks of the file
 _MAX_NAME = 100  # characters
 
 log = logging.getLogger("oahu.service")
@@ -39,7 +43,7 @@ def allows(role: Role, needed: Role) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """A stored key, with the hash of its secret."""
+    """A stored API key, with the hash of its secret."""
 
     id: str
     name: str
@@ -49,23 +53,24 @@ class Key:
 
 
 class KeyFile:
-    """The keys of a service, in a file. A running service picks up changes, so keys can be rotated.
+    """The API keys of a service, in a file. A running service reads changes of the file within a second.
 
-    A key is ``oahu_<id>_<secret>``. The secret has 256 random bits, so a plain hash does not reveal it.
+    A key has the form ``oahu_<id>_<secret>``. The secret has 256 random bits, so its plain hash does not reveal it.
 
     Parameters
     ----------
     folder : path
         The data folder of the service.
     always : bool
-        Whether a key is required even if the file holds none. All requests are then rejected.
+        Whether a key is required even if the file has no keys. All requests are rejected in this case.
     """
 
     def __init__(self, folder: Path, always: bool = False) -> None:
         self._path = folder / _FILE
         self._keys: dict[str, Key] = {}
         self._required = always
-        self._loaded_at, self._stamp = -_RELOAD_INTERVAL, (0, 0, 0)
+        self._loaded_at, self._stamp = -_RELOAD_INTERVAL, _NO_FILE
+        self._reported: tuple[_Stamp | None, str] | None = None  # the last logged error
 
     def all(self) -> list[Key]:
         """Return all keys in the file."""
@@ -73,15 +78,16 @@ class KeyFile:
         return list(self._keys.values())
 
     def is_required(self) -> bool:
-        """Return whether requests need a key. Without any key, every local user may do everything.
+        """Return whether requests need a key. Without keys, every local user may do everything.
 
-        Once a key existed, a key is required until the service restarts: revoking the last key grants no access.
+        After a key was loaded, a key is required until the service restarts. Revoking the last key therefore does
+        not open the service.
         """
         self._reload()
         return self._required
 
     def authenticate(self, token: str) -> Key | None:
-        """Return the key of a valid token, or None. Takes the same time in both cases."""
+        """Return the key of a valid token, or None. Both cases take the same time."""
         self._reload()
         _, _, rest = token.partition("oahu_")
         id_, _, secret = rest.partition("_")
@@ -90,17 +96,17 @@ class KeyFile:
         return key if key is not None and same and token.startswith("oahu_") else None
 
     def find(self, id_: str) -> Key | None:
-        """Return the key with an id, or None if it was revoked."""
+        """Return the key with an id, or None if there is none."""
         self._reload()
         return self._keys.get(id_)
 
     def add(self, name: str, role: Role) -> str:
         """Create a key and return its token, which is not stored."""
         if role not in ROLES:
-            raise InvalidInputError(f"The role must be one of {', '.join(ROLES)}. Got {role!r}.")
+            raise InvalidInputError(f"The role must be one of {', '.join(ROLES)}. Got {role!r} instead.")
         if len(name) > _MAX_NAME or not name.isprintable():
             raise InvalidInputError(
-                f"The name of a key must have at most {_MAX_NAME} printable characters. Got {name!r}."
+                f"The name of a key must have at most {_MAX_NAME} characters, all printable. Got {name!r} instead."
             )
         self._reload(now=True)
         id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
@@ -117,7 +123,7 @@ class KeyFile:
         return revoked
 
     def _reload(self, now: bool = False) -> None:
-        """Read the file again if the interval has passed. If that fails, a running service keeps its keys."""
+        """Read the file again if the interval has passed. A running service keeps its keys if this fails."""
         clock = time.monotonic()
         if not now and clock - self._loaded_at < _RELOAD_INTERVAL:
             return
@@ -127,20 +133,35 @@ class KeyFile:
         except (OSError, InvalidInputError) as error:
             if now or first:
                 raise
-            log.error("cannot reload the keys, keeping the previous ones: %s", error)
             self._required = True
+            self._log_once(error)
+        else:
+            self._reported = None
         self._loaded_at = clock
 
+    def _log_once(self, error: Exception) -> None:
+        """Log that the file cannot be read, once for each change of the file."""
+        stamp = None
+        with suppress(OSError):
+            stamp = self._file_stamp()
+        if self._reported != (stamp, str(error)):
+            self._reported = stamp, str(error)
+            log.error("cannot reload the API keys, the previous keys stay valid: %s", error)
+
     def _load(self) -> None:
+        stamp = self._file_stamp()
+        if stamp != self._stamp:
+            self._keys = {} if stamp == _NO_FILE else _parse(self._path)
+            self._stamp = stamp
+            self._required = self._required or bool(self._keys)
+
+    def _file_stamp(self) -> _Stamp:
+        """Return values that change whenever the file is written."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            self._keys, self._stamp = {}, (0, 0, 0)
-            return
-        stamp = status.st_mtime_ns, status.st_size, status.st_ino
-        if stamp != self._stamp:
-            self._keys, self._stamp = _parse(self._path), stamp
-            self._required = self._required or bool(self._keys)
+            return _NO_FILE
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _write(self, keys: dict[str, Key]) -> None:
         """Replace the file atomically. Only its owner can read it."""
@@ -150,15 +171,15 @@ class KeyFile:
 
 
 def _parse(path: Path) -> dict[str, Key]:
-    """Parse a file of keys. One invalid key makes the whole file invalid."""
+    """Return the keys in a file. Raise `InvalidInputError` if one of them is invalid."""
     try:
         keys = [Key(**one) for one in json.loads(path.read_text())]
         valid = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
         if not valid:
-            raise ValueError("a key has an unknown role or no hash")
+            raise ValueError("a key has an unknown role or an invalid hash")
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
-            f"{path} is not a valid file of keys ({error}). Delete it and create keys with `oahu keys add`."
+            f"{path} is not a valid file of API keys ({error}). Delete it and create keys with `oahu keys add`."
         ) from error
     return {key.id: key for key in keys}
 

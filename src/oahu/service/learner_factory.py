@@ -10,6 +10,7 @@ import oahu.learners
 from oahu.exceptions import InvalidInputError
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
+from oahu.messages import shorten
 from oahu.service.errors import InvalidRequestError
 from oahu.service.records import CollectionConfig
 
@@ -22,7 +23,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
     Parameters
     ----------
     max_size : float
-        The largest size of the model in bytes, as estimated before it is allocated.
+        The largest estimated size of the model, in bytes.
 
     Raises
     ------
@@ -40,12 +41,15 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         learner: Learner[Any] = learner_class(**{"random_state": 0, **config.parameters})
         learner.check_parameters()
         if type(learner.random_state) is not int:
-            raise InvalidInputError("The 'random_state' parameter of a collection's learner must be an int.")
+            raise InvalidInputError(
+                f"The 'random_state' parameter of {config.learner} must be an int. Got "
+                f"{shorten(learner.random_state)} instead."
+            )
         size = _n_parameters(learner, config.dimension) * np.dtype(learner.dtype).itemsize
         if size > max_size:
             raise InvalidInputError(
-                f"{config.learner} would take about {size / 2**20:,.0f} MiB with {config.dimension} features. "
-                f"The limit is {max_size / 2**20:,.0f} MiB. Use fewer features or smaller layers."
+                f"{config.learner} with {config.dimension} features needs about {size / 2**20:,.0f} MiB. The limit "
+                f"is {max_size / 2**20:,.0f} MiB (OAHU_MAX_MODEL). Use fewer features or smaller layers."
             )
         return learner.initialize(config.dimension)
     except (InvalidInputError, TypeError) as error:
@@ -53,7 +57,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
 
 
 def trains_on_pairs(config: CollectionConfig) -> bool:
-    """Return whether the learner of a collection is trained on pairs, not on triplets."""
+    """Return whether the learner of a collection is trained on pairs instead of triplets."""
     return issubclass(_learner_class(config), PairLearner)
 
 
@@ -67,11 +71,11 @@ def _learner_class(config: CollectionConfig) -> type[Any]:
 
 
 def _n_parameters(learner: Learner[Any], n_features: int) -> int:
-    """Estimate how many numbers a model holds: its layers, or its matrix."""
-    given = learner.get_params(deep=False)
-    if "hidden_size" in given:
-        layers, hidden, embedding = given["n_layers"], given["hidden_size"], given["embedding_size"]
-        window = 3 * given.get("window", 0) + 131
+    """Return the estimated number of parameters of a model: of its layers, or of its matrix."""
+    parameters = learner.get_params(deep=False)
+    if "hidden_size" in parameters:
+        layers, hidden, embedding = (parameters[name] for name in ("n_layers", "hidden_size", "embedding_size"))
+        window = 3 * parameters.get("window", 0) + 131
         return int(n_features * (hidden + embedding + window) + layers * (hidden + window) * (hidden + embedding))
     per_feature = {"Euclidean": 1, "Cosine": 1, "AdaSORS": 2 * n_features}
     return n_features * per_feature.get(type(learner).__name__, n_features)

@@ -1,7 +1,7 @@
 """The learner loop: reads the log, trains the learner, publishes metrics.
 
-The model depends on the log alone. It can always be rebuilt, from the newest valid snapshot or from the beginning.
-To undo feedback, the loop returns to a snapshot from before it and replays the rest of the log.
+The model depends only on the log. The loop can always rebuild it from a snapshot or from the start of the log. To
+undo feedback, the loop loads a snapshot from before the feedback and learns the later entries again.
 """
 
 from __future__ import annotations
@@ -37,37 +37,38 @@ from oahu.service.training_examples import decode_examples
 
 __all__ = ["LearnerLoop"]
 
-_BATCH: Final = 64  # log entries that are learned before a metric is published
-_LARGE_BATCH: Final = 1_024  # the same, if the learner is far behind
-_LINGER: Final = 0.01  # seconds to wait for more feedback, if no query waits for the metric
-_FULL_BATCH: Final = 16  # log entries that are learned without waiting for more
-_SAMPLE: Final = 16  # triplets of a batch that the metric is evaluated on before training
-_DECAY: Final = 0.98  # of the running error rate, per triplet
-_DENSE_HISTORY: Final = 200  # history points are stored at every version up to here, then ever further apart
+_BATCH: Final = 64  # log entries per published metric
+_LARGE_BATCH: Final = 1_024  # log entries per published metric if many are waiting
+_BATCH_DELAY: Final = 0.01  # seconds to wait for more feedback if no query waits for the metric
+_FULL_BATCH: Final = 16  # number of waiting log entries that are learned without delay
+_SAMPLE: Final = 16  # triplets per batch on which the metric is evaluated before training
+_DECAY: Final = 0.98  # decay of the running error rate per triplet
+_DENSE_HISTORY: Final = 200  # constraints; the history has every version up to here, and fewer later versions
 
 log = logging.getLogger("oahu.service")
 
 
 class LearnerLoop:
-    """A background thread that learns the log of a collection and publishes metrics.
+    """A background thread that trains the learner on the log of a collection and publishes metrics.
 
     Parameters
     ----------
     on_publish : callable
-        Called with every published metric, from the background thread.
+        Called with every published metric, in the background thread.
     snapshot_every : int
-        Constraints between two snapshots.
+        Number of constraints between two snapshots.
     keep_snapshots : int
-        The number of snapshots that are kept.
+        Number of snapshots to keep.
 
     Attributes
     ----------
     published : PublishedMetric
         The newest metric.
     n_rejected : int
-        Constraints that could not be learned since the service started, because they would overflow the model.
+        Number of constraints that were not learned because they would overflow the model, since the service
+        started.
     error : Exception or None
-        What stopped the loop.
+        The error that stopped the loop.
     """
 
     def __init__(
@@ -84,12 +85,12 @@ class LearnerLoop:
         self._on_publish, self._snapshot_every, self._keep_snapshots = on_publish, snapshot_every, keep_snapshots
         self._for_pairs = trains_on_pairs(config)
         self._changed, self._stop, self._training = Condition(), Event(), Lock()
-        self._head = 0  # the end of the log, as far as the loop was notified
-        self._requested = 0  # a query waits for the metric of this log entry
+        self._head = 0  # last known sequence number of the log
+        self._requested = 0  # a query waits until this log entry is learned
         self._undos = store.undos(collection)
         self._undone = active_undo_ranges(self._undos)
         last = store.last_seq(collection)
-        # Snapshots beyond the end of the log belong to another log, for instance before a backup was restored.
+        # Snapshots beyond the end of the log belong to another log: for example, a backup was restored.
         store.drop_snapshots(collection, [seq for seq in store.snapshots(collection) if seq > last])
         self._learner, self._seq = self._load_snapshot(last)
         self._snapshot = self._seq, self._learner.n_seen_  # position of the last snapshot
@@ -107,20 +108,20 @@ class LearnerLoop:
         self._thread.start()
 
     def notify(self, head: int) -> None:
-        """Tell the loop that the log now ends at sequence number ``head``."""
+        """Notify the loop of new log entries. ``head`` is the last sequence number of the log."""
         with self._changed:
             self._head = max(self._head, head)
             self._changed.notify_all()
 
     def request(self, seq: int) -> None:
-        """Ask the loop to learn the log up to ``seq`` at once, without waiting for more feedback."""
+        """Make the loop learn the log up to ``seq`` without waiting for more feedback."""
         if self.published.version < seq:
             with self._changed:
                 self._requested = max(self._requested, seq)
                 self._changed.notify_all()
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Return the metric once it has learned the log up to ``seq``; after ``timeout`` seconds, the newest."""
+        """Wait until the log is learned up to ``seq``, at most ``timeout`` seconds. Return the newest metric."""
         if self.published.version < seq and timeout > 0:
             self.request(seq)
             with self._changed:
@@ -130,24 +131,24 @@ class LearnerLoop:
         return self.published
 
     def model_file(self) -> bytes:
-        """Return the learner as the bytes of a model file."""
+        """Return the content of a model file of the learner."""
         with self._training:
             return model_files.to_bytes(self._learner)
 
     def history(self) -> list[HistoryPoint]:
-        """Return the weights of the metric over time."""
+        """Return the history of the weights of the metric."""
         return [*self._store.history(self._collection)] or [self.published.history_point]
 
     def raise_if_failed(self) -> None:
         """Raise `LearnerFailedError` if the loop has stopped with an error."""
         if self.error is not None:
             raise LearnerFailedError(
-                f"The learner of {self._config.name!r} has failed ({self.error!r}). Restart the service. The log "
-                "holds all accepted feedback."
+                f"The learner of {self._config.name!r} has failed ({self.error!r}). All accepted feedback is "
+                "stored. Restart the service to learn it."
             )
 
     def stop(self) -> None:
-        """Stop the background thread. The rest of the log is learned after the next start."""
+        """Stop the background thread. It learns the remaining log entries after the next start."""
         self._stop.set()
         self.notify(self._head)
         if self._thread.ident is not None:
@@ -167,7 +168,7 @@ class LearnerLoop:
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: self._head > self._seq or self._stop.is_set())
-                    self._changed.wait_for(self._is_urgent, _LINGER)
+                    self._changed.wait_for(self._is_urgent, _BATCH_DELAY)
                 if self._stop.is_set():
                     return
                 with self._training:
@@ -179,21 +180,21 @@ class LearnerLoop:
                 self._changed.notify_all()
 
     def _is_urgent(self) -> bool:
-        """Return whether to learn at once. Otherwise the loop waits a moment: one larger batch costs less."""
+        """Return whether to learn without delay. The delay collects larger batches, which cost less."""
         return self._requested > self._seq or self._head - self._seq >= _FULL_BATCH or self._stop.is_set()
 
     def _compile(self) -> None:
-        """Compile the learner before a query waits for it."""
+        """Compile the learner before the first query needs it."""
         rows = np.random.default_rng(0).normal(size=(2, 3, self._config.dimension)).astype(self._features.dtype)
         new_learner(self._config).partial_fit(rows).metric().scores_to_first(rows.reshape(6, -1), 3)
 
     def _advance(self) -> None:
         """Learn the next log entries and publish a metric.
 
-        New undos are applied first, even if other entries precede them in the log. An undo changes the training
-        examples of later records, so the entries just read may mix both states; they are read again.
+        New undos are applied first, even if other entries precede them in the log. An undo can change the training
+        examples of later records. Entries that were read at the same time are therefore read again.
         """
-        replay_until = 0  # no metric is published until all entries before the last undo are learned again
+        replay_until = 0  # no metric is published before this entry is learned again
         while not self._stop.is_set():
             replaying = self._seq < replay_until
             limit = _LARGE_BATCH if self._head - self._seq >= _LARGE_BATCH else _BATCH
@@ -212,21 +213,21 @@ class LearnerLoop:
             self._save_snapshot_if_due()
 
     def _learn(self, entries: Sequence[TrainingEntry], metric: Any) -> None:
-        """Learn entries up to the first model replacement; ``metric`` is evaluated on a sample of them first."""
+        """Evaluate ``metric`` on a sample of the entries. Learn the entries up to the first model replacement."""
         undone = undone_between(self._undone, self._seq, self._seq + len(entries))
         effective = [entry for entry in entries if entry.seq not in undone]
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
         if replacement is not None:
             effective = [entry for entry in effective if entry.seq < replacement]
-        stated, examples = decode_examples([entry.examples for entry in effective if entry.examples is not None])
-        if metric is not None and len(stated):
-            self._evaluate(metric, self._features.take(stated[:: -(-len(stated) // _SAMPLE)]))
+        given, examples = decode_examples([entry.examples for entry in effective if entry.examples is not None])
+        if metric is not None and len(given):
+            self._evaluate(metric, self._features.take(given[:: -(-len(given) // _SAMPLE)]))
         n_rejected = 0
         if len(examples) and self._for_pairs:
             n_rejected = self._train(self._features.take(examples[:, :2]), examples[:, 2].astype(bool))
         elif len(examples):
             n_rejected = self._train(self._features.take(examples), None)
-        if metric is not None:  # a replay counts nothing twice
+        if metric is not None:  # do not count again in a replay
             self.n_rejected += n_rejected
         if replacement is not None:
             data = self._store.model(self._collection, replacement)
@@ -235,7 +236,7 @@ class LearnerLoop:
             self._seq = entries[-1].seq if replacement is None else replacement
 
     def _evaluate(self, metric: Any, triplets: NDArray[Any]) -> None:
-        """Update the error rate with triplets that the metric has not been trained on."""
+        """Update the error rate with triplets that the metric was not trained on."""
         with suppress(OverflowedItemError):
             positive, negative = metric.scores_to_first(triplets.reshape(-1, triplets.shape[2]), 3)
             for wrong in (positive <= negative).astype(float).tolist():
@@ -243,7 +244,7 @@ class LearnerLoop:
                 self._error_rate = wrong if before is None else _DECAY * before + (1 - _DECAY) * wrong
 
     def _train(self, values: NDArray[Any], same: NDArray[Any] | None) -> int:
-        """Train on constraints; skip those that would overflow the model, and return how many these are."""
+        """Train on constraints. Skip constraints that would overflow the model, and return their number."""
         n_rejected = 0
         while len(values):
             try:
@@ -258,14 +259,14 @@ class LearnerLoop:
         return n_rejected
 
     def _roll_back(self, undos: Sequence[UndoEntry]) -> None:
-        """Return to the newest snapshot from before everything that new undos change."""
+        """Load the newest snapshot from before the first log entry that new undos change."""
         changed = undos[0].seq
         for undo in undos:
             changed = min(changed, first_changed_seq(self._undos, undo))
             self._undos = [*self._undos, undo]
         self._undone = active_undo_ranges(self._undos)
         if changed > self._seq:
-            return  # nothing of it was learned yet
+            return  # the changed entries are not learned yet
         outdated = [seq for seq in self._store.snapshots(self._collection) if seq >= changed]
         self._store.drop_snapshots(self._collection, outdated)
         self._learner, self._seq = self._load_snapshot(changed - 1)
@@ -289,10 +290,10 @@ class LearnerLoop:
         self._on_publish(published)
 
     def _store_history(self, point: HistoryPoint) -> None:
-        """Store the weights: at first at every version, then ever further apart."""
+        """Store the weights: of every early version, and of fewer and fewer later versions."""
         if point.constraints - self._last_point >= max(1, self._last_point / _DENSE_HISTORY):
             self._last_point = point.constraints
-            with suppress(ServiceError):  # a missing history point does no harm
+            with suppress(ServiceError):  # the history may have gaps
                 self._store.commit(lambda t: t.store_history(self._collection, [point]), weight=0)
 
     # -- snapshots ---------------------------------------------------------------------------------------
@@ -307,12 +308,12 @@ class LearnerLoop:
             except (ModelFileError, OSError) as error:
                 log.warning("skipping snapshot %d of %r: %s", seq, self._config.name, error)
                 continue
-            if notes == self._snapshot_notes(seq):  # otherwise it is outdated by an undo, or of another log
+            if notes == self._snapshot_notes(seq):  # otherwise an undo outdated it, or it belongs to another log
                 return learner, seq
         return new_learner(self._config), 0
 
     def _snapshot_notes(self, seq: int) -> dict[str, Any]:
-        """Return what identifies the log of a snapshot: the time of its last entry, and what of it is undone."""
+        """Return values that identify the log of a snapshot: the time of its last entry, and the undone ranges."""
         times = [entry.time for entry in self._store.log(self._collection, seq - 1, 1)]
         undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= seq)
         return {"seq": seq, "time": times[:1], "undone": undone}
@@ -325,20 +326,20 @@ class LearnerLoop:
         try:
             self._store.save_snapshot(self._collection, self._seq, self._learner, self._snapshot_notes(self._seq))
             stored = self._store.snapshots(self._collection)
-            dropped = set(stored) - set(_spread(stored, self._keep_snapshots))
+            dropped = set(stored) - set(_select_snapshots(stored, self._keep_snapshots))
             self._store.drop_snapshots(self._collection, dropped)
         except OSError as error:
             log.warning("cannot save a snapshot of %r: %s", self._config.name, error)
-        self._snapshot = self._seq, self._learner.n_seen_  # after a failure too: do not retry at every batch
+        self._snapshot = self._seq, self._learner.n_seen_  # also after a failure: do not retry with every batch
 
 
-def _spread(seqs: Sequence[int], limit: int) -> list[int]:
-    """Select the snapshots to keep, given from the newest to the oldest: the newer, the closer together.
+def _select_snapshots(seqs: Sequence[int], limit: int) -> list[int]:
+    """Return the snapshots to keep. Newer snapshots are closer together. ``seqs`` starts with the newest.
 
-    The newest two and the oldest stay. Of the others, the one whose neighbours are closest is removed repeatedly,
-    where distances are relative to the distance from the newest.
+    The two newest and the oldest are kept. Among the others, the one with the smallest gap between its neighbours
+    is removed, until ``limit`` are left. A gap is measured relative to its distance from the newest snapshot.
 
-    >>> _spread([100, 90, 80, 70, 60, 50, 40, 30, 20, 10], 6)
+    >>> _select_snapshots([100, 90, 80, 70, 60, 50, 40, 30, 20, 10], 6)
     [100, 90, 80, 70, 50, 10]
     """
     kept = list(seqs)

@@ -1,8 +1,8 @@
 """The query engine: search, classify and compare items with the newest metric.
 
-A search takes its candidates from an index of the catalogue that was encoded with a recent metric, and re-ranks
-them with the newest one. A ranking therefore always comes from one metric; only the choice of candidates can be
-slightly outdated. A background thread encodes the catalogue again and replaces the index as a whole.
+A search takes candidates from an index of the catalogue. The index was encoded with a recent metric. The search
+re-ranks the candidates with the newest metric. Only the choice of candidates can therefore be outdated, never the
+ranking. A background thread encodes the catalogue again and replaces the whole index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
 __all__ = [
     "ClassificationResult",
     "ComparisonResult",
-    "FeedbackFacts",
+    "FeedbackRelations",
     "MetricSource",
     "QueryEngine",
     "QueryResult",
@@ -40,16 +40,16 @@ __all__ = [
     "SearchResult",
 ]
 
-#: What feedback says about an item and the query.
+#: The relation between an item and the query according to feedback.
 Relation = Literal["similar", "dissimilar"]
 
 _NO_ITEMS: Final = np.empty(0, np.int64)
-_MIN_POSITIONS: Final = 1024  # a smaller index is not rebuilt to get rid of removed items
-_PER_THREAD: Final = 2**28  # vector components that one thread scans; a second thread pays only beyond that
+_MIN_POSITIONS: Final = 1024  # smaller indexes are not rebuilt to remove masked items
+_PER_THREAD: Final = 2**28  # vector components per thread; fewer are not worth a second thread
 
 
 class MetricSource(Protocol):
-    """Where the query engine gets its metrics from."""
+    """The source of metrics for the query engine."""
 
     @property
     def published(self) -> PublishedMetric:
@@ -57,20 +57,20 @@ class MetricSource(Protocol):
         ...
 
     def request(self, seq: int) -> None:
-        """Ask for a metric that has learned the log up to ``seq``."""
+        """Request a metric that has learned the log up to ``seq``."""
         ...
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Return that metric, or the newest one after ``timeout`` seconds."""
+        """Wait for this metric, at most ``timeout`` seconds. Return the newest metric."""
         ...
 
 
-class FeedbackFacts(Protocol):
-    """What feedback says about pairs of items."""
+class FeedbackRelations(Protocol):
+    """Which items are similar or dissimilar according to feedback."""
 
     @property
     def last_seq(self) -> int:
-        """The end of the log."""
+        """The last sequence number of the log."""
         ...
 
     def similar_to(self, number: int) -> list[int]:
@@ -78,20 +78,20 @@ class FeedbackFacts(Protocol):
         ...
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
-        """Return those of some items that are dissimilar to an item."""
+        """Return the items among ``others`` that are dissimilar to an item."""
         ...
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The metrics behind a result.
+    """The metrics that gave a result.
 
     Attributes
     ----------
     published : PublishedMetric
         The metric that ranked the items.
     candidates : PublishedMetric
-        The metric of the index that the candidates come from.
+        The metric that encoded the index of the candidates.
     """
 
     published: PublishedMetric
@@ -104,9 +104,9 @@ class RankedItem(NamedTuple):
     Attributes
     ----------
     match : Match
-        Score, distance and similarity; its key is the item's number.
+        Score, distance and similarity. The key of the match is the item's number.
     relation : {"similar", "dissimilar"} or None
-        What feedback says about the item and the query.
+        The relation between the item and the query according to feedback.
     """
 
     key: str
@@ -123,7 +123,7 @@ class SearchResult(QueryResult):
 
 @dataclass(frozen=True)
 class ClassificationResult(QueryResult):
-    """The share of votes of each label, largest first, and how familiar the query is."""
+    """The share of votes of each label, largest first, and the familiarity of the query."""
 
     labels: tuple[tuple[str, float], ...]
     familiarity: float
@@ -131,7 +131,13 @@ class ClassificationResult(QueryResult):
 
 @dataclass(frozen=True)
 class ComparisonResult(QueryResult):
-    """Whether two items are similar."""
+    """Whether two items are similar.
+
+    Attributes
+    ----------
+    warnings : tuple of str
+        Warnings of the calibration.
+    """
 
     answer: str
     probability: float | None
@@ -140,10 +146,11 @@ class ComparisonResult(QueryResult):
     yes_below: float
     no_from: float
     calibrated: bool
+    warnings: tuple[str, ...]
 
 
 class _ActiveQueries:
-    """Counts the running queries, as a context manager. Thread-safe."""
+    """A context manager that counts running queries. Thread-safe."""
 
     def __init__(self) -> None:
         self._n, self._changed = 0, Condition()
@@ -159,43 +166,43 @@ class _ActiveQueries:
                 self._changed.notify_all()
 
     def wait_until_none(self, timeout: float) -> None:
-        """Wait until no query is running, at most ``timeout`` seconds."""
+        """Wait until no query runs, at most ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n, timeout)
 
 
 class QueryEngine:
-    """Answers queries about a catalogue that changes, with a metric that is still being learned. Thread-safe.
+    """Answers queries while the catalogue changes and the metric is learned. Thread-safe.
 
     Parameters
     ----------
     vote : {"experts", "joint"}
-        How an ensemble metric ranks items.
+        The ranking rule of an ensemble metric.
     n_candidates : int
-        The least number of candidates from each space.
+        Minimum number of candidates from each space.
     fresh_wait : float
-        Seconds that a query waits for the metric to learn all earlier feedback.
+        Maximum seconds that a query waits until earlier feedback is learned.
 
     Attributes
     ----------
     index : CatalogueIndex
-        The current index. Catalogue changes enter it with `apply_changes`.
+        The current index. `apply_changes` updates it after changes of the catalogue.
     calibration : Calibration or None
-        The pairs from which `compare` chooses the thresholds of every new metric.
+        Labelled pairs. `compare` chooses the thresholds of every new metric from them.
     refresh_seconds : float
-        How long the last `refresh` took.
+        Duration of the last `refresh`.
     """
 
     def __init__(
         self,
         catalogue: Catalogue,
-        facts: FeedbackFacts,
+        relations: FeedbackRelations,
         metrics: MetricSource,
         vote: VoteMode,
         n_candidates: int = 50,
         fresh_wait: float = 0.1,
     ) -> None:
-        self._catalogue, self._facts, self._metrics, self._vote = catalogue, facts, metrics, vote
+        self._catalogue, self._relations, self._metrics, self._vote = catalogue, relations, metrics, vote
         self._n_candidates, self._fresh_wait = n_candidates, fresh_wait
         self.index = CatalogueIndex.build(metrics.published, vote, catalogue.features.table, [], [])
         self._pending: deque[CatalogueChange] = deque()
@@ -216,19 +223,24 @@ class QueryEngine:
         self.index = CatalogueIndex.build(self._metrics.published, self._vote, table, numbers, labels)
 
     def add_change(self, change: CatalogueChange) -> None:
-        """Queue a change of the catalogue; `apply_changes` puts it into the index."""
+        """Queue a change of the catalogue for `apply_changes`."""
         self._pending.append(change)
 
     def apply_changes(self) -> None:
-        """Put all queued changes of the catalogue into the index. Every query does so first."""
+        """Apply all queued changes of the catalogue to the index. Every query calls this first."""
         while self._pending:
             with self._changing:
                 if self._pending:
-                    change = self._pending.popleft()
-                    self._catalogue.features.drop(change.purged)
-                    self.index = self.index.changed(change, self._catalogue.features.table)
-                    if self._since_refresh is not None:
-                        self._since_refresh.append(change)
+                    self._apply(self._pending[0])
+
+    def _apply(self, change: CatalogueChange) -> None:
+        try:
+            self._catalogue.features.drop(change.purged)
+            self.index = self.index.changed(change, self._catalogue.features.table)
+            if self._since_refresh is not None:
+                self._since_refresh.append(change)
+        finally:
+            self._pending.popleft()  # not earlier: a concurrent query must wait until the index has the change
 
     def check_metric(self, metric: Metric) -> None:
         """Raise `InvalidRequestError` if a metric cannot encode every item of the catalogue."""
@@ -239,20 +251,20 @@ class QueryEngine:
             IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
 
     def needs_refresh(self, interval: float) -> bool:
-        """Return whether the index is outdated, and the last refresh is at least ``interval`` seconds ago."""
+        """Return whether the index is outdated and the last refresh was at least ``interval`` seconds ago."""
         return time.monotonic() >= self._refreshed + interval and self.is_outdated
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the index was encoded with an older metric, or holds mostly removed items."""
+        """Whether an older metric encoded the index, or most of its items are removed."""
         index = self.index
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
         return mostly_removed or index.published.version != self._metrics.published.version
 
-    def refresh(self, rest: AfterBlock | None = None) -> None:
-        """Encode the catalogue with the newest metric, and then replace the index.
+    def refresh(self, after_block: AfterBlock | None = None) -> None:
+        """Encode the catalogue with the newest metric and replace the index.
 
-        Queries use the old index meanwhile. ``rest`` is called between blocks, as in `IndexedItems.add`.
+        Queries use the old index meanwhile. ``after_block`` is passed to `IndexedItems.add`.
         """
         with self._refreshing:
             begin = time.monotonic()
@@ -263,7 +275,7 @@ class QueryEngine:
                     index, self._since_refresh = self.index, since
                 numbers, labels = index.items()
                 fresh = CatalogueIndex.build(
-                    self._metrics.published, self._vote, index.table, numbers, labels, rest
+                    self._metrics.published, self._vote, index.table, numbers, labels, after_block
                 )
                 with self._changing:
                     for change in since:
@@ -280,16 +292,16 @@ class QueryEngine:
     def search(
         self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
-        """Return the k items most similar to an item, without the item itself, or to features.
+        """Return the k items most similar to an item or to features. The query item itself is excluded.
 
         Parameters
         ----------
         query : str or ndarray
             The key of an item, or features.
         label : str or None
-            Restricts the results to one label.
+            Only return items with this label.
         use_feedback : bool
-            Whether items that are similar by feedback come first, and those that are dissimilar last.
+            Rank items that are similar to the query according to feedback first, and dissimilar items last.
         """
         vector, number = self._resolve(query)
         fresh_metric = self._request_fresh_metric()
@@ -297,48 +309,49 @@ class QueryEngine:
             return self._search(vector, number, k, fresh_metric, label, use_feedback)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
-        """Return the labels that the k nearest labelled items vote for, without the item itself."""
+        """Return the votes of the k nearest labelled items. The query item itself has no vote."""
         vector, number = self._resolve(query)
         fresh_metric = self._request_fresh_metric()
         with self._answering():
             return self._classify(vector, number, k, fresh_metric)
 
     def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> ComparisonResult:
-        """Return whether two items are similar, by thresholds that are calibrated for the newest metric."""
+        """Return whether two items are similar. The thresholds are calibrated for the newest metric."""
         (one, _), (two, _) = self._resolve(first), self._resolve(second)
         published = self._request_fresh_metric()()
         try:
             with _overflow_as_invalid_request():
                 return self._compare(one, two, published)
         except NotFittedError as error:
-            raise ConflictError(f"{error} Send labelled pairs to calibrate first.") from error
+            raise ConflictError(f"{error} Send labelled pairs to the calibrate operation first.") from error
 
-    def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> None:
-        """Raise `InvalidRequestError` if no threshold can be chosen from labelled pairs."""
+    def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> list[str]:
+        """Return the warnings of a calibration. Raise `InvalidRequestError` if the pairs give no threshold."""
         vectors = self._catalogue.vectors({key for pair in pairs for key in pair[:2]})
         values = np.array([[vectors[first][1], vectors[second][1]] for first, second, _ in pairs])
         try:
-            Comparator(self._metrics.published.metric).calibrate(values, [same for _, _, same in pairs], **target)
+            comparator = Comparator(self._metrics.published.metric)
+            return comparator.calibrate(values, [same for _, _, same in pairs], **target).calibration_warnings_
         except InvalidInputError as error:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features of a query, and its number if it is an item."""
+        """Return the features of a query. If it is an item, also return its number."""
         if not isinstance(query, str):
             return query, None
         number, vector = self._catalogue.vectors([query])[query]
         return vector, number
 
     def _request_fresh_metric(self) -> Callable[[], PublishedMetric]:
-        """Request a metric that has learned all feedback so far; return a function that waits for it."""
-        last_seq, deadline = self._facts.last_seq, time.monotonic() + self._fresh_wait
+        """Request a metric that has learned all earlier feedback. Return a function that waits for it."""
+        last_seq, deadline = self._relations.last_seq, time.monotonic() + self._fresh_wait
         if self._fresh_wait > 0:
             self._metrics.request(last_seq)
         return lambda: self._metrics.wait_for(last_seq, deadline - time.monotonic())
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Count a query as active, and limit its threads: the learner needs a processor too."""
+        """Count a query as active and limit its threads, because the learner also needs a processor."""
         with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
             yield
 
@@ -356,14 +369,14 @@ class QueryEngine:
         n = max(2 * k, self._n_candidates)
         gallery = index.gallery if label is None else index.with_label(label)
         found, dissimilar = self._candidates(index, gallery, vector, k, n, number, use_feedback)
-        similar = _NO_ITEMS if number is None else index.existing(self._facts.similar_to(number), label)
+        similar = _NO_ITEMS if number is None else index.existing(self._relations.similar_to(number), label)
         numbers = np.union1d(found, self._nearest(index, vector, similar, n)) if use_feedback else found
-        published = fresh_metric()  # only now: the learner could go on while the candidates were collected
+        published = fresh_metric()  # the learner could work while the candidates were collected
         if not len(numbers):
             return SearchResult(published, index.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), index.table.take(numbers))
         if number is not None and not use_feedback:
-            dissimilar = self._facts.dissimilar(number, numbers.tolist())
+            dissimilar = self._relations.dissimilar(number, numbers.tolist())
         relations: dict[Any, Relation] = {
             **dict.fromkeys(similar.tolist(), "similar"),
             **dict.fromkeys(dissimilar, "dissimilar"),
@@ -382,12 +395,12 @@ class QueryEngine:
         number: int | None,
         use_feedback: bool,
     ) -> tuple[NDArray[np.int64], set[int]]:
-        """Return candidates, and which of them are dissimilar by feedback; more if fewer than k are not."""
+        """Return candidates, and the dissimilar items among them. If possible, k candidates are not dissimilar."""
         while True:
             found = index.candidates(vector[None], n, gallery, number)
             dissimilar: set[int] = set()
             if number is not None and use_feedback:
-                dissimilar = self._facts.dissimilar(number, found.tolist())
+                dissimilar = self._relations.dissimilar(number, found.tolist())
             if len(found) - len(dissimilar) >= k or n >= len(index.numbers):
                 return found, dissimilar
             n *= 4
@@ -395,7 +408,7 @@ class QueryEngine:
     def _nearest(
         self, index: CatalogueIndex, vector: NDArray[Any], numbers: NDArray[np.int64], n: int
     ) -> NDArray[np.int64]:
-        """Return some items, or the nearest of them if there are more than n."""
+        """Return the given items, or the n nearest of them if there are more."""
         if len(numbers) <= n:
             return numbers
         return index.candidates(vector[None], n, index.only(numbers), None)
@@ -412,11 +425,11 @@ class QueryEngine:
         labels = index.labels[index.positions[numbers]].astype(str)
         classifier = Classifier(published.metric, k=min(k, len(numbers)), vote=self._vote)
         classifier.fit(index.table.take(numbers), labels)
-        shares = classifier.predict_proba(vector[None])[0]
+        found = classifier.votes(vector[None])
+        shares = found.shares[0]
         order = np.argsort(-shares, kind="stable")
         votes = tuple((str(classifier.classes_[at]), float(shares[at])) for at in order if shares[at] > 0)
-        familiarity = float(classifier.familiarity(vector[None])[0])
-        return ClassificationResult(published, index.published, votes, familiarity)
+        return ClassificationResult(published, index.published, votes, float(found.familiarity[0]))
 
     def _compare(self, first: NDArray[Any], second: NDArray[Any], published: PublishedMetric) -> ComparisonResult:
         comparator = self._calibrated_comparator(published)
@@ -432,10 +445,11 @@ class QueryEngine:
             yes_below,
             no_from,
             calibrated=hasattr(comparator, "yes_below_"),
+            warnings=tuple(getattr(comparator, "calibration_warnings_", ())),
         )
 
     def _calibrated_comparator(self, published: PublishedMetric) -> Comparator:
-        """Return a comparator for a metric, calibrated with the stored pairs. The last one is cached."""
+        """Return a comparator for a metric, calibrated with the stored pairs. Cache the last one."""
         cached, calibration = self._comparator, self.calibration
         if cached is not None and cached[0] == published.version and cached[1] is calibration:
             return cached[2]
@@ -443,7 +457,7 @@ class QueryEngine:
         if calibration is not None:
             try:
                 pairs = self._catalogue.features.take([pair[:2] for pair in calibration.pairs])
-            except IndexError:  # another calibration replaced this one, and items of this one were purged
+            except IndexError:  # a new calibration replaced this one, and the features of its items were deleted
                 return self._calibrated_comparator(published)
             comparator.calibrate(pairs, [pair[2] for pair in calibration.pairs], **calibration.target)
         self._comparator = published.version, calibration, comparator
@@ -451,9 +465,9 @@ class QueryEngine:
 
 
 def _ranked(ranking: Retriever, vector: NDArray[Any], k: int, relations: dict[Any, Relation]) -> list[Match]:
-    """Return the k best: first the similar items, then those without a relation, then the dissimilar ones.
+    """Return the k best items: first the similar items, then items without a relation, then the dissimilar items.
 
-    The votes of experts depend on the set of items, so each group is ranked separately.
+    The votes of experts depend on the set of items. Each group is therefore ranked separately.
     """
     groups: dict[Relation | None, list[Any]] = {"similar": [], None: [], "dissimilar": []}
     for key in ranking.keys:

@@ -1,7 +1,7 @@
-"""Plain values that the components of the service exchange.
+"""Data types that the components of the service share.
 
-An item has a key outside the service and a number inside it. A number stands for a key with certain features and is
-never reused. Replaying the log after items were replaced or deleted therefore gives the same model.
+Clients identify an item by its key, the service by its number. An item gets a new number when its features change,
+and numbers are never reused. Replaying the log after items were replaced or deleted therefore gives the same model.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ class Click(NamedTuple):
     negative: tuple[Any, ...]
 
 
-#: One feedback record. It names items by key outside the service and by number inside it.
+#: One feedback record. Items are keys in requests and numbers in the log.
 FeedbackRecord = Triplet | Pair | Click
 
 
 class Undo(NamedTuple):
-    """The log entries from ``first`` to ``last`` no longer count: feedback, model replacements and undos."""
+    """An undo of the log entries from ``first`` to ``last``: feedback, model replacements and undos."""
 
     first: int
     last: int
 
 
 class ModelReplacement(NamedTuple):
-    """An uploaded model replaced the learner. The store holds its file under the same sequence number."""
+    """A replacement of the learner by a model file. The store has the file under the same sequence number."""
 
     sha256: str
 
 
-#: What one log entry contains.
+#: The content of a log entry.
 Change = FeedbackRecord | Undo | ModelReplacement
 
 
@@ -83,7 +83,7 @@ class LoggedChange(NamedTuple):
 
 
 class UndoEntry(NamedTuple):
-    """An undo and its own sequence number."""
+    """An undo and its sequence number."""
 
     seq: int
     first: int
@@ -91,13 +91,13 @@ class UndoEntry(NamedTuple):
 
 
 class TrainingEntry(NamedTuple):
-    """What the learner needs of one log entry.
+    """The part of a log entry that the learner needs.
 
     Attributes
     ----------
     examples : bytes or None
-        The training examples of a feedback record, as `oahu.service.training_examples` encodes them. None for an
-        undo and for a model replacement.
+        The encoded training examples of a feedback record (see `oahu.service.training_examples`). None for an undo
+        and for a model replacement.
     replaces_model : bool
         Whether the entry is a model replacement.
     """
@@ -108,10 +108,10 @@ class TrainingEntry(NamedTuple):
 
 
 def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
-    """Return the constraints that a feedback record states.
+    """Return the constraints of a feedback record.
 
-    A click becomes as many triplets as it takes to name every positive and every negative once. The other
-    combinations follow from these.
+    A click gives just enough triplets to contain every positive and every negative item. They imply the other
+    combinations.
 
     >>> constraints_of(Click("a", ("b", "c"), ("d",)))
     [Triplet(anchor='a', positive='b', negative='d'), Triplet(anchor='a', positive='c', negative='d')]
@@ -128,7 +128,7 @@ def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
 
 
 def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of the log that are undone by undos that were not undone themselves.
+    """Return the ranges (first, last) of the undos that are not undone themselves.
 
     >>> active_undo_ranges([UndoEntry(3, 1, 1), UndoEntry(5, 2, 2), UndoEntry(6, 4, 5)])
     [(1, 1), (4, 5)]
@@ -155,9 +155,9 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
 
 
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
-    """Return the first log entry that may count or not count differently after one more undo.
+    """Return the first log entry that one more undo activates or deactivates.
 
-    That is before ``undo.first`` if the new undo undoes an older undo.
+    The entry can precede ``undo.first`` if the new undo undoes an older undo.
 
     >>> first_changed_seq([UndoEntry(3, 1, 1)], Undo(2, 3))
     1
@@ -169,7 +169,7 @@ def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int
 
 
 def change_to_json(change: Change) -> list[Any]:
-    """Return a change as plain JSON, for the log."""
+    """Return a change as JSON data, for the log."""
     return [_KIND_NAMES[type(change)], *change]
 
 
@@ -188,7 +188,7 @@ _KINDS: dict[str, Any] = {name: kind for kind, name in _KIND_NAMES.items()}
 
 
 class Receipt(NamedTuple):
-    """The sequence numbers of accepted feedback, and whether an earlier identical request received the same."""
+    """The sequence numbers of accepted feedback. ``replayed`` is True for a repeated request."""
 
     first_seq: int
     last_seq: int
@@ -200,7 +200,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class NewItem:
-    """An item to store. ``vector`` holds the bytes of its features."""
+    """An item to store. ``vector`` contains the features as bytes."""
 
     key: str
     vector: bytes
@@ -238,9 +238,9 @@ class CatalogueChange:
     added : list of AddedItem
     relabelled : list of (number, label)
     removed : list of int
-        Numbers that left the catalogue.
+        Numbers of removed or replaced items.
     purged : list of int
-        The removed numbers whose features were deleted, because nothing refers to them.
+        The removed numbers with deleted features. No log entry or calibration refers to them.
     """
 
     added: list[AddedItem] = field(default_factory=list)
@@ -254,7 +254,7 @@ class CatalogueChange:
 
 @dataclass(frozen=True)
 class CollectionConfig:
-    """The settings that a collection was created with."""
+    """The settings of a collection."""
 
     name: str
     dimension: int
@@ -267,11 +267,11 @@ class CollectionConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Labelled pairs of item numbers and a target, from which the thresholds of a metric are chosen."""
+    """Labelled pairs of item numbers, and a target. The thresholds of every metric are chosen from them."""
 
     pairs: tuple[tuple[int, int, bool], ...]
     target: dict[str, Any]
-    seq: int  # the length of the log at that time; distinguishes calibrations
+    seq: int  # last sequence number of the log at the time of the calibration
 
     @property
     def numbers(self) -> set[int]:
@@ -292,16 +292,16 @@ class HistoryPoint:
 
 @dataclass(frozen=True, eq=False)
 class PublishedMetric:
-    """A metric that queries use, and how much of the log it has learned.
+    """A metric that queries use, and its position in the log.
 
     Attributes
     ----------
     version : int
-        The sequence number of the last log entry that the metric has learned.
+        The sequence number of the last learned log entry.
     constraints : int
-        The number of constraints that the learner has learned.
+        The number of learned constraints.
     error_rate : float or None
-        The recent share of triplets that the metric ranked wrongly before it was trained on them.
+        The recent share of triplets that were ranked wrongly before training on them.
     """
 
     metric: Metric
@@ -312,18 +312,19 @@ class PublishedMetric:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of every part of the metric, such as every expert of OAHU."""
-        return {part.name: part.weight for part in getattr(self.metric, "parts", self.metric.spaces)}
+        """The weight of every space of the metric, such as every expert of OAHU."""
+        spaces = getattr(self.metric, "weighted_spaces", self.metric.spaces)
+        return {space.name: space.weight for space in spaces}
 
     @property
     def history_point(self) -> HistoryPoint:
-        """The version and its weights, as the history stores them."""
+        """The version and its weights, for the history."""
         return HistoryPoint(
             self.version, self.constraints, tuple(self.weights.values()), self.error_rate, self.time
         )
 
     def describe(self, last_seq: int) -> dict[str, Any]:
-        """Return the state of the metric as plain JSON; ``last_seq`` is the end of the log."""
+        """Return the state of the metric as JSON data. ``last_seq`` is the last sequence number of the log."""
         return {
             "metric_version": self.version,
             "constraints": self.constraints,

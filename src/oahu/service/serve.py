@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,8 +26,8 @@ from oahu.service.settings import Settings
 __all__ = ["serve"]
 
 _SHUTDOWN_TIMEOUT = 20  # seconds for open requests when the service stops
-_GC_THRESHOLDS = 20_000, 50, 100  # rare collections: they pause all threads
-_SWITCH_INTERVAL = 0.0005  # seconds; threads of this service work in short steps and should not wait long
+_GC_THRESHOLDS = 20_000, 50, 100  # garbage collections pause all threads, so they should be rare
+_SWITCH_INTERVAL = 0.0005  # seconds; a short interval lets queries interrupt the background threads soon
 
 #: Called in a thread with the address and the application once the server accepts requests.
 Started = Callable[[str, Any], None]
@@ -36,6 +37,7 @@ def serve(settings: Settings, started: Started) -> None:
     """Run the service until it receives a signal. ``started`` is called once it accepts requests."""
     _require_key(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    warnings.filterwarnings("ignore", "target_f(ar|rr)=", UserWarning)  # the API returns calibration warnings
     with threadpool_limits(1, "blas"), _bind(settings.host, settings.port) as listening:
         app = create_app(settings)
         try:
@@ -55,7 +57,8 @@ def serve(settings: Settings, started: Started) -> None:
 def _gc_frozen() -> Iterator[None]:
     """Load with the garbage collector off, then call `gc.freeze`.
 
-    Later collections skip the loaded objects, and are rare: reference counts free nearly everything.
+    Later garbage collections skip the loaded objects. They can be rare because reference counting frees most
+    objects.
     """
     gc.disable()
     try:
@@ -70,8 +73,8 @@ def _require_key(settings: Settings) -> None:
     setting = public_setting(settings)
     if setting is not None and not KeyFile(settings.data).is_required():
         raise ForbiddenError(
-            f"With {setting}, other machines can reach the service, but it has no API key. Create one first "
-            f"(oahu keys add --role admin --data {settings.data}), or listen at 127.0.0.1 only."
+            f"With {setting}, other machines can reach the service, but it has no API key. Create a key first "
+            f"(oahu keys add --role admin --data {settings.data}), or listen only on 127.0.0.1."
         )
 
 
@@ -102,7 +105,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that reports when it has started, and ends event streams before it stops."""
+    """A server that calls ``started`` after its start, and ends event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, started: Started) -> None:
         super().__init__(config)
@@ -124,5 +127,5 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Finish open requests at the first signal, and exit at once at the second."""
+        """Finish open requests after the first signal. Exit immediately after the second signal."""
         self.force_exit, self.should_exit = self.should_exit, True

@@ -17,14 +17,14 @@ from oahu.service.store import SQLiteStore
 __all__ = ["Service"]
 
 _REFRESH_POLL = 0.1  # seconds between two checks for outdated indexes
-_NICENESS = 10
-_MAX_PAUSE = 0.05  # seconds that a refresh waits for the running queries of a collection, between two blocks
+_NICENESS = 10  # priority of the background refresh
+_MAX_PAUSE = 0.05  # seconds that a refresh waits for running queries of a collection between two blocks
 
 log = logging.getLogger("oahu.service")
 
 
 class Service:
-    """All collections of a data folder. The service locks the folder: another process cannot open it."""
+    """All collections of a data folder. The folder is locked, so that no other process can open it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -63,7 +63,7 @@ class Service:
         return not self._stop.is_set() and all(collection.is_healthy for collection in self.collections)
 
     def collection(self, name: str) -> Collection:
-        """Return a collection; raise `NotFoundError` if it does not exist."""
+        """Return a collection. Raise `NotFoundError` if it does not exist."""
         found = self._collections.get(name)
         if found is None:
             raise NotFoundError(f"There is no collection {name!r}.", collection=name)
@@ -73,7 +73,8 @@ class Service:
         """Create a collection."""
         if config.dimension > self.settings.max_dimension:
             raise InvalidRequestError(
-                f"Items can have at most {self.settings.max_dimension} features. Got {config.dimension}."
+                f"Items can have at most {self.settings.max_dimension} features (OAHU_MAX_DIMENSION). Got "
+                f"{config.dimension} instead."
             )
         new_learner(config, self.settings.max_model)
         with self._changing:
@@ -81,7 +82,8 @@ class Service:
                 raise ConflictError(f"The collection {config.name!r} already exists.")
             if len(self._collections) >= self.settings.max_collections:
                 raise InvalidRequestError(
-                    f"The service can hold at most {self.settings.max_collections} collections. Delete one first."
+                    f"The service can have at most {self.settings.max_collections} collections "
+                    "(OAHU_MAX_COLLECTIONS). Delete a collection first."
                 )
             stored = self.store.commit(lambda transaction: transaction.create(config)).result()
             collection = Collection(stored, self.store, self.settings)
@@ -96,22 +98,22 @@ class Service:
             del self._collections[name]
 
     def _refresh(self) -> None:
-        """Refresh outdated indexes, one after the other, in one thread with low priority and many pauses."""
+        """Refresh outdated indexes one after the other, with low priority and with pauses."""
         import numba
 
-        numba.set_num_threads(1)  # for this thread
+        numba.set_num_threads(1)  # applies to this thread only
         with suppress(AttributeError, OSError):
             os.setpriority(os.PRIO_PROCESS, get_native_id(), _NICENESS)
         while not self._stop.wait(_REFRESH_POLL):
             for collection in self.collections:
                 try:
                     if collection.ready and collection.queries.needs_refresh(self.settings.refresh_every):
-                        collection.refresh_index(self._rest)
+                        collection.refresh_index(self._pause)
                 except Exception:
                     log.exception("cannot refresh the index of %r", collection.config.name)
 
-    def _rest(self, seconds: float) -> None:
-        """Pause after ``seconds`` of work, and let running queries finish: they need the memory bandwidth."""
+    def _pause(self, seconds: float) -> None:
+        """Pause after ``seconds`` of work, and wait for running queries, which need the memory bandwidth."""
         self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))
         for collection in self.collections:
             collection.queries.active.wait_until_none(_MAX_PAUSE)

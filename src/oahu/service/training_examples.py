@@ -1,8 +1,7 @@
-"""Training examples: the constraints that a learner is trained on for each feedback record.
+"""Training examples: the constraints of a feedback record, and constraints that they imply.
 
-A feedback record is expanded once, when it is accepted, with the constraint graph as of that record. The store
-holds the result beside the log. The learner therefore needs no constraint graph, and a replay trains on identical
-examples.
+A feedback record is expanded once, when it is accepted, with the constraint graph of that moment. The store keeps
+the examples next to the log. The learner therefore needs no constraint graph, and a replay uses identical examples.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ __all__ = ["TrainingBatch", "decode_examples", "encode_examples", "expand"]
 def expand(
     graph: ConstraintGraph, constraints: Iterable[Pair | Triplet], seq: int, closure: int, for_pairs: bool
 ) -> list[Pair | Triplet]:
-    """Add the constraints of one feedback record to the graph, and return the training examples.
+    """Add the constraints of a feedback record to the graph, and return the training examples.
 
-    The examples of a constraint are the constraint itself and at most ``closure`` constraints that it implies. A
-    pair learner gets both pairs of a triplet; a triplet learner gets the triplets that a pair completes. The
-    sequence number seeds the random generator that selects the implied constraints.
+    The examples of a constraint are the constraint itself and at most ``closure`` implied constraints. A pair
+    learner gets both pairs of a triplet. A triplet learner gets the triplets that a pair completes. The sequence
+    number ``seq`` seeds the random selection of implied constraints.
     """
     generator = np.random.default_rng(seq)
     examples: list[Pair | Triplet] = []
@@ -46,24 +45,24 @@ class TrainingBatch(NamedTuple):
 
     Attributes
     ----------
-    stated : ndarray of shape (n, 3)
-        The triplets that the records state, without implied ones: the metric is evaluated on these before training.
+    given : ndarray of shape (n, 3)
+        The triplets of the records, without implied triplets. The metric is evaluated on them before training.
     examples : ndarray of shape (m, 3)
-        Triplets; or for a pair learner the two items of a pair, and 1 if they are similar.
+        Triplets for a triplet learner. For a pair learner: two items, and 1 if they are similar, else 0.
     """
 
-    stated: NDArray[np.int64]
+    given: NDArray[np.int64]
     examples: NDArray[np.int64]
 
 
-def encode_examples(stated: Iterable[Pair | Triplet], examples: Iterable[Pair | Triplet]) -> bytes:
-    """Encode the examples of one feedback record: the number of stated triplets, these, and the examples.
+def encode_examples(given: Iterable[Pair | Triplet], examples: Iterable[Pair | Triplet]) -> bytes:
+    """Encode the examples of a feedback record: the number of given triplets, these triplets, and the examples.
 
     >>> batch = decode_examples([encode_examples([Triplet(1, 2, 3)], [Triplet(1, 2, 3), Triplet(2, 1, 3)])])
-    >>> batch.stated.tolist(), batch.examples.tolist()
+    >>> batch.given.tolist(), batch.examples.tolist()
     ([[1, 2, 3]], [[1, 2, 3], [2, 1, 3]])
     """
-    triplets = [number for one in stated if isinstance(one, Triplet) for number in one]
+    triplets = [number for one in given if isinstance(one, Triplet) for number in one]
     numbers: list[Any] = [len(triplets) // 3, *triplets]
     for example in examples:
         numbers += example
@@ -72,10 +71,10 @@ def encode_examples(stated: Iterable[Pair | Triplet], examples: Iterable[Pair | 
 
 def decode_examples(encoded: Sequence[bytes]) -> TrainingBatch:
     """Decode the examples of several feedback records into one batch."""
-    stated, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
+    given, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
     for data in encoded:
         numbers = np.frombuffer(data, "<i8")
         end = 1 + 3 * int(numbers[0])
-        stated.append(numbers[1:end].reshape(-1, 3))
+        given.append(numbers[1:end].reshape(-1, 3))
         examples.append(numbers[end:].reshape(-1, 3))
-    return TrainingBatch(np.concatenate(stated), np.concatenate(examples))
+    return TrainingBatch(np.concatenate(given), np.concatenate(examples))

@@ -1,4 +1,4 @@
-"""Classification by nearest neighbours."""
+"""Classification by nearest neighbours: the Classifier."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ClassVotes(NamedTuple):
     Attributes
     ----------
     shares : ndarray of shape (n, n_classes)
-        Each class's share of the votes.
+        The share of the votes for each class.
     familiarity : ndarray of shape (n,)
-        The similarity of each item to its nearest neighbour, see `Classifier.familiarity`.
+        The similarity of each item to its nearest neighbour. See `Classifier.familiarity`.
     neighbours : SpaceNeighbours
         The nearest items in every space: ``positions`` and ``distances`` of shape (n_spaces, n, k).
     """
@@ -52,14 +52,15 @@ class ClassVotes(NamedTuple):
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify items by their k nearest neighbours, with any metric.
 
-    Each of the k nearest items scores ``exp(-(D - d_min) / (d_max - d_min)) alpha`` (Section 3.6 of the paper): the
-    nearest scores alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum wins.
-    ``vote="joint"`` finds the k nearest in one search of the joint vectors, where alpha = 1. ``vote="experts"``,
-    the paper's rule, finds the k nearest in each of the L + 1 spaces of an ensemble and sums over all of them.
+    Each of the k nearest items scores ``exp(-(D - d_min) / (d_max - d_min)) alpha`` (Section 3.6 of the paper). The
+    nearest item scores alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum of
+    scores wins. ``vote="joint"`` searches the joint vectors for the k nearest items, with alpha = 1.
+    ``vote="experts"``, the paper's rule, finds the k nearest items in each of the L + 1 spaces of an ensemble and
+    adds the scores over all spaces.
 
-    Between classes with the same sum, the first in ``classes_`` wins; between items at the same distance, the one
-    that was added first counts as nearer. Where all k are equally far, d_max = d_min, each scores alpha. With fewer
-    than k items, all of them vote.
+    Of classes with equal sums, the first in ``classes_`` wins. Of items at equal distances, the one added first
+    counts as nearer. If all k distances are equal (d_max = d_min), each item scores alpha. If there are fewer than
+    k items, all of them vote.
 
     Parameters
     ----------
@@ -67,19 +68,19 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Any metric: ``learner.metric()``, or a loaded one. None is the Euclidean distance. A change of ``metric`` or
         ``vote`` takes effect with the next `fit`.
     k : int, default=5
-        Neighbours in each space.
+        Number of nearest neighbours in each space.
     vote : {"joint", "experts"}, default="joint"
-        Search the joint vectors, or let the spaces of the metric vote. The two are the same for a metric with one
-        space.
+        Search the joint vectors, or let the spaces of the metric vote. For a metric with one space, both are the
+        same.
     unknown_below : float, optional
-        Predict ``unknown`` for items whose `familiarity` is lower than this.
+        Predict ``unknown`` for items with a lower `familiarity` than this.
     unknown : str or int, default="unknown"
         The label for items that are too far from all known items.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. `partial_fit` may add some.
+        The labels, sorted. `partial_fit` may add labels.
     n_items_ : int
         The number of labelled items.
     n_features_in_ : int
@@ -109,7 +110,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unknown = unknown
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Store labelled items, in place of all earlier ones."""
+        """Store labelled items. They replace all earlier items."""
         with _rolled_back_on_error(self):
             self._check_parameters()
             items, labels = self._validate_labelled(X, y, reset=True)
@@ -121,7 +122,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Add labelled items. New labels are added to ``classes_``.
 
-        ``classes`` are further labels to add to ``classes_``, before any item has them.
+        ``classes`` are more labels to add to ``classes_``. Items with these labels may follow in later calls.
         """
         with _rolled_back_on_error(self):
             self._check_parameters()
@@ -143,11 +144,11 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate([self._predicted(votes) for votes in self._vote_blocks(X)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return each class's share of the votes for each item: (n_items, n_classes)."""
+        """Return the share of the votes for each class, of shape (n_items, n_classes)."""
         return np.concatenate([votes.shares for votes in self._vote_blocks(X)])
 
     def votes(self, X: ArrayLike) -> ClassVotes:
-        """Return the classes' shares of the votes, the familiarity and the neighbours, from one search."""
+        """Return vote shares, familiarity and neighbours from a single search."""
         shares, familiarity, neighbours = zip(*self._vote_blocks(X), strict=True)
         return ClassVotes(np.concatenate(shares), np.concatenate(familiarity), _joined(neighbours))
 
@@ -162,13 +163,17 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the similarity of each item to its nearest neighbour, averaged over the spaces by their weights.
 
-        ``1 - D / 2``, from 0 to 1, where distances are at most 2 (OAHU, cosine); the negative distance for other
-        metrics, and the score for a metric without distances. ``unknown_below`` is a threshold on this value.
+        The value is ``1 - D / 2``, from 0 to 1, for metrics with distances of at most 2 (OAHU, cosine). For other
+        metrics it is the negative distance, or the score of a metric without distances. ``unknown_below`` is a
+        threshold on this value.
         """
         return np.concatenate([self._familiarity(found) for found in self._search_blocks(X, 1)])
 
     def kneighbors(self, X: ArrayLike, k: int | None = None) -> SpaceNeighbours:
-        """Return the nearest items in every space: their positions, in the order of addition, and distances."""
+        """Return the positions and distances of the nearest items in every space.
+
+        The position of an item is its number in the order of addition.
+        """
         k = self.k if k is None else k
         check_integer(self, "k", k, least=1)
         return _joined(list(self._search_blocks(X, k)))
@@ -179,7 +184,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Validate items, then search block by block."""
         self._check_parameters()
         if not hasattr(self, "_indexed"):
-            raise NotFittedError(f"This {type(self).__name__} has no items to compare with yet: call fit first.")
+            raise NotFittedError(f"This {type(self).__name__} has no labelled items yet. Call fit first.")
         k = min(self.k, self.n_items_) if k is None else k
         indexed = self._indexed
         items = indexed.metric.check_dense(self._validate(X, reset=False))
@@ -196,14 +201,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield ClassVotes(sums / sums.sum(axis=1, keepdims=True), self._familiarity(found), found)
 
     def _predicted(self, votes: ClassVotes) -> NDArray[Any]:
-        """The class with the largest share, or ``unknown``."""
+        """Return the class with the largest share, or ``unknown``."""
         answers: NDArray[Any] = self.classes_[np.argmax(votes.shares, axis=1)]
         if self.unknown_below is None:
             return answers
         return _with_unknown(self.unknown, answers, votes.familiarity < self.unknown_below)
 
     def _class_scores(self, found: SpaceNeighbours) -> NDArray[np.float64]:
-        """S(c_i) of Section 3.6: the sum of the scores of the neighbours of each class, (n_queries, n_classes)."""
+        """Return S(c_i) of Section 3.6, the sum of the neighbours' scores per class: (n_queries, n_classes)."""
         scores = neighbour_scores(found.distances, self._indexed.weights)
         n_queries = found.positions.shape[1]
         cells = self._codes[found.positions] + np.arange(n_queries)[:, None] * len(self.classes_)
@@ -241,7 +246,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def _rolled_back_on_error(classifier: Classifier) -> Iterator[None]:
-    """Restore the classifier's attributes if the block raises."""
+    """Restore the classifier's attributes if the block raises an exception."""
     before = dict(vars(classifier))
     try:
         yield
@@ -263,21 +268,21 @@ def _as_labels(given: ArrayLike) -> NDArray[Any]:
     except ValueError as error:
         raise InvalidInputError(str(error)) from error
     if kind not in ("binary", "multiclass"):
-        raise InvalidInputError(f"Unknown label type: {kind}. Labels must be strings or whole numbers.")
+        raise InvalidInputError(f"Unknown label type: {kind}. Labels must be strings or integers.")
     return labels
 
 
 def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Return the distinct labels of all parts, sorted."""
-    some = [part for part in parts if len(part)]
-    if len({part.dtype.kind in "OU" for part in some}) > 1:
-        types = ", ".join(str(part.dtype) for part in some)
-        raise InvalidInputError(f"Labels must all be numbers or all be strings. Got {types}.")
-    return np.unique(np.concatenate(some))
+    filled = [part for part in parts if len(part)]
+    if len({part.dtype.kind in "OU" for part in filled}) > 1:
+        types = ", ".join(str(part.dtype) for part in filled)
+        raise InvalidInputError(f"Labels must all be numbers or all be strings. Got {types} instead.")
+    return np.unique(np.concatenate(filled))
 
 
 def _with_unknown(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
-    """Replace some answers by ``unknown``. The dtype is that of the labels if it can hold it, else object."""
+    """Replace some answers by ``unknown``. If it is of another kind than the labels, the dtype is object."""
     label = np.array([unknown])
     same_kind = label.dtype.kind == answers.dtype.kind
     return np.where(where, label if same_kind else np.array([unknown], object), answers)

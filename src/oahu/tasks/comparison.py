@@ -45,10 +45,10 @@ class PairComparison:
     probability : float or None
         The calibrated probability that the two are similar; None before `Comparator.calibrate`.
     vote_share : float
-        P of the paper: the total weight of the spaces in which the two are nearer than the threshold. It is 0 or 1
-        for a metric with one space, and no probability.
+        P of the paper: the total weight of the spaces in which the two are nearer than the threshold. It is not a
+        probability. It is 0 or 1 for a metric with one space.
     score : float
-        A continuous similarity, higher is more similar. Thresholds and ROC curves refer to it.
+        A continuous similarity. Higher means more similar. ROC curves use it.
     """
 
     answer: Answer
@@ -58,7 +58,7 @@ class PairComparison:
 
 
 class PairComparisons(NamedTuple):
-    """The comparisons of n pairs: arrays of shape (n,), see `PairComparison`. Probabilities may be None."""
+    """The comparisons of n pairs as arrays of shape (n,). `PairComparison` describes them."""
 
     answers: NDArray[np.str_]
     probabilities: NDArray[np.float64] | None
@@ -70,34 +70,37 @@ class PairComparisons(NamedTuple):
 class Comparator(BaseEstimator):  # type: ignore[misc]
     """Decide whether two items are similar (Section 3.6 of the paper).
 
-    In each space l, the two have a distance D_l: scaled to ``D_l / 2`` if distances are at most 2 (OAHU, cosine),
-    unscaled for other metrics, and the negative score for a metric without distances. The vote share
-    ``P = sum_l alpha_l [D_l / 2 < T]`` is the weight of the spaces in which it is below the threshold T. The answer
-    is yes if P is at least 1/2. This is so if and only if the weighted median of the spaces' distances is below T,
-    so one minus this median is the score. An `AnchoredMetric` compares by its ``for_verification``.
+    The comparator computes the distance D_l of the two items in each space l. It divides D_l by 2 if the metric's
+    distances are at most 2 (OAHU, cosine). For a metric without distances, D_l is the negative score. The vote
+    share ``P = sum_l alpha_l [D_l / 2 < T]`` is the total weight of the spaces with a distance below the threshold
+    T. The answer is yes if P is at least 1/2, that is, if the weighted median of the distances is below T. The
+    score is one minus this median. An `AnchoredMetric` is replaced by its ``for_verification`` metric.
 
     Parameters
     ----------
     metric : Metric
         Any metric: ``learner.metric()``, or a loaded one.
     threshold : float, optional
-        T. `calibrate` overrides it. By default it is the paper's 0.55 for metrics whose distances are at most 2;
-        other metrics have to be calibrated. The best T depends on the metric, so calibration is worthwhile for all.
+        T. `calibrate` overrides it. The default is the paper's 0.55 for metrics with distances of at most 2. Other
+        metrics need a threshold or a calibration. The best T depends on the metric, so that calibration improves
+        the answers for every metric.
     rule : {"vote", "mean"}, default="vote"
         "vote" is the paper's rule. "mean" compares the weighted mean of the spaces' distances with T, and often
-        ranks pairs a little better. The two are the same for a metric with one space.
+        ranks pairs slightly better. For a metric with one space, both rules are the same.
     band : float, default=0
-        Answer "unknown" for pairs whose distance is within this much of the threshold.
+        The answer is "unknown" if the distance differs from the threshold by less than this.
     preprocessor : array-like of shape (n_items, n_features), optional
         The feature table that pairs of row numbers refer to.
 
     Attributes
     ----------
     yes_below_, no_from_ : float
-        Set by `calibrate`: the answer is yes for pairs nearer than the first, no for pairs at least as far as the
-        second, and unknown between the two.
+        Set by `calibrate`. The answer is yes for distances below the first, no for distances from the second on,
+        and unknown between the two.
     slope_, intercept_ : float
         Set by `calibrate`: the probability of a pair at distance D is ``1 / (1 + exp(-(slope_ D + intercept_)))``.
+    calibration_warnings_ : list of str
+        The warnings of the last `calibrate`. A loaded comparator has none.
 
     Examples
     --------
@@ -131,7 +134,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if any(item.ndim != 1 for item in pair) or len(pair[0]) != len(pair[1]):
             shapes = " and ".join(str(item.shape) for item in pair)
             raise InvalidInputError(
-                f"compare takes two vectors of one length. Got shapes {shapes} instead: predict takes many pairs."
+                f"compare needs two vectors of the same length. Got shapes {shapes} instead. Use predict for many "
+                "pairs."
             )
         found = self.compare_all(np.stack(pair)[None])
         answer: Any = str(found.answers[0])
@@ -167,14 +171,14 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return self._probability(self._combined(self._space_distances(pairs)))
 
     def vote_share(self, pairs: Any) -> NDArray[np.float64]:
-        """Return P of the paper for each of n pairs: the weight of the spaces that are below the threshold."""
+        """Return P of the paper for each of n pairs: the weight of the spaces below the threshold."""
         return self._vote_share(self._space_distances(pairs))
 
     def decision_function(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the score of each of n pairs, higher is more similar. Needs no threshold.
+        """Return the score of each of n pairs. Higher means more similar. Needs no threshold.
 
-        One minus the weighted median of the spaces' D / 2 (``rule="mean"``: their weighted mean). For metrics
-        without a largest distance it is the negative median of D.
+        The score is one minus the weighted median of D / 2 over the spaces (with ``rule="mean"``, their weighted
+        mean). For metrics without a largest distance it is the negative median of D.
         """
         return self._score(self._combined(self._space_distances(pairs)))
 
@@ -189,13 +193,13 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         target_far: float | None = None,
         target_frr: float | None = None,
     ) -> Self:
-        """Choose the threshold, and fit the probabilities, on labelled pairs. Give ``target`` or ``target_far``.
+        """Choose the threshold and fit the probabilities on labelled pairs. Pass ``target`` or ``target_far``.
 
-        The rates hold on the given pairs. A warning says when there are too few pairs for a target rate: fewer than
-        10 / rate of the kind that it counts.
+        The rates hold on the given pairs. A warning is issued if there are too few pairs for a target rate: a false
+        accept rate needs 10 / rate dissimilar pairs, a false reject rate 10 / rate similar pairs.
 
-        The probability of a pair is a logistic function of its distance (Platt scaling). It holds for pairs of
-        which as large a share is similar as of the given pairs.
+        The probability of a pair is a logistic function of its distance (Platt scaling). It is valid for pairs with
+        the same share of similar pairs as the given ones.
 
         Parameters
         ----------
@@ -208,14 +212,14 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         target_far : float
             Answer yes for at most this share of the dissimilar pairs, and for as many similar pairs as possible.
         target_frr : float
-            Together with ``target_far``: answer no for at most this share of the similar pairs. The answer is
-            unknown for pairs between the two thresholds.
+            Only with ``target_far``: answer no for at most this share of the similar pairs. Pairs between the two
+            thresholds get the answer unknown.
         """
         given = [name for name, value in (("target", target), ("target_far", target_far)) if value is not None]
         if len(given) != 1 or (target_frr is not None and target_far is None):
             raise InvalidInputError(
-                "calibrate needs one of target='accuracy', 'f1', 'eer' and target_far=..., the latter with or "
-                f"without target_frr. Got target={shorten(target)}, target_far={shorten(target_far)}, "
+                "calibrate needs either target ('accuracy', 'f1' or 'eer') or target_far. target_frr is only valid "
+                f"together with target_far. Got target={shorten(target)}, target_far={shorten(target_far)}, "
                 f"target_frr={shorten(target_frr)}."
             )
         labelled, truth = self._labelled(pairs, same)
@@ -232,8 +236,13 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
                     yes = no = no + (yes - no) / 2 if np.isfinite(no) else yes
         self.yes_below_, self.no_from_ = float(yes), float(no)
         self.slope_, self.intercept_ = _platt_scaling(distances, truth)
-        _warn_if_few("target_far", target_far, int((distances[~truth] < yes).sum()), roc.n_dissimilar, "dissimilar")
-        _warn_if_few("target_frr", target_frr, int((distances[truth] >= no).sum()), roc.n_similar, "similar")
+        n_false_accepts, n_false_rejects = int((distances[~truth] < yes).sum()), int((distances[truth] >= no).sum())
+        self.calibration_warnings_ = [
+            *_too_few_pairs("target_far", target_far, n_false_accepts, roc.n_dissimilar, "dissimilar"),
+            *_too_few_pairs("target_frr", target_frr, n_false_rejects, roc.n_similar, "similar"),
+        ]
+        for warning in self.calibration_warnings_:
+            warn_caller(warning)
         return self
 
     def roc(self, pairs: Any, same: Any = None) -> Roc:
@@ -255,9 +264,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def thresholds(self) -> tuple[float, float]:
-        """The distance below which the answer is yes, and the distance from which on it is no.
+        """The two thresholds: yes for distances below the first, no for distances from the second on.
 
-        These are the calibrated values, the given threshold or the paper's, moved apart by the band.
+        They are the calibrated values, or the ``threshold`` parameter, or the paper's value, minus and plus the
+        band.
         """
         if hasattr(self, "yes_below_"):
             yes, no = self.yes_below_, self.no_from_
@@ -267,8 +277,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _PAPERS_THRESHOLD
         else:
             raise NotFittedError(
-                f"This Comparator has no threshold. The distances of {type(self.metric).__name__} have no upper "
-                "bound, so there is no default: pass threshold=..., or call calibrate."
+                f"This Comparator has no threshold: {type(self.metric).__name__} has no default, because its "
+                "distances have no upper bound. Pass threshold=..., or call calibrate."
             )
         return yes - self.band, no + self.band
 
@@ -285,32 +295,34 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "yes_below_"):
             state["calibrated"] = [str(self.yes_below_), str(self.no_from_)]  # JSON has no infinity
             state["probability"] = [self.slope_, self.intercept_]
-        return model_files.with_part(Content(state, {}), "metric", self.metric)
+        return model_files.with_nested_model(Content(state, {}), "metric", self.metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Comparator:
         parameters = {name: content.state[name] for name in _SAVED}
-        comparator = cls(model_files.part(content, "metric"), **parameters)
+        comparator = cls(model_files.nested_model(content, "metric"), **parameters)
         comparator._check_parameters()
         if "calibrated" in content.state:
             comparator.yes_below_, comparator.no_from_ = map(float, content.state["calibrated"])
             if not comparator.yes_below_ <= comparator.no_from_:
-                raise ValueError(f"its thresholds cannot be {shorten(content.state['calibrated'])}")
+                raise ValueError(f"its thresholds must be ascending, not {shorten(content.state['calibrated'])}")
             comparator.slope_, comparator.intercept_ = map(float, content.state["probability"])
             if not np.isfinite([comparator.slope_, comparator.intercept_]).all():
-                raise ValueError(f"its probability parameters cannot be {shorten(content.state['probability'])}")
+                raise ValueError(
+                    f"its probability parameters must be finite, not {shorten(content.state['probability'])}"
+                )
         return comparator
 
     # -- internals ---------------------------------------------------------------------------------------
 
     def _space_distances(self, pairs: Any) -> NDArray[np.float64]:
-        """The distances of the pairs in every space, divided by the metric's diameter: (n_spaces, n)."""
+        """Return the distances of the pairs in every space, divided by the metric's diameter: (n_spaces, n)."""
         self._check_parameters()
         valid = self._as_pairs(pairs)
         if not valid.by_value and not valid.is_sparse and len(self.metric.spaces) > 1:
             return self._distances_by_row(valid) / (self.metric.diameter or 1.0)
         if valid.is_sparse and not self.metric.accepts_sparse:
-            as_array(valid.table, "items")  # raises: the metric needs dense items
+            as_array(valid.table, "items")  # raises an error, because the metric needs dense items
         parts = []
         metric, dtype = self.metric.for_verification, self.metric.dtype
         for start, block in valid.sparse_blocks(dtype) if valid.is_sparse else valid.blocks(dtype):
@@ -324,7 +336,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
 
     def _distances_by_row(self, pairs: Pairs) -> NDArray[np.float64]:
-        """The distances of pairs of rows in every space. Each row is encoded once, however many pairs have it."""
+        """Return the distances of pairs of rows in every space. A row in several pairs is encoded only once."""
         rows, ends = np.unique(pairs.indices, return_inverse=True)
         try:
             encoded = self.metric.for_verification.encode(pairs.table[rows])
@@ -362,7 +374,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _labelled(self, pairs: Any, same: Any) -> tuple[Pairs, NDArray[np.bool_]]:
-        """Pairs, and which of them are similar."""
+        """Return validated pairs and their labels."""
         self._check_parameters()
         if isinstance(pairs, Pairs):
             if same is not None:
@@ -370,13 +382,13 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             return self._as_pairs(pairs), pairs.same
         if same is None:
             raise InvalidInputError(
-                "same must label the pairs: +1 or True for similar pairs, -1 or False for dissimilar ones."
+                "The pairs need labels. Pass same: +1 or True for similar pairs, -1 or False for dissimilar pairs."
             )
         labelled = self._new_pairs(pairs, same)
         return labelled, labelled.same
 
     def _combined(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One distance for each pair: the weighted median over the spaces, or the mean."""
+        """Return one distance for each pair: the weighted median or mean over the spaces."""
         weights = np.array([space.weight for space in self.metric.spaces])
         if self.rule == "mean":
             return np.asarray(weights @ distances)
@@ -397,7 +409,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return _sigmoid(self.slope_ * combined + self.intercept_)
 
     def _vote_share(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(x1, x2) of Eq. (sim_com), at the middle of the thresholds."""
+        """Return P(x1, x2) of Eq. (sim_com) for the middle of the two thresholds."""
         weights = np.array([space.weight for space in self.metric.spaces])
         yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2
@@ -412,7 +424,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
 
 def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
-    """Raise `OverflowedItemError` for the first pair, numbered from ``start``, that the metric cannot measure."""
+    """Raise `OverflowedItemError` for the first pair with an item that overflows.
+
+    ``start`` is the number of the first pair.
+    """
     for row in range(left.shape[0]):
         try:
             metric.space_distances_checked(left[row : row + 1], right[row : row + 1])
@@ -421,24 +436,23 @@ def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
             raise OverflowedItemError(error.about(f"an item of pair {pair}"), pair) from error
 
 
-def _warn_if_few(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> None:
-    """Warn if there are too few pairs to choose a threshold for a target rate."""
-    if rate is None:
-        return
-    if n_pairs * rate < _ERRORS_NEEDED:
-        needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
-        bound = rate_upper_bound(n_errors, n_pairs)
-        warn_caller(
-            f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}: the rate "
-            f"may be as high as {bound:.2g} (95 % confidence)."
-        )
+def _too_few_pairs(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> list[str]:
+    """Return a warning if there are too few pairs to choose a threshold for a target rate."""
+    if rate is None or n_pairs * rate >= _ERRORS_NEEDED:
+        return []
+    needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
+    bound = rate_upper_bound(n_errors, n_pairs)
+    return [
+        f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}. The true "
+        f"rate may be as high as {bound:.2g} (95 % confidence)."
+    ]
 
 
 def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> tuple[float, float]:
     """Fit slope and intercept of ``P(similar) = sigmoid(slope D + intercept)`` by maximum likelihood.
 
-    The labels are smoothed as by Platt (Probabilistic outputs for support vector machines, 1999), which keeps the
-    slope finite where a threshold separates all pairs.
+    The labels are smoothed as in Platt, Probabilistic outputs for support vector machines, 1999. This keeps the
+    slope finite if a threshold separates all pairs.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -456,10 +470,10 @@ def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -
 
 
 def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``1 / (1 + exp(-values))`` without overflow."""
+    """Return ``1 / (1 + exp(-values))`` without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(values / 2)))
 
 
 def _just_above(number: float) -> float:
-    """Return the next larger float, so that ``number`` itself lies below the result."""
+    """Return the next larger float."""
     return float(np.nextafter(number, np.inf)) if np.isfinite(number) else number

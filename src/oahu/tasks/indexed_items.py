@@ -35,12 +35,12 @@ Floats = NDArray[np.floating]
 VoteMode = Literal["joint", "experts"]
 AfterBlock = Callable[[float], None]
 
-#: How a metric with several spaces is searched: by its joint vector, or in every space with a vote.
+#: Search modes for a metric with several spaces: search the joint vectors, or let all spaces vote.
 VOTE_MODES: Final = get_args(VoteMode)
 
 
 class FeatureRows(Protocol):
-    """Features of items: an array, or an object that loads the rows that are indexed."""
+    """Features of items: an array, or an object that loads rows on access."""
 
     def __len__(self) -> int: ...
 
@@ -49,7 +49,7 @@ class FeatureRows(Protocol):
 
 _BLOCK = 4096  # items encoded at a time
 _SMALL_BLOCK = 512  # items encoded at a time if a callback runs after each block
-_ROUNDING = 1e-6  # relative to a vector's length: the rounding error of a float32 sum, whatever its order
+_ROUNDING = 1e-6  # bound on the rounding error of a float32 sum in any order, relative to the vector's length
 
 
 class SpaceNeighbours(NamedTuple):
@@ -58,9 +58,9 @@ class SpaceNeighbours(NamedTuple):
     Attributes
     ----------
     positions : ndarray of shape (n_spaces, n_queries, k)
-        Items, numbered in the order in which they were added.
+        The position of an item is its number in the order of addition.
     distances : ndarray of shape (n_spaces, n_queries, k)
-        For a metric without distances, the negative scores.
+        Distances, or negative scores for a metric without distances.
     """
 
     positions: NDArray[np.int64]
@@ -75,7 +75,7 @@ class IndexedItems:
     ----------
     metric : Metric
     joint : bool
-        Whether the joint vector is the only space.
+        Whether the joint vectors are indexed as the only space.
     space_names : tuple of str
     weights : ndarray of shape (n_spaces,)
     indexes : tuple of Index
@@ -114,7 +114,7 @@ class IndexedItems:
         items : FeatureRows
             Validated items.
         after_block : callable, optional
-            Called after each block with the seconds that the block took. Blocks are smaller then, so that other
+            Called after each block with its duration in seconds. With a callback, blocks are smaller, so that other
             threads can run in between.
         """
         if not len(items):
@@ -122,7 +122,8 @@ class IndexedItems:
         exact = [index for index in self.indexes if isinstance(index, ExactIndex)]
         if len(exact) == len(self.indexes):
             return replace(self, indexes=self._add_to(exact, items, after_block))
-        # A graph is changed in place, so all items are encoded, and thereby validated, before the first is added.
+        # An approximate index changes in place. So all items are encoded, which validates them, before the first
+        # is added.
         vectors = self.metric.encode_checked(items[:], self.joint)
         indexes = (index.add(rows) for index, rows in zip(self.indexes, vectors, strict=True))
         return replace(self, indexes=tuple(indexes))
@@ -134,7 +135,7 @@ class IndexedItems:
 
         @cache
         def sample() -> list[Any]:
-            """Some of the items, encoded in every space."""
+            """Return some of the items, encoded in every space."""
             rows = np.linspace(0, len(items) - 1, min(len(items), _BLOCK)).astype(int)
             with suppress(OverflowedItemError):  # raised again, with the right row, when its block is encoded
                 return list(self.metric.encode_checked(items[rows], self.joint))
@@ -163,7 +164,7 @@ class IndexedItems:
         return tuple(writer.finish() for writer in writers)
 
     def _write(self, items: NDArray[Any], writers: list[IndexWriter], start: int) -> None:
-        """Encode items and write them to the indexes; unit vectors are encoded directly into an index's memory."""
+        """Encode items and write them to the indexes. Unit vectors are encoded directly into an index's memory."""
         if self.metric.diameter == 2 and not self.joint:
             columns = [writer.unit_columns(start, len(items)) for writer in writers]
             targets = [target for target in columns if target is not None]
@@ -188,7 +189,7 @@ class IndexedItems:
         return self.metric.encode_queries_checked(queries, self.joint)
 
     def nearest(self, vectors: Sequence[Floats], k: int) -> SpaceNeighbours:
-        """Return the k nearest items in every space of queries that `encode_queries` has encoded."""
+        """Return the k nearest items in every space, for queries encoded by `encode_queries`."""
         hits = search_all(self.indexes, vectors, k)
         found = SpaceNeighbours(
             np.stack([hit.positions for hit in hits]), np.stack([hit.distances for hit in hits])
@@ -201,16 +202,16 @@ class IndexedItems:
     def combined_distances(
         self, vectors: Sequence[Floats], positions: NDArray[np.int64], items: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Return the metric's distances of encoded queries and items over all spaces, ``sqrt(sum_l w_l D_l^2)``.
+        """Return the metric's distances between encoded queries and items, ``sqrt(sum_l w_l D_l^2)``.
 
         Parameters
         ----------
         vectors : sequence of ndarray of shape (n_queries, dimensions)
-            As `encode_queries` returns them.
+            The result of `encode_queries`.
         positions : ndarray of shape (n_queries, k)
-            Items to measure for each query. The distance is infinite where the position is negative.
+            The items to measure for each query. A negative position gives an infinite distance.
         items : ndarray of shape (n_items, n_features)
-            The items' features. Only an approximate index needs them: it may have dropped an item meanwhile.
+            The items' features. They are needed for an approximate index, which may have removed an item since.
         """
         if all(isinstance(index, ExactIndex) for index in self.indexes):
             exact: Any = self.indexes
@@ -224,24 +225,24 @@ class IndexedItems:
     def _encoded_distances(
         self, vectors: Sequence[Floats], positions: NDArray[np.int64], items: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
-        """The distances in every space, from items that are encoded again."""
+        """Return the distances in every space, after encoding the items again."""
         distances = [np.full(positions.shape, np.inf) for _ in vectors]
         found = np.nonzero(positions >= 0)
         if len(found[0]):
-            places, which = np.unique(positions[found], return_inverse=True)
-            encoded = self.metric.encode_checked(items[places], self.joint)
+            distinct, inverse = np.unique(positions[found], return_inverse=True)
+            encoded = self.metric.encode_checked(items[distinct], self.joint)
             for space, rows, others in zip(distances, vectors, encoded, strict=True):
                 queries, candidates = (each.astype(np.float32).astype(np.float64) for each in (rows, others))
-                space[found] = np.sqrt(np.square(queries[found[0]] - candidates[which]).sum(axis=1))
+                space[found] = np.sqrt(np.square(queries[found[0]] - candidates[inverse]).sum(axis=1))
         return distances
 
 
 def merge_rounding_ties(found: SpaceNeighbours, rounding: NDArray[np.float64]) -> SpaceNeighbours:
-    """Treat neighbours whose distances differ by no more than rounding as ties.
+    """Treat neighbours as ties if their distances differ only by rounding.
 
-    Tied neighbours are ordered by position and get the distance of the nearest of them. Results may differ in the
-    last bits with the batch size of an encoding, because a matrix product is then summed in another order. Without
-    this step, copies of one item could be ranked by those bits.
+    Tied neighbours are ordered by position and get the distance of the nearest of them. Encoded items may differ in
+    the last bits with the batch size, because matrix products are then summed in another order. Without this step,
+    these bits could decide the order of equal items.
 
     >>> found = SpaceNeighbours(np.array([[[7, 3, 5]]]), np.array([[[0.0, 1e-8, 0.2]]]))
     >>> merge_rounding_ties(found, np.full((1, 1, 1), 1e-6))
@@ -277,9 +278,10 @@ def _index(dimensions: int, metric: Metric, approximate: bool) -> Index:
 
 
 def neighbour_scores(distances: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return S(x, x_j) of Section 3.6, ``exp(-(D - d_min) / (d_max - d_min)) alpha``, for the k of each space.
+    """Return the score S(x, x_j) of Section 3.6 for the k nearest items in each space.
 
-    Where all k are equally far, d_max = d_min, each scores alpha, as the nearest does. A missing item scores 0.
+    The score is ``exp(-(D - d_min) / (d_max - d_min)) alpha``. If all k distances are equal (d_max = d_min), each
+    item scores alpha. A missing item scores 0.
 
     >>> neighbour_scores(np.array([[[1.0, 3.0], [2.0, 2.0], [5.0, np.inf]]]), np.array([1.0])).round(3)
     array([[[1.   , 0.368],
@@ -295,7 +297,7 @@ def neighbour_scores(distances: NDArray[np.float64], weights: NDArray[np.float64
 
 
 def similarity_of(metric: Metric, distances: Any) -> Any:
-    """Return similarities: ``1 - D / diameter``, from 0 to 1, if the metric has a diameter, else ``-D``.
+    """Return similarities: ``1 - D / diameter``, from 0 to 1, if distances are bounded, else ``-D``.
 
     >>> from oahu import CosineMetric
     >>> similarity_of(CosineMetric(3), 0.5)
@@ -308,7 +310,7 @@ def as_metric(metric: Any, owner: object) -> Metric:
     """Return the 'metric' parameter of ``owner`` if it is a metric, else raise `InvalidTypeError`."""
     if isinstance(metric, Metric):
         return metric
-    hint = " Pass its metric()." if hasattr(metric, "metric") else ""
+    hint = " Pass the result of its metric() method." if hasattr(metric, "metric") else ""
     raise InvalidTypeError(
         f"The 'metric' parameter of {type(owner).__name__} must be a metric, such as learner.metric(). "
         f"Got {type(metric).__name__} instead.{hint}"

@@ -19,19 +19,19 @@ Key = str | int
 
 @dataclass(frozen=True)
 class SpaceVote:
-    """One space's vote for a match: the match is among the k nearest items of the query in that space.
+    """The vote of one space for a match that is among the query's k nearest items in that space.
 
     Attributes
     ----------
     space : str
-        Such as "E_2", the expert with two hidden layers, or "joint".
+        The name of the space: "joint", or an expert such as "E_2", which has two hidden layers.
     rank : int
         1 for the nearest.
     distance : float or None
-        In that space; None for a metric without distances.
+        The distance in that space; None for a metric without distances.
     score : float
         The paper's score of the item in that space, ``exp(-(D - d_min) / (d_max - d_min)) alpha``. It depends on
-        k and on the other candidates, so it compares items of one search only.
+        k and on the other candidates, so that scores of different searches are not comparable.
     """
 
     space: str
@@ -48,11 +48,11 @@ class Match:
     ----------
     key : str or int
     distance : float or None
-        The metric's distance of query and item, as the search computed it; None for a metric without distances.
+        The metric's distance between query and item; None for a metric without distances.
     similarity : float
-        The metric's score, higher is more similar: the negative distance where there is one.
+        The negative distance, or the score of a metric without distances. Higher means more similar.
     votes : tuple of SpaceVote
-        The spaces that found the item, highest score first. Not shown by ``repr``.
+        The votes of the spaces that found the item, highest score first. Not shown by ``repr``.
     """
 
     key: Key
@@ -69,10 +69,10 @@ class RetrievalResult(Sequence[Match]):
     ----------
     matches : tuple of Match
     version : int
-        The version of the metric that was searched with.
+        The version of the metric that the search used.
     vote_scores : tuple of float
-        The paper's score of each match. It depends on k: use it to explain a ranking by experts, and distances to
-        compare searches. Not shown by ``repr``.
+        The paper's score of each match. It explains a ranking by experts. It depends on k, so that only distances
+        are comparable between searches. Not shown by ``repr``.
     """
 
     matches: tuple[Match, ...]
@@ -107,7 +107,7 @@ class RetrievalResults(Sequence[RetrievalResult]):
         The metric's distances of the matches, best match first; for a metric without distances, the negative
         scores. Infinity where there are fewer than k matches.
     version : int
-        The version of the metric that was searched with.
+        The version of the metric that the searches used.
     """
 
     def __init__(
@@ -132,17 +132,17 @@ class RetrievalResults(Sequence[RetrievalResult]):
 
     @property
     def similarities(self) -> NDArray[np.float64]:
-        """The negative distances, (n_queries, k); minus infinity where there are fewer than k matches."""
+        """The negative distances, of shape (n_queries, k); minus infinity where there are fewer than k matches."""
         return 0.0 - self.distances
 
     @property
     def vote_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the matches, (n_queries, k), see `RetrievalResult`; 0 where missing."""
+        """The paper's scores of the matches, of shape (n_queries, k); 0 where there are fewer than k matches."""
         return self._space_scores[0] if self._vote_scores is None else self._vote_scores
 
     @cached_property
     def _space_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the neighbours in every space, (n_spaces, n_queries, k)."""
+        """The paper's scores of the neighbours in every space, of shape (n_spaces, n_queries, k)."""
         return neighbour_scores(self._neighbours.distances, self._weights)
 
     @overload
@@ -170,7 +170,7 @@ class RetrievalResults(Sequence[RetrievalResult]):
         return RetrievalResult(tuple(matches), self.version, tuple(scores))
 
     def _votes(self, query: int, position: int) -> tuple[SpaceVote, ...]:
-        """The spaces that found an item, highest score first."""
+        """Return the votes of the spaces that found an item, highest score first."""
         spaces, ranks = np.nonzero(self._neighbours.positions[:, query] == position)
         votes = [
             SpaceVote(

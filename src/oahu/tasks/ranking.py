@@ -1,4 +1,4 @@
-"""Merging of the neighbours in each space into one ranking."""
+"""Merge the neighbours found in each space into one ranking."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def combine_votes(
     Parameters
     ----------
     positions, scores : ndarray of shape (n_spaces, n_queries, m)
-        The candidates of each space; -1 is a missing one.
+        The candidates of each space. The position -1 marks a missing candidate.
     k : int
     add_up : bool
-        Whether an item that several spaces found gets the sum of its scores, or the highest of them.
+        Whether an item that several spaces found gets the sum of its scores (True) or the highest one (False).
 
     Returns
     -------
@@ -60,7 +60,8 @@ def combine_votes(
 def without_excluded(found: SpaceNeighbours, k: int, excluded: NDArray[np.int64], n_items: int) -> SpaceNeighbours:
     """Return the first k neighbours in every space, without excluded items and positions from ``n_items`` on.
 
-    ``excluded`` has shape (n_queries, m) and holds positions for each query; negative entries are ignored.
+    ``excluded`` has shape (n_queries, m) and contains the excluded positions of each query. Negative entries are
+    ignored.
     """
     out = found.positions >= n_items
     if excluded.shape[1]:

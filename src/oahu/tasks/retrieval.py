@@ -1,4 +1,4 @@
-"""Analogue retrieval: the items that are most similar to a query, under a metric that may change."""
+"""Analogue retrieval: search for the items that are most similar to a query. The metric can be replaced."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _KEY_TYPES: Final = (str, int, np.integer)
 
 @dataclass(frozen=True, eq=False)
 class _RetrieverState:
-    """All that a search reads, in one immutable value: a search sees one state of the retriever.
+    """An immutable snapshot of the retriever. A search uses one snapshot from beginning to end.
 
-    Later states share and extend ``keys``, ``items`` and ``positions``. Only entries below ``n_added`` belong to
-    this state. ``positions`` has the items that have not been removed, ``n_present`` of them.
+    Later snapshots share and extend ``keys``, ``items`` and ``positions``. Only positions below ``n_added`` belong
+    to this one. ``positions`` contains the ``n_present`` items that have not been removed.
     """
 
     indexed: IndexedItems
@@ -64,12 +64,12 @@ class _RetrieverState:
         return None if position is None or position >= self.n_added else position
 
     def positions_of(self, keys: list[Key]) -> NDArray[np.int64]:
-        """Return the positions of items; raise an error for a key that does not exist."""
+        """Return the positions of items. Raise `InvalidInputError` for a key that does not exist."""
         positions = [self.position(key) for key in keys]
         if None in positions:
             missing = keys[positions.index(None)]
             raise InvalidInputError(
-                f"There is no item {shorten(missing)} in the retriever, which has {self.n_present}."
+                f"The retriever has no item with the key {shorten(missing)}. It has {self.n_present} items."
             )
         return np.array(positions, np.int64)
 
@@ -98,14 +98,14 @@ class Retriever:
     metric's distance, exactly as a vector database orders the exported vectors.
 
     ``vote="experts"`` is the vote of Section 3.6 of the paper. The k nearest items in each of the L + 1 spaces are
-    candidates and score ``exp(-(D - d_min) / (d_max - d_min)) alpha``; the k best distinct ones are the matches.
-    For an `EnsembleMetric` this order differs from the order by distance, and so from exported vectors: on digits,
-    only about one query in eight has the same ten matches in the same order. The two are the same for metrics with
-    one space.
+    candidates with the score ``exp(-(D - d_min) / (d_max - d_min)) alpha``. The matches are the k distinct items
+    with the highest scores. For an `EnsembleMetric` this order differs from the order by distance: on digits, only
+    about one query in eight has the same ten matches in the same order. For metrics with one space, both orders are
+    the same.
 
-    Items at the same distance, or with the same score, are ordered by when they were added.
+    Items with equal distances or equal scores are ordered by time of addition.
 
-    The retriever is thread-safe: a search uses the items and the metric as they were when it began.
+    The retriever is thread-safe: a search uses the items and the metric from the time of its start.
 
     Parameters
     ----------
@@ -114,11 +114,11 @@ class Retriever:
     vote : {"joint", "experts"}, default="joint"
         Search the joint vectors, or let the spaces of the metric vote.
     combine : {"max", "sum"}, default="max"
-        With ``vote="experts"``, the score of an item that several experts found: "max" is the highest of its
-        scores, as in the paper; "sum" is their sum.
+        With ``vote="experts"``, how to combine the scores of an item that several experts found: "max" takes the
+        highest score, as in the paper; "sum" adds them up.
     approximate : bool, default=False
-        Search a graph instead of all items: faster among millions of items, but it may miss some. Needs the extra
-        ``ann``.
+        Search a graph instead of all items. This is faster for millions of items, but may miss some neighbours.
+        Needs the extra ``ann``.
 
     Examples
     --------
@@ -142,35 +142,35 @@ class Retriever:
         check_choice(self, "approximate", approximate, (True, False))
         self._vote, self._combine, self._approximate = vote, combine, bool(approximate)
         checked = as_metric(metric, self)
-        nothing = np.empty((0, checked.n_features), checked.dtype)
-        self._state = self._new_state(checked, [], nothing)
+        no_items = np.empty((0, checked.n_features), checked.dtype)
+        self._state = self._new_state(checked, [], no_items)
         self._write_lock = Lock()
 
     # -- contents ----------------------------------------------------------------------------------------
 
     @property
     def metric(self) -> Metric:
-        """The metric that searches use now."""
+        """The current metric."""
         return self._state.indexed.metric
 
     @property
     def vote(self) -> VoteMode:
-        """How a metric with several spaces is searched: "joint" or "experts"."""
+        """The search mode for a metric with several spaces: "joint" or "experts"."""
         return self._vote
 
     @property
     def combine(self) -> Combine:
-        """How the scores of an item that several experts found are combined: "max" or "sum"."""
+        """The rule that combines the scores of an item that several experts found: "max" or "sum"."""
         return self._combine
 
     @property
     def keys(self) -> list[Key]:
-        """The keys of all items, in the order in which they were added."""
+        """The keys of all items, in the order of addition."""
         with self._write_lock:
             return self._state.present()[0]
 
     def contents(self) -> tuple[list[Key], NDArray[Any]]:
-        """Return the keys and the features of all items, in the order in which they were added."""
+        """Return the keys and the features of all items, in the order of addition."""
         with self._write_lock:
             keys, items = self._state.present()
         return keys, items.copy()
@@ -200,17 +200,19 @@ class Retriever:
             names, items = self._validate(keys, X)
             existing = next((key for key in names if self._state.position(key) is not None), None)
             if existing is not None:
-                raise InvalidInputError(f"There is an item {shorten(existing)} already: update replaces it.")
+                raise InvalidInputError(
+                    f"The retriever already has an item with the key {shorten(existing)}. Use update to replace it."
+                )
             self._state = _extended(self._state, names, items)
         return self
 
     def update(self, keys: Iterable[Key], X: ArrayLike) -> Self:
-        """Replace the features of existing items. They count as added last."""
+        """Replace the features of existing items. The items move to the end of the order of addition."""
         with self._write_lock:
             names, items = self._validate(keys, X)
             before = self._state
             replaced, others = before.positions_of(names), _without(before, names)
-            after = _extended(others, names, items)  # before the removal, because it may fail
+            after = _extended(others, names, items)  # first, because adding may fail
             self._state = replace(after, indexed=after.indexed.remove(replaced))
             self._compact()
         return self
@@ -227,14 +229,14 @@ class Retriever:
     def set_metric(self, metric: Metric) -> Self:
         """Replace the metric.
 
-        All items are encoded with the new metric, block by block, while searches use the old one. Then the new
-        metric replaces the old one in one step. Changes to the items wait until this is done.
+        All items are encoded with the new metric, block by block, while searches use the old metric. Then the new
+        metric replaces the old one atomically. Other changes wait until then.
         """
         checked = as_metric(metric, self)
         if checked.n_features != self.metric.n_features:
             raise InvalidInputError(
-                f"The metric is for items of {checked.n_features} features; those in the retriever have "
-                f"{self.metric.n_features}."
+                f"The metric must be for items with {self.metric.n_features} features, like those in the "
+                f"retriever. Got a metric for {checked.n_features} features instead."
             )
         with self._write_lock:
             self._state = self._new_state(checked, *self._state.present())
@@ -255,8 +257,8 @@ class Retriever:
         query = as_array(x, "query")
         if query.ndim != 1:
             raise InvalidInputError(
-                f"search takes one item of shape (n_features,). Got shape {query.shape} instead: search_batch "
-                "takes many."
+                f"search needs one item of shape (n_features,). Got shape {query.shape} instead. Use search_batch "
+                "for many items."
             )
         return self._search(self._state, query[None], k, [_excluded_keys(exclude)])[0]
 
@@ -270,29 +272,29 @@ class Retriever:
         X : array-like of shape (n, n_features)
         k : int, default=10
         exclude : sequence of n keys, None, or collections of keys
-            For each query, the items to leave out.
+            The items to leave out, for each query.
         """
         queries = as_array(X, "queries")
         if queries.ndim != 2:
             raise InvalidInputError(
-                f"search_batch takes items of shape (n, n_features). Got {queries.shape} instead."
+                f"search_batch needs items of shape (n, n_features). Got shape {queries.shape} instead."
             )
         excluded: list[list[Key]] = []
         if exclude is not None:
             if isinstance(exclude, str | bytes | Set) or not isinstance(exclude, Iterable):
                 raise InvalidTypeError(
-                    f"exclude must be a sequence, with an entry for each query. Got {shorten(exclude)}."
+                    f"exclude must be a sequence with one entry for each query. Got {shorten(exclude)} instead."
                 )
             excluded = [_excluded_keys(keys) for keys in exclude]
             if len(excluded) != len(queries):
                 raise InvalidInputError(
-                    f"exclude must have an entry for each of the {len(queries)} queries. "
-                    f"Got {len(excluded)} instead."
+                    f"exclude must have one entry for each of the {len(queries)} queries. "
+                    f"Got {len(excluded)} entries instead."
                 )
         return self._search(self._state, queries, k, excluded)
 
     def similar_to(self, key: Key, k: int = 10) -> RetrievalResult:
-        """Return the k items that are most similar to an item of the retriever, without that item."""
+        """Return the k other items that are most similar to an item of the retriever."""
         state, names = self._state, _distinct_keys([key])
         (position,) = state.positions_of(names)
         return self._search(state, state.items[position : position + 1], k, [names])[0]
@@ -330,12 +332,12 @@ class Retriever:
             metric, (keys, items) = self.metric, self._state.present()
         settings = {"vote": self._vote, "combine": self._combine, "approximate": self._approximate}
         names = np.frombuffer(json.dumps(keys).encode(), np.uint8)
-        return model_files.with_part(Content(settings, {"keys": names, "items": items}), "metric", metric)
+        return model_files.with_nested_model(Content(settings, {"keys": names, "items": items}), "metric", metric)
 
     @classmethod
     def _from_content(cls, content: Content) -> Retriever:
         settings = {name: content.state[name] for name in ("vote", "combine", "approximate")}
-        retriever = cls(model_files.part(content, "metric"), **settings)
+        retriever = cls(model_files.nested_model(content, "metric"), **settings)
         keys = json.loads(content.array("keys", (None,), np.uint8).tobytes())
         items = content.array("items", (len(keys), retriever.metric.n_features))
         return retriever.add(keys, items) if keys else retriever
@@ -374,8 +376,8 @@ def _search_blocks(
 ) -> tuple[list[_Ranked], bool]:
     """Rank the matches of validated queries, block by block.
 
-    Returns for each block the arguments of `RetrievalResults`, and whether an approximate index returned items that
-    another thread has added since ``state``. Such items are left out.
+    Returns the arguments of `RetrievalResults` for each block. Also returns whether an approximate index found
+    items that another thread added after ``state``. Such items are left out.
     """
     excluded = _padded(
         [[position for key in keys if (position := state.position(key)) is not None] for keys in exclude],
@@ -398,7 +400,7 @@ def _search_blocks(
 def _ranked(
     state: _RetrieverState, vectors: list[NDArray[Any]], found: SpaceNeighbours, k: int, combine: Combine
 ) -> _Ranked:
-    """Rank neighbours: by distance in one space, by the paper's vote in several."""
+    """Rank neighbours: by distance if there is one space, by the paper's vote if there are several."""
     if len(found.positions) == 1:
         missing = k - found.positions.shape[2]
         if missing > 0:
@@ -414,7 +416,7 @@ def _ranked(
 
 
 def _extended(state: _RetrieverState, names: list[Key], items: NDArray[Any]) -> _RetrieverState:
-    """Return a state with more items. It shares memory with the state before."""
+    """Return a state with more items. It shares memory with the given state."""
     indexed = state.indexed.add(items)
     begin, end = state.n_added, state.n_added + len(names)
     table = state.items
@@ -436,7 +438,7 @@ def _restored(
 
 
 def _without(state: _RetrieverState, names: list[Key]) -> _RetrieverState:
-    """Return a state without some keys; their vectors are still indexed."""
+    """Return a state without some keys. Their vectors stay in the index."""
     removed = set(names)
     positions = {key: position for key, position in state.valid_positions().items() if key not in removed}
     return replace(state, positions=positions, n_present=len(positions))
@@ -476,7 +478,7 @@ def _python_keys(keys: Any) -> list[Key]:
 
 
 def _padded(rows: list[list[int]], n: int) -> NDArray[np.int64]:
-    """Return rows of different lengths as an array, padded with -2; an empty list is n empty rows."""
+    """Return rows of different lengths as an array of n rows, padded with -2. Missing rows are all padding."""
     width = max(map(len, rows), default=0)
     padded = np.full((n, width), -2, np.int64)
     for row, positions in zip(padded, rows, strict=False):

@@ -22,17 +22,16 @@ _TARGETS: Final = get_args(Target)
 
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """The receiver operating characteristic of scores, which are higher for more similar pairs.
+    """The receiver operating characteristic of scored pairs. Higher scores mean more similar pairs.
 
-    A pair is accepted, that is classified as similar, if its score is at least a threshold. The curve has one point
-    for each way in which a threshold can split the given pairs: the first accepts no pair (threshold inf), and each
-    further one lowers the threshold to the next distinct score, until all pairs are accepted. `Roc.of` takes
-    O(n log n); all other methods take O(n) or less.
+    A pair is accepted, that is, classified as similar, if its score is at least a threshold. The curve has one
+    point for every set of accepted pairs. The first point accepts no pair (threshold inf). Each further point
+    lowers the threshold to the next distinct score, until all pairs are accepted. `Roc.of` takes O(n log n) time,
+    all other methods at most O(n).
 
-    A threshold that a method returns lies half-way between the lowest accepted score and the highest rejected one,
-    because new pairs rarely have exactly the same scores. On the given pairs it accepts the same pairs as the point
-    on the curve. It is the lowest accepted score itself if no float lies between the two, or if all pairs are
-    accepted, and inf if no pair is accepted.
+    The methods return thresholds half-way between the lowest accepted and the highest rejected score, because the
+    scores of new pairs may lie between the two. If no float lies between them, or if all pairs are accepted, the
+    threshold is the lowest accepted score. If no pair is accepted, it is inf.
 
     Attributes
     ----------
@@ -41,8 +40,8 @@ class Roc:
     tar : ndarray of shape (n_points,)
         True accept rate: the share of the similar pairs that are accepted. Rises from 0 to 1.
     thresholds : ndarray of shape (n_points,)
-        inf, then the distinct scores in falling order. It has the dtype of the scores if that is a float of at most
-        64 bits, else float64.
+        inf, then the distinct scores in descending order. The dtype is that of float scores of at most 64 bits,
+        else float64.
     n_similar, n_dissimilar : int
         The number of pairs of each kind.
 
@@ -74,7 +73,7 @@ class Roc:
         scores : array-like of shape (n,)
             Finite numbers, higher for more similar pairs. Negate distances first.
         same : array-like of shape (n,)
-            Which pairs are similar: True and False, 1 and 0, or +1 and -1. Both must occur.
+            Labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1. Both must occur.
         """
         numbers = as_scores(scores, "scores")
         similar = _as_same(same, len(numbers))
@@ -100,7 +99,7 @@ class Roc:
     def auc(self) -> float:
         """The area under the curve, by the trapezoidal rule.
 
-        It is the probability that a similar pair scores higher than a dissimilar one, a tie counting half.
+        It is the probability that a similar pair scores higher than a dissimilar pair. A tie counts as one half.
         """
         false_accepts, true_accepts = self._accepted()
         twice_the_area = np.sum(np.diff(false_accepts) * (true_accepts[1:] + true_accepts[:-1]))
@@ -108,16 +107,16 @@ class Roc:
 
     @property
     def eer(self) -> float:
-        """The equal error rate: far where far = 1 - tar, interpolated linearly between the points of the curve."""
+        """The equal error rate: far at far = frr, with linear interpolation between the points of the curve."""
         gap = self._gap()
         after = int(np.searchsorted(gap, 0))  # the first point with far >= frr; never point 0
         share = -gap[after - 1] / (gap[after] - gap[after - 1])
         return float((1 - share) * self.far[after - 1] + share * self.far[after])
 
     def tar_at_far(self, far: float) -> float:
-        """Return the highest true accept rate of a point whose false accept rate is at most ``far``.
+        """Return the highest true accept rate of all points with a false accept rate of at most ``far``.
 
-        There is no interpolation: `threshold_at_far` achieves this rate on the given pairs.
+        There is no interpolation: `threshold_at_far` reaches this rate on the given pairs.
         """
         return float(self.tar[self._last_within(far)])
 
@@ -130,13 +129,12 @@ class Roc:
         return self._threshold(int(np.argmax(self.frr <= _as_rate(frr, "frr"))))
 
     def best_threshold(self, target: Target) -> float:
-        """Return the best threshold for the given pairs; of equally good ones, the highest.
+        """Return the best threshold for the given pairs, or the highest one of several equally good ones.
 
         Parameters
         ----------
         target : {"accuracy", "f1", "eer"}
-            The highest accuracy, the highest F1 = 2 tp / (2 tp + fp + fn) of the similar pairs, or the smallest
-            ``|far - (1 - tar)|``.
+            Maximise the accuracy or F1 = 2 tp / (2 tp + fp + fn) of the similar pairs, or minimise ``|far - frr|``.
 
         Returns
         -------
@@ -160,14 +158,14 @@ class Roc:
         return self._threshold(int(np.argmax(objective)))
 
     def _accepted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of false and of true accepts at each point. Unlike rates, they compare exactly."""
+        """Return the numbers of false and of true accepts at each point. Unlike rates, they are exact."""
         return (
             np.rint(self.far * self.n_dissimilar).astype(np.int64),
             np.rint(self.tar * self.n_similar).astype(np.int64),
         )
 
     def _gap(self) -> NDArray[np.int64]:
-        """far - frr in units of 1 / (n_similar n_dissimilar). It rises strictly: each point accepts more pairs."""
+        """Return far - frr in units of 1 / (n_similar n_dissimilar). It rises from point to point."""
         false_accepts, true_accepts = self._accepted()
         return false_accepts * self.n_similar - (self.n_similar - true_accepts) * self.n_dissimilar
 
@@ -175,7 +173,7 @@ class Roc:
         return int(np.searchsorted(self.far, _as_rate(far, "far"), side="right")) - 1
 
     def _threshold(self, point: int) -> float:
-        """A threshold that accepts the same pairs as ``point``, half-way to the next lower score if possible."""
+        """Return a threshold that accepts the same pairs as ``point``, half-way to the next lower score."""
         own = self.thresholds[point]
         if point == 0 or point == len(self.thresholds) - 1:
             return float(own)
@@ -187,8 +185,7 @@ class Roc:
 def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> float:
     """Return the exact (Clopper-Pearson) upper confidence bound on an error rate.
 
-    It also holds for the error rate of a threshold that was chosen on the same pairs, so that it makes ``n_errors``
-    errors on them.
+    The bound also holds for a threshold that was chosen on the same pairs to make ``n_errors`` errors.
 
     >>> round(rate_upper_bound(0, 5), 3), round(rate_upper_bound(0, 30_000), 6)
     (0.451, 0.0001)
@@ -199,7 +196,7 @@ def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> f
 
 
 def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
-    """Return ``scores`` as a 1-d array of at least one finite float; ``what`` names them in errors."""
+    """Return ``scores`` as a non-empty 1-d array of finite floats. ``what`` names them in errors."""
     array = as_array(scores, what)
     if array.ndim != 1 or not len(array):
         raise InvalidInputError(
@@ -218,11 +215,11 @@ def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
 
 
 def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return which of n pairs are similar, from booleans, 1 and 0, or +1 and -1."""
+    """Return the labels of n pairs as booleans, from booleans, 1 and 0, or +1 and -1."""
     values = as_array(same, "values of same")
     if values.shape != (n,):
         raise InvalidInputError(
-            f"same must have shape ({n},), a label for each score. Got shape {values.shape} instead."
+            f"same must have shape ({n},), with one label for each score. Got shape {values.shape} instead."
         )
     similar: NDArray[np.bool_] = values == 1
     dissimilar = values == 0 if (values == 0).any() else values == -1  # one convention, not both
@@ -237,7 +234,8 @@ def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
     if similar.all() or not similar.any():
         kind, other = ("similar", "dissimilar") if similar.all() else ("dissimilar", "similar")
         raise InvalidInputError(
-            f"A ROC curve needs similar and dissimilar pairs. All {n} are {kind}: give at least one {other} pair."
+            f"A ROC curve needs similar and dissimilar pairs. All {n} pairs are {kind}: add at least one {other} "
+            "pair."
         )
     return similar
 

@@ -113,7 +113,7 @@ def test_part_longer_than_the_file_is_replaced(server: Any, tmp_path: Path) -> N
 
 def test_wrong_range_is_rejected(server: Any, tmp_path: Path) -> None:
     server.drops, server.shift = [300_000], 1
-    assert "another part of the file" in error_of(remote(server.url("items.gz")), tmp_path)
+    assert "a different part of the file" in error_of(remote(server.url("items.gz")), tmp_path)
     assert not (tmp_path / "set" / "items.gz.part").exists()
 
 
@@ -121,7 +121,7 @@ def test_wrong_checksum_removes_the_file(server: Any, tmp_path: Path) -> None:
     server.content = CONTENT[:-1] + b"?"
     message = error_of(remote(server.url("items.gz")), tmp_path)
     found = hashlib.sha256(server.content).hexdigest()
-    assert f"the sha256 checksum is {found} instead of {SHA256}" in message
+    assert f"the sha256 checksum is {found}, but must be {SHA256}" in message
     assert list((tmp_path / "set").iterdir()) == []
 
 
@@ -147,7 +147,8 @@ def test_http_error_names_file_and_folder(server: Any, tmp_path: Path, status: i
     server.status = status
     message = error_of(remote(server.url("items.gz")), tmp_path)
     assert message.startswith(f"items.gz could not be downloaded ({server.url('items.gz')}: HTTP status {status}")
-    assert f"copy the file to {tmp_path / 'set'} yourself, from {HOMEPAGE}, sha256 {SHA256}" in message
+    assert f"download the file from {HOMEPAGE} and copy it to {tmp_path / 'set'}." in message
+    assert f"Its checksum must be sha256 {SHA256}." in message
 
 
 def test_refused_connection_names_file_and_folder(tmp_path: Path, monkeypatch: Any) -> None:
@@ -156,7 +157,7 @@ def test_refused_connection_names_file_and_folder(tmp_path: Path, monkeypatch: A
         taken.bind(("127.0.0.1", 0))
         message = error_of(remote(f"http://127.0.0.1:{taken.getsockname()[1]}/items.gz"), tmp_path)
     assert "refused" in message
-    assert f"copy the file to {tmp_path / 'set'} yourself" in message
+    assert f"and copy it to {tmp_path / 'set'}" in message
 
 
 def test_response_that_is_not_http_is_an_error(tmp_path: Path, monkeypatch: Any, server: Any) -> None:

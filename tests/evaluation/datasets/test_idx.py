@@ -120,18 +120,18 @@ IMAGES, LABELS = halves()[:2]
     ("file", "content", "problem"),
     [
         (0, idx(IMAGES), "gzip data are damaged"),
-        (0, gzip.compress(b""), "must begin with 00000803, and it begins with "),
-        (0, gzip.compress(b"\0\0\x08\x03\0\0"), "header must have 16 bytes, and it has 6"),
-        (0, gzip.compress(idx(LABELS)), "must begin with 00000803, and it begins with 00000801"),
-        (1, gzip.compress(idx(IMAGES)), "must begin with 00000801, and it begins with 00000803"),
+        (0, gzip.compress(b""), "must begin with 00000803, but it begins with "),
+        (0, gzip.compress(b"\0\0\x08\x03\0\0"), "header must have 16 bytes, but it has 6"),
+        (0, gzip.compress(idx(LABELS)), "must begin with 00000803, but it begins with 00000801"),
+        (1, gzip.compress(idx(IMAGES)), "must begin with 00000801, but it begins with 00000803"),
         (0, gzip.compress(b"\0\0\x0d\x03" + idx(IMAGES)[4:]), "begins with 00000d03"),
-        (0, gzip.compress(idx(IMAGES)[:-1]), "states 240 bytes for shape (12, 4, 5), and it has 239"),
-        (0, gzip.compress(idx(IMAGES) + b"\0"), "states 240 bytes for shape (12, 4, 5), and it has more"),
+        (0, gzip.compress(idx(IMAGES)[:-1]), "states 240 bytes for shape (12, 4, 5), but it has 239"),
+        (0, gzip.compress(idx(IMAGES) + b"\0"), "states 240 bytes for shape (12, 4, 5), but it has more"),
         (0, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "states the invalid shape (4294967295,"),
         (0, gzip.compress(b"\0\0\x08\x03" + b"\0" * 12), "states the invalid shape (0, 0, 0)"),
-        (1, gzip.compress(idx(LABELS[:-1])), "it has 11 labels for 12 images"),
-        (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, and the largest is 10"),
-        (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), and the training images have (4, 5)"),
+        (1, gzip.compress(idx(LABELS[:-1])), "it has 11 labels, but there are 12 images"),
+        (1, gzip.compress(idx([10, *LABELS[1:]])), "labels must be 0 to 9, but the largest is 10"),
+        (2, gzip.compress(idx(IMAGES[:5, :, :3])), "images have shape (4, 3), but the training images have (4, 5)"),
     ],
     ids=lambda value: "file" if isinstance(value, bytes) else str(value),
 )
@@ -145,13 +145,13 @@ def test_error_names_file_and_problem(fashion: Path, file: int, content: bytes, 
     assert "Delete it and download it again" in str(caught.value)
 
 
-def test_more_data_than_stated_are_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_data_than_stated_is_not_unpacked(fashion: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     read: Callable[..., bytes] = gzip.GzipFile.read
     monkeypatch.setattr(gzip.GzipFile, "read", lambda file, n=-1: sizes.append(n) or read(file, n))
     bomb = gzip.compress(idx(IMAGES) + bytes(50_000_000))
     (fashion / "fashion-mnist" / FASHION[0]).write_bytes(bomb)
-    with pytest.raises(DatasetError, match="and it has more"):
+    with pytest.raises(DatasetError, match="but it has more"):
         load("fashion-mnist", fashion)
     assert sizes == [16, 240, 1]
 
@@ -179,7 +179,10 @@ WHOLE = archive_of(PACKED)
             archive_of({**PACKED, f"gzip/{EMNIST[2]}": PACKED[f"gzip/{EMNIST[2]}"][:-9]}),
             f"{EMNIST[2]} cannot be read",
         ),
-        (archive_of({**PACKED, f"gzip/{EMNIST[3]}": PACKED[f"gzip/{EMNIST[1]}"]}), "12 labels for 5 images"),
+        (
+            archive_of({**PACKED, f"gzip/{EMNIST[3]}": PACKED[f"gzip/{EMNIST[1]}"]}),
+            "12 labels, but there are 5 images",
+        ),
         (WHOLE.replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\x01", 1), "encrypted"),
         (WHOLE.replace(b"PK\x03\x04", b"PK\x03\x05", 1), "not a complete .zip archive"),
     ],

@@ -112,13 +112,13 @@ ONES = np.ones(4, np.float32)
         ({"X": X, "y": Y, "keys": X}, "'keys' in .* must be strings or integers"),
         (
             {"X": np.where(np.arange(6)[:, None] == 2, np.inf, X), "y": Y},
-            "must be finite in float32. Row 2 has a value",
+            "must be finite float32 numbers. Row 2 contains NaN",
         ),
-        ({"X": np.full((6, 4), 1e300), "y": Y}, "must be finite in float32. Row 0 has a value"),
+        ({"X": np.full((6, 4), 1e300), "y": Y}, "must be finite float32 numbers. Row 0 contains NaN"),
         ({"Q": X, "low": ONES, "step": ONES, "y": Y}, "'Q' in .* must be uint8"),
         ({"Q": BYTES, "low": ONES[:3], "step": ONES, "y": Y}, "'low' in .* one float per feature, 4 in total"),
         ({"Q": BYTES, "low": ONES, "step": ONES.astype(str), "y": Y}, "'step' in .* one float per feature"),
-        ({"Q": BYTES, "low": ONES * np.nan, "step": ONES, "y": Y}, "must be finite in float32"),
+        ({"Q": BYTES, "low": ONES * np.nan, "step": ONES, "y": Y}, "must be finite float32 numbers"),
         ({"X": np.array([[Path()]]), "y": Y}, "cannot be read as a .npz archive"),
     ],
 )

@@ -119,7 +119,7 @@ def test_error_names_the_line(tmp_path: Path) -> None:
 
 def test_values_that_are_not_finite_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("f,label\n1,a\nnan,b\n")
-    with pytest.raises(DatasetError, match=r"must be finite in float32\. Row 1 has a value"):
+    with pytest.raises(DatasetError, match=r"must be finite float32 numbers\. Row 1 contains NaN"):
         load(tmp_path / "mine.csv")
 
 

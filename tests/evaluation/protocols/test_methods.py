@@ -194,14 +194,14 @@ DIFFERENT = [
 
 
 def test_different_methods_have_different_descriptions() -> None:
-    described = [as_method(("mine", thing)).described for thing in DIFFERENT]
+    described = [as_method(("mine", thing)).identity for thing in DIFFERENT]
     assert all(one not in described[:i] for i, one in enumerate(described))
 
 
 def test_different_metrics_have_different_descriptions() -> None:
     def learned(seed: int) -> dict[str, Any]:
         triplets = np.random.default_rng(seed).normal(size=(10, 3, 4))
-        return as_method(oahu.OASIS(random_state=0).partial_fit(triplets).metric()).described
+        return as_method(oahu.OASIS(random_state=0).partial_fit(triplets).metric()).identity
 
     assert learned(0) == learned(0)
     assert learned(0) != learned(1)
@@ -212,7 +212,7 @@ def test_different_metrics_have_different_descriptions() -> None:
 )
 def test_description_omits_defaults_and_parameters_set_by_the_protocol(given: dict[str, Any]) -> None:
     """A protocol sets the first three; the last is a default."""
-    assert as_method(oahu.OAHU(**given)).described == as_method(oahu.OAHU()).described
+    assert as_method(oahu.OAHU(**given)).identity == as_method(oahu.OAHU()).identity
 
 
 # -- candidates ------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def test_small_distances_give_no_warning() -> None:
 
 def test_large_distances_name_the_affected_methods() -> None:
     (warning,) = warnings_of(100 * ITEMS, ["AnchoredOAHU", "OAHU", "LEGO", "RDML", "POLA", "OASIS"])
-    assert warning.startswith("LEGO, RDML, POLA: thresholds and step sizes are made for distances near 1")
+    assert warning.startswith("LEGO, RDML, POLA: thresholds and step sizes are designed for distances near 1")
     assert warning.endswith("Use --scaling unit or --scaling centred.")
 
 
@@ -40,7 +40,7 @@ def test_advised_scaling_gives_no_warning(scaling: str, pca: int | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("learner", "effect"), [("OPML", "skips such triplets"), (oahu.OPML(), "so that its runs fail")]
+    ("learner", "effect"), [("OPML", "skips such triplets"), (oahu.OPML(), "and its runs fail")]
 )
 def test_opml_warns_where_its_step_has_no_minimiser(learner: Any, effect: str) -> None:
     (warning,) = warnings_of(100 * ITEMS, [learner])

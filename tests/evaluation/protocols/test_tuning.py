@@ -44,7 +44,7 @@ class Fake:
         )
         if isinstance(bad, str):
             return Outcome(trial, error=bad)
-        return Outcome(trial, {self.protocol.score: -bad if self.protocol.higher else bad, "other": 0.0})
+        return Outcome(trial, {self.protocol.score: -bad if self.protocol.higher_is_better else bad, "other": 0.0})
 
     def folds(self, method: str, scaling: str, x: int) -> list[int]:
         """Return the folds on which a candidate was measured."""

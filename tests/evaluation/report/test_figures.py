@@ -242,7 +242,7 @@ def test_pair_sheet_shows_vote_shares(drawn: Callable[..., Drawn], keys: bool, n
     np.testing.assert_allclose(
         shown[0], np.arange(4).reshape(2, 2) / 15, atol=1e-6
     )  # scaled over all that is shown
-    assert [text.get_text() for text in ax.texts] == ["same, P = 0.88", "different, P = 0.88"]
+    assert [text.get_text() for text in ax.texts] == ["same, vote share 0.88", "different, vote share 0.88"]
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])

@@ -227,7 +227,7 @@ def test_example_sheet_with_images(tmp_path: Path) -> None:
 
 
 def test_report_states_that_examples_are_missing(page: Page) -> None:
-    assert "OAHU has stored none" in page.text
+    assert "none are stored for OAHU" in page.text
 
 
 def test_report_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

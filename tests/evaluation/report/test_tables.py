@@ -292,7 +292,7 @@ def test_settings_of_each_row() -> None:
     ]
     table = overview_tables.settings_table(record(*runs), "classification")
     assert column(table, "Random seed")["fashion-mnist · untuned"].text == "5 to 6"
-    assert column(table, "Of them implied")["fashion-mnist · untuned"].text == "1,300"
+    assert column(table, "Implied constraints")["fashion-mnist · untuned"].text == "1,300"
     assert column(table, "Constraints")["fashion-mnist · untuned"].text == "10,000"
 
 
@@ -360,18 +360,20 @@ def test_warnings_are_listed_with_their_trials() -> None:
     assert "Warnings" not in [table.title for table in overview_tables.all_tables(record(*classified(ERRORS)))]
 
 
-def test_parameters_tuned_to_an_end_of_the_grid_are_noted() -> None:
+def test_parameters_tuned_to_the_smallest_or_largest_value_are_noted() -> None:
     def tuned(method: str, chosen: float, tried: list[float]) -> list[Outcome]:
         races = [outcome(method, 0, params={"eta": value}, stage="tuning", tuned=True) for value in tried]
         return [*races, outcome(method, 0, scores={"error_rate": 0.5}, params={"eta": chosen}, tuned=True)]
 
     some = [*tuned("OAHU", 0.1, [0.1, 0.2, 0.3]), *tuned("LEGO", 0.2, [0.1, 0.2, 0.3]), *tuned("POLA", 1, [1, 2])]
     (text,) = [
-        note for note in overview_tables.settings_table(record(*some), "classification").notes if "an end" in note
+        note
+        for note in overview_tables.settings_table(record(*some), "classification").notes
+        if "value tried" in note
     ]
-    assert text == "fashion-mnist · tuned: tuned to an end of the values tried: OAHU eta 0.1."
+    assert text == "fashion-mnist · tuned: tuned to the smallest or largest value tried: OAHU eta 0.1."
     assert not any(
-        "an end" in note
+        "value tried" in note
         for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes
     )
 

@@ -179,7 +179,9 @@ def expected_evidence(learner: AnchoredOAHU, stream: Rows, window: int) -> Rows:
     for start in range(0, len(stream), window):
         part = stream[start : start + window]
         metric, counts = learner.metric(), eligible_candidates(part)
-        spaces = [p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.parts]
+        spaces = [
+            p.encode(part.reshape(-1, part.shape[2])).reshape(len(part), 3, -1) for p in metric.weighted_spaces
+        ]
         mean_square += (mean_squared_distance(spaces[0]) - mean_square) * max(len(part) / (seen + len(part)), 0.01)
         spaces[0] = spaces[0] * np.sqrt(max(1.0, 0.3 / mean_square))
         base = pair_scores(spaces[:1], counts)

@@ -1,4 +1,4 @@
-"""Running servers and small collections."""
+"""Fixtures of the API tests: running servers and small collections."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from oahu.service.service import Service
 from oahu.service.settings import Settings
 
 SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
-PATIENCE = 600.0  # seconds after which a test fails instead of hanging; the first search compiles
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
-def until_true(condition: Callable[[], Any], what: str = "it") -> Any:
-    """Return the value of a condition as soon as it is true."""
-    end = time.monotonic() + PATIENCE
+def wait_until_true(condition: Callable[[], Any], event: str = "the event") -> Any:
+    """Wait until a condition is true. Return its value."""
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.005)
-    raise AssertionError(f"{what} did not happen")
+    raise AssertionError(f"{event} did not happen")
 
 
 @dataclass
@@ -51,14 +51,14 @@ class RunningServer:
         service: Service = self.app.state.service
         return service
 
-    def request(self, method: str, path: str, status: int = 200, **sent: Any) -> Any:
+    def request(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
         """Send a request, check the status of the response, and return its JSON."""
-        response = self.http.request(method, path, **sent)
+        response = self.http.request(method, path, **options)
         assert response.status_code == status, response.text
         return response.json() if response.content else None
 
     def send(self, method: str = "GET", path: str = "/v1/collections", **headers: str) -> httpx.Response:
-        """Send a request with headers. Their names are given with underscores for hyphens."""
+        """Send a request with headers. Underscores in the names become hyphens."""
         return self.http.request(
             method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
         )
@@ -86,12 +86,12 @@ class RunningServer:
             self.add_items(name, n, dimension)
         return f"/v1/collections/{name}"
 
-    def add_feedback(self, path: str, *feedback: dict[str, Any], status: int = 200, **sent: Any) -> Any:
+    def add_feedback(self, path: str, *feedback: dict[str, Any], status: int = 200, **options: Any) -> Any:
         """Add feedback."""
-        return self.request("POST", f"{path}/feedback", status, json={"feedback": list(feedback)}, **sent)
+        return self.request("POST", f"{path}/feedback", status, json={"feedback": list(feedback)}, **options)
 
     def stored_rows(self) -> dict[str, list[Any]]:
-        """Return all rows of the database, except the history, which a background thread writes."""
+        """Return all rows of the database, except for the history, which a background thread writes."""
         with closing(sqlite3.connect(self.service.settings.data / "oahu.db")) as database:
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             return {
@@ -110,10 +110,10 @@ def running(app: FastAPI) -> Iterator[RunningServer]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="test-server")
         thread.start()
-        until_true(lambda: server.started or not thread.is_alive(), "the start")
+        wait_until_true(lambda: server.started or not thread.is_alive(), "the start")
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
-            with httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False) as http:
+            with httpx.Client(base_url=url, timeout=TIMEOUT, trust_env=False) as http:
                 yield RunningServer(app, url, http, server)
         finally:
             for collection in app.state.service.collections:
@@ -127,8 +127,8 @@ Start = Callable[..., RunningServer]
 
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[..., Any]:
-    """Waits until a condition is true."""
-    return until_true
+    """A function that waits until a condition is true."""
+    return wait_until_true
 
 
 @pytest.fixture(scope="session")
@@ -139,12 +139,12 @@ def run_app() -> Callable[[FastAPI], Any]:
 
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[Start]:
-    """Starts servers with the given settings. All servers of a test use the same folder."""
+    """A function that starts servers. All servers of a test use the same folder."""
     with ExitStack() as stack:
 
         def start(**settings: Any) -> RunningServer:
-            given = {"data": tmp_path / "data", "page": False, "fresh_wait": PATIENCE, **settings}
-            return stack.enter_context(running(create_app(Settings(**given))))
+            values = {"data": tmp_path / "data", "page": False, "fresh_wait": TIMEOUT, **settings}
+            return stack.enter_context(running(create_app(Settings(**values))))
 
         yield start
 
@@ -153,6 +153,6 @@ def start_server(tmp_path: Path) -> Iterator[Start]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that the tests of a module share."""
     data = tmp_path_factory.mktemp("service")
-    settings = Settings(data=data, page=False, fresh_wait=PATIENCE, refresh_every=0.05, max_collections=1_000)
+    settings = Settings(data=data, page=False, fresh_wait=TIMEOUT, refresh_every=0.05, max_collections=1_000)
     with running(create_app(settings)) as running_server:
         yield running_server

@@ -23,10 +23,10 @@ def filled_path(server: Any) -> str:
     return path
 
 
-def problem_of(server: Any, method: str, path: str, **sent: Any) -> dict[str, Any]:
+def problem_of(server: Any, method: str, path: str, **options: Any) -> dict[str, Any]:
     """Send a request, check that it changes nothing, and return its problem details."""
     before = server.stored_rows()
-    response = server.http.request(method, path, **sent)
+    response = server.http.request(method, path, **options)
     assert server.stored_rows() == before
     assert 400 <= response.status_code < 500, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -41,7 +41,7 @@ def problem_of(server: Any, method: str, path: str, **sent: Any) -> dict[str, An
 
 
 def items_with(**changed: Any) -> dict[str, Any]:
-    """Return a batch with a valid item and a changed one."""
+    """Return a batch with a valid item and an item with changed fields."""
     good = {"key": "good", "vector": [1, 2, 3, 4]}
     return {"items": [good, {"key": "new", "vector": [1, 2, 3, 4], **changed}]}
 
@@ -93,31 +93,27 @@ def test_invalid_json_is_rejected_with_its_location(
 OTHER_FORMS = [b"", b"null", b"[]", b"0", b'"text"', b"true", b"{}", b'{"": 1}', b'{"items": null}']
 
 
-@pytest.mark.parametrize(
-    ("operation", "body"),
-    [
+def test_json_of_another_form_is_rejected(server: Any, filled_path: str) -> None:
+    for operation, body in [
         *(("items", body) for body in OTHER_FORMS),  # one model
         *(("search", body) for body in OTHER_FORMS),  # a choice of models
         *((operation, b"0") for operation in TAKES_JSON if operation not in ("items", "search")),
-    ],
-)
-def test_json_of_another_form_is_rejected(server: Any, filled_path: str, operation: str, body: bytes) -> None:
-    method = "PUT" if operation == "items" else "POST"
-    assert problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)["status"] == 422
+    ]:
+        method = "PUT" if operation == "items" else "POST"
+        assert (
+            problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)["status"] == 422
+        ), (operation, body)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_other_content_types_are_rejected(server: Any, filled_path: str) -> None:
+    for kind in [
         *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json"),
         *("json", "", "*/*", "application/octet-stream", "application/json-seq", "a" * 1000),
-    ],
-)
-def test_other_content_types_are_rejected(server: Any, filled_path: str, kind: str) -> None:
-    body = json.dumps(batch()).encode()
-    result = problem_of(server, "POST", f"{filled_path}/feedback", content=body, headers={"Content-Type": kind})
-    assert result["status"] == 415
-    assert "application/json" in result["detail"]
+    ]:
+        body = json.dumps(batch()).encode()
+        result = problem_of(server, "POST", f"{filled_path}/feedback", content=body, headers={"Content-Type": kind})
+        assert result["status"] == 415, kind
+        assert "application/json" in result["detail"]
 
 
 def test_a_content_type_with_charset_is_accepted(server: Any) -> None:
@@ -140,19 +136,22 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "truth for a number": ({"vector": [1, True, 3, 4]}, "body/items/1/vector/1"),
     "null for a number": ({"vector": [1, None, 3, 4]}, "body/items/1/vector/1"),
     "null for a vector": ({"vector": None}, "body/items/1/vector"),
-    "far": ({"vector": [1e10, 0, 0, 0]}, "items/1/vector has length 1e+10"),
-    "as far as can be": ({"vector": [1.7e308] * 4}, "items/1/vector has length"),
-    "NaN in base64": ({"vector": "AADAfwAAwH8AAMB/AADAfw=="}, "items/1/vector has a value that is not finite"),
+    "a large vector": ({"vector": [1e10, 0, 0, 0]}, "norm of items/1/vector must be at most 1e+09. Got 1e+10"),
+    "the largest vector": ({"vector": [1.7e308] * 4}, "norm of items/1/vector"),
+    "NaN in base64": ({"vector": "AADAfwAAwH8AAMB/AADAfw=="}, "items/1/vector must be finite"),
     "short base64": ({"vector": "AAAAAA=="}, "items/1/vector must have 4 numbers. Got 1."),
     "odd base64": ({"vector": "AAAAA"}, "items/1/vector"),
     "no base64": ({"vector": "%%%%"}, "body/items/1/vector"),
     "a number for a key": ({"key": 7}, "body/items/1/key"),
-    "a key twice": ({"key": "good"}, "'good' occurs twice"),
+    "a key twice": ({"key": "good"}, "'good' occurs again"),
     "an empty label": ({"label": ""}, "body/items/1/label"),
     "a label of two lines": ({"label": "a\nb"}, "body/items/1/label"),
     "a long label": ({"label": "a" * 129}, "body/items/1/label"),
     "a list for a payload": ({"payload": [1]}, "body/items/1/payload"),
-    "a large payload": ({"payload": {"a": "x" * 70_000}}, "items/1/payload has 70008 bytes"),
+    "a large payload": (
+        {"payload": {"a": "x" * 70_000}},
+        "items/1/payload must have at most 65536 bytes as JSON. Got 70008",
+    ),
     "a deep payload": ({"payload": {"a": json.loads("[" * 200 + "]" * 200)}}, "items/1/payload"),
     "an unknown field": ({"colour": "red"}, "body/items/1/colour"),
 }
@@ -174,7 +173,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no key": ("items", {"items": [{"vector": [1, 2, 3, 4]}]}, "body/items/0/key: Field required"),
     "too many items": ("items", {"items": [{"key": f"{at}", "vector": [1, 2, 3, 4]} for at in MANY]}, "10000"),
     "too many keys": ("items/delete", {"keys": [f"{at}" for at in MANY]}, "10000"),
-    "a deleted key twice": ("items/delete", {"keys": ["i0", "i0"]}, "'i0' occurs twice"),
+    "a deleted key twice": ("items/delete", {"keys": ["i0", "i0"]}, "'i0' occurs again"),
     "no feedback": ("feedback", {"feedback": []}, "body/feedback"),
     "too much feedback": ("feedback", {"feedback": [ALIKE for _ in MANY]}, "10000"),
     "k of nothing": ("search", {"key": "i0", "k": 0}, "body/k"),
@@ -186,7 +185,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a key and a vector": ("search", {"key": "i0", "vector": [1, 2, 3, 4]}, "body/vector"),
     "neither": ("search", {"k": 3}, "'key' or 'vector'"),
     "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1."),
-    "a vector too far to search": ("search", {"vector": [1e300, 1e300, 1, 1]}, "vector has length"),
+    "a search for a large vector": ("search", {"vector": [1e300, 1e300, 1, 1]}, "norm of vector"),
     "one to compare": ("compare", {"first": {"key": "i0"}}, "body/second"),
     "nothing to compare": ("compare", {"first": {}, "second": {"key": "i0"}}, "body/first"),
     "two lengths": ("compare", {"first": {"key": "i0"}, "second": {"vector": [1]}}, "second/vector must have 4"),
@@ -238,35 +237,29 @@ def test_unknown_items_are_named(server: Any, filled_path: str, method: str, ope
     assert (result["status"], result["key"]) == (404, "unknown")
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_invalid_query_parameters_are_rejected(server: Any, filled_path: str) -> None:
+    for query in [
         *("after=-1", f"after={2**63}", "after=" + "9" * 5_000, "after=x", "limit=0", "limit=1001", "limit=1.5"),
         *("label=", "label=%00", "label=" + "a" * 129),
-    ],
-)
-def test_invalid_query_parameters_are_rejected(server: Any, filled_path: str, query: str) -> None:
-    result = problem_of(server, "GET", f"{filled_path}/items?{query}")
-    assert result["status"] == 422
-    assert result["detail"].startswith(f"query/{query.partition('=')[0]}")
+    ]:
+        result = problem_of(server, "GET", f"{filled_path}/items?{query}")
+        assert result["status"] == 422, query
+        assert result["detail"].startswith(f"query/{query.partition('=')[0]}")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_unknown_paths_are_not_found(server: Any) -> None:
+    for path in [
         *("/v1", "/v1/", "/nothing", "/v2/collections", "/docs", "/redoc", "//", "/v1/collections/"),
         *("/v1/collections/%2e%2e", "/v1/collections/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/v1/collections/a%00"),
         *("/v1/collections/%ff", "/v1/collections/" + "a" * 5_000),
-    ],
-)
-def test_unknown_paths_are_not_found(server: Any, path: str) -> None:
-    assert problem_of(server, "GET", path)["status"] in (404, 422)
+    ]:
+        assert problem_of(server, "GET", path)["status"] in (404, 422), path
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "PROPFIND"])
-def test_unknown_methods_are_rejected_with_the_allowed_ones(server: Any, method: str) -> None:
-    assert problem_of(server, method, "/v1/openapi.json")["status"] == 405
-    assert "GET" in server.http.request(method, "/v1/openapi.json").headers["allow"]
+def test_unknown_methods_are_rejected_with_the_allowed_ones(server: Any) -> None:
+    for method in ["POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "PROPFIND"]:
+        assert problem_of(server, method, "/v1/openapi.json")["status"] == 405, method
+        assert "GET" in server.http.request(method, "/v1/openapi.json").headers["allow"]
 
 
 # -- too large bodies ---------------------------------------------------------------------------------------
@@ -277,17 +270,11 @@ def chunks(n: int) -> Iterator[bytes]:
         yield bytes(2**20)
 
 
-def test_a_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    result = problem_of(server, "PUT", f"{filled_path}/items", content=bytes(100 * 2**20), headers=JSON)
+def test_a_body_above_the_default_limit_is_too_large(server: Any, filled_path: str) -> None:
+    result = problem_of(server, "PUT", f"{filled_path}/items", content=bytes(33 * 2**20), headers=JSON)
     assert (result["status"], result["type"]) == (413, "urn:oahu:problem:too-large")
-
-
-def test_a_chunked_body_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    assert problem_of(server, "PUT", f"{filled_path}/items", content=chunks(100), headers=JSON)["status"] == 413
-
-
-def test_a_model_of_100_mb_is_too_large(server: Any, filled_path: str) -> None:
-    assert problem_of(server, "PUT", f"{filled_path}/model", content=chunks(100))["status"] == 413
+    assert problem_of(server, "PUT", f"{filled_path}/items", content=chunks(33), headers=JSON)["status"] == 413
+    assert problem_of(server, "PUT", f"{filled_path}/model", content=chunks(33))["status"] == 413
 
 
 def test_a_body_of_exactly_the_limit_is_accepted(start_server: Any) -> None:
@@ -302,21 +289,21 @@ def test_a_body_of_exactly_the_limit_is_accepted(start_server: Any) -> None:
 
 # -- many errors --------------------------------------------------------------------------------------------
 
-MILLION = {
-    "wrong numbers": ("search", b'{"vector": [' + b"null," * 999_999 + b"null]}"),
-    "wrong items": ("items", b'{"items": [' + b"{}," * 999_999 + b"{}]}"),
-    "wrong keys": ("items/delete", b'{"keys": [' + b"0," * 999_999 + b"0]}"),
-    "wrong feedback": ("feedback", b'{"feedback": [' + b"{}," * 999_999 + b"{}]}"),
-    "unknown fields": ("search", json.dumps({"key": "i0", **{f"f{at}": 0 for at in range(1_000_000)}}).encode()),
+MANY_ERRORS = {
+    "wrong numbers": ("search", b'{"vector": [' + b"null," * 99_999 + b"null]}"),
+    "wrong items": ("items", b'{"items": [' + b"{}," * 99_999 + b"{}]}"),
+    "wrong keys": ("items/delete", b'{"keys": [' + b"0," * 99_999 + b"0]}"),
+    "wrong feedback": ("feedback", b'{"feedback": [' + b"{}," * 99_999 + b"{}]}"),
+    "unknown fields": ("search", json.dumps({"key": "i0", **{f"f{at}": 0 for at in range(100_000)}}).encode()),
     "fields of feedback": (
         "feedback",
-        json.dumps(batch({f"f{at}": 0 for at in range(1_000_000)} | {"query": "a"})).encode(),
+        json.dumps(batch({f"f{at}": 0 for at in range(100_000)} | {"query": "a"})).encode(),
     ),
 }
 
 
-@pytest.mark.parametrize(("operation", "body"), MILLION.values(), ids=MILLION)
-def test_a_million_errors_give_a_short_response(server: Any, filled_path: str, operation: str, body: bytes) -> None:
+@pytest.mark.parametrize(("operation", "body"), MANY_ERRORS.values(), ids=MANY_ERRORS)
+def test_many_errors_give_a_short_response(server: Any, filled_path: str, operation: str, body: bytes) -> None:
     method = "PUT" if operation == "items" else "POST"
     result = problem_of(server, method, f"{filled_path}/{operation}", content=body, headers=JSON)
     assert len(result["errors"]) < 10
@@ -384,9 +371,7 @@ def test_random_bytes_are_rejected(server: Any, filled_path: str, body: bytes) -
 
 @given(vector=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
 @settings(max_examples=60)
-def test_vectors_of_any_length_are_searched_or_problem_of(
-    server: Any, filled_path: str, vector: list[float]
-) -> None:
+def test_vectors_of_any_norm_are_searched_or_rejected(server: Any, filled_path: str, vector: list[float]) -> None:
     response = server.http.post(f"{filled_path}/search", json={"vector": vector})
     length = math.hypot(*vector) / 1e9
     assert response.status_code == (200 if length <= 1 else 422), response.text

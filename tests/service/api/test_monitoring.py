@@ -33,7 +33,7 @@ def result(server: Any) -> Any:
     return server, path, lambda gauge: value(server, gauge, collection=name)
 
 
-def test_accepted_and_learned_feedback(result: Any) -> None:
+def test_accepted_and_learned_feedback_is_counted(result: Any) -> None:
     server, path, gauge = result
     server.add_feedback(path, TRIPLET, {"first": "i3", "second": "i4", "same": True}, TRIPLET)
     server.request("POST", f"{path}/search", json={"key": "i0"})
@@ -50,7 +50,7 @@ def test_a_repeated_request_is_counted_once(result: Any) -> None:
     assert gauge("oahu_feedback_accepted_total") == 1
 
 
-def test_contradictions(result: Any) -> None:
+def test_contradictions_are_counted(result: Any) -> None:
     server, path, gauge = result
     server.add_feedback(path, {"first": "i3", "second": "i4", "same": True})
     for _ in range(2):
@@ -59,14 +59,14 @@ def test_contradictions(result: Any) -> None:
     assert gauge("oahu_feedback_accepted_total") == 1
 
 
-def test_undos(result: Any) -> None:
+def test_undos_are_counted(result: Any) -> None:
     server, path, gauge = result
     server.add_feedback(path, TRIPLET)
     server.request("DELETE", f"{path}/feedback/1")
     assert gauge("oahu_undone_total") == 1
 
 
-def test_refreshes(result: Any, wait_until: Any) -> None:
+def test_refreshes_are_counted(result: Any, wait_until: Any) -> None:
     server, path, gauge = result
     assert gauge("oahu_refreshes_total") == 0
     server.add_feedback(path, TRIPLET)
@@ -75,19 +75,19 @@ def test_refreshes(result: Any, wait_until: Any) -> None:
     wait_until(lambda: gauge("oahu_candidates_behind") == 0)
 
 
-def test_items(result: Any) -> None:
+def test_items_are_counted(result: Any) -> None:
     server, path, gauge = result
     server.request("POST", f"{path}/items/delete", json={"keys": ["i0", "i1"]})
     assert gauge("oahu_items") == 10
     assert gauge("oahu_healthy") == 1
 
 
-def test_commits(server: Any, wait_until: Any) -> None:
+def test_commits_are_counted(server: Any, wait_until: Any) -> None:
     path = server.new_collection(n=2)
     before = value(server, "oahu_store_commits_total")
     server.add_feedback(path, {"first": "i0", "second": "i1", "same": True})
     assert value(server, "oahu_store_commits_total") > before
-    wait_until(lambda: value(server, "oahu_store_waiting") == 0)  # a background thread may write the history
+    wait_until(lambda: value(server, "oahu_write_queue") == 0)  # a background thread may write the history
 
 
 def test_a_deleted_collection_has_no_metrics(server: Any) -> None:
@@ -109,17 +109,17 @@ def test_requests_are_labelled_by_route(server: Any) -> None:
 def test_unknown_paths_and_methods_create_no_new_time_series(start_server: Any) -> None:
     server = start_server()
 
-    def names() -> int:
+    def n_time_series() -> int:
         return len(samples(server))
 
     for _ in range(2):  # the first request of each kind creates its time series
         server.http.get("/x"), server.http.request("STRANGE", "/x"), server.http.get("/v1/collections/x/items/y")
-        server.http.get("/x", headers={"Host": "evil.example"}), server.http.post("/x"), names()
-    before = names()
+        server.http.get("/x", headers={"Host": "evil.example"}), server.http.post("/x"), n_time_series()
+    before = n_time_series()
     for at in range(50):
         server.http.get(f"/stranger/{at}")
         server.http.post(f"/stranger/{at}")
         server.http.request(f"STRANGE{at}", f"/{at}")
         server.http.get(f"/v1/collections/c{at}/items/{at}")
         server.http.get(f"/{at}", headers={"Host": f"evil{at}.example"})
-    assert names() == before
+    assert n_time_series() == before

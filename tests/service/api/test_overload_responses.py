@@ -37,7 +37,7 @@ def blocked_store(server: Any) -> Iterator[None]:
 
 @pytest.fixture
 def block_learner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Blocks learners from the time it is called until the test ends."""
+    """A function that blocks learners until the test ends."""
     release = Event()
     learn = oahu.AnchoredOAHU.partial_fit
 
@@ -56,7 +56,7 @@ def test_requests_are_rejected_when_the_write_queue_is_full(start_server: Any, w
     with ThreadPoolExecutor(1) as pool:
         with blocked_store(server):
             accepted = pool.submit(server.http.put, f"{path}/items", json=items)
-            wait_until(lambda: server.service.store.waiting == 5)
+            wait_until(lambda: server.service.store.queue_weight == 5)
             for rejected in (
                 server.http.post(f"{path}/feedback", json={"feedback": [ALIKE]}),
                 server.http.put(f"{path}/items", json={"items": [{"key": "more", "vector": [1, 2, 3, 4]}]}),
@@ -83,7 +83,7 @@ def test_the_idempotency_key_of_a_rejected_request_is_not_used_up(start_server: 
 
 
 def test_a_request_larger_than_the_write_queue_is_accepted_when_it_is_empty(start_server: Any) -> None:
-    """Otherwise it would be rejected forever."""
+    """Otherwise the request would never be accepted."""
     server = start_server(max_write_queue=2)
     server.new_collection(n=6)
 
@@ -142,7 +142,7 @@ def test_the_total_size_of_received_bodies_is_limited(start_server: Any) -> None
 
 
 def test_a_client_that_disconnects_does_not_stop_a_commit(start_server: Any, wait_until: Any) -> None:
-    """Its feedback is stored, and the next request too."""
+    """Its feedback and the next request are stored."""
     server = start_server()
     path = server.new_collection()
     body = json.dumps({"feedback": [ALIKE]}).encode()
@@ -150,6 +150,6 @@ def test_a_client_that_disconnects_does_not_stop_a_commit(start_server: Any, wai
     host, port = server.url.removeprefix("http://").split(":")
     with blocked_store(server), closing(socket.create_connection((host, int(port)))) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        wait_until(lambda: server.service.store.waiting == 2)  # the blocking commit and the feedback
+        wait_until(lambda: server.service.store.queue_weight == 2)  # the blocking commit and the feedback
     wait_until(lambda: server.request("GET", path)["last_seq"] == 1)
     server.add_feedback(path, ALIKE)

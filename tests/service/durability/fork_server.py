@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ def run_service(settings: dict[str, Any]) -> None:
     from oahu.service.serve import serve
     from oahu.service.settings import Settings
 
+    slow_down_commits(settings.pop("flush_seconds", 0.0))
     if (kill := settings.pop("kill_at_commit", None)) is not None:
         kill_at_commit(*kill)
     try:
@@ -33,6 +35,21 @@ def run_service(settings: dict[str, Any]) -> None:
         report(pid=os.getpid(), failed=traceback.format_exc(limit=-5)[-2_000:])
         os._exit(1)
     os._exit(0)
+
+
+def slow_down_commits(seconds: float) -> None:
+    """Let every commit take longer, as on a slow disk, so that one commit holds the changes of several clients."""
+    from oahu.service.store.sqlite import _Writer
+
+    commit = _Writer.commit
+
+    def commit_slowly(self: Any) -> Any:
+        time.sleep(seconds)
+        return commit(self)
+
+    if seconds:
+        writer: Any = _Writer
+        writer.commit = commit_slowly
 
 
 def kill_at_commit(count: int, moment: str) -> None:

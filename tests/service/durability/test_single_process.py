@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -27,7 +26,7 @@ def test_a_second_process_is_rejected_and_the_first_continues(fork_server: Any, 
     address = fork_server.address()
     with pytest.raises(StoreBusyError, match=re.escape(f"{data} is in use") + f".*process {pid}"):
         SQLiteStore(data)
-    assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
+    assert httpx.get(f"{address}/readyz", trust_env=False, verify=False).status_code == 200
 
 
 def test_after_a_kill_the_store_can_be_opened_at_once(fork_server: Any, data: Path) -> None:
@@ -45,22 +44,6 @@ def test_a_child_process_does_not_hold_the_lock(data: Path) -> None:
         SQLiteStore(data).close()
     finally:
         child.communicate(b"\n")
-
-
-def test_the_command_reports_in_one_line_that_the_folder_is_in_use(serve: Any, data: Path) -> None:
-    with serve() as served:
-        served.put(3)
-        second = subprocess.run(
-            [*_OAHU, "serve", "--no-page", "--port", "0", "--data", str(data)],
-            capture_output=True,
-            timeout=6000,
-            check=False,
-        )
-        lines = second.stderr.decode().strip().splitlines()
-        assert second.returncode == 1
-        assert len(lines) == 1
-        assert lines[0].startswith(f"error: {data} is in use by another oahu service (process {os.getpid()})")
-        assert served.keys() == ["i0", "i1", "i2"]
 
 
 # -- the real command ----------------------------------------------------------------------------------------
@@ -89,7 +72,9 @@ def command(data: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
 
 def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any, clients: Any, config: Any) -> None:
     def request(method: str, path: str, body: Any = None) -> Any:
-        answer = httpx.request(method, f"{address}/v1/collections{path}", json=body, timeout=600, trust_env=False)
+        answer = httpx.request(
+            method, f"{address}/v1/collections{path}", json=body, timeout=600, trust_env=False, verify=False
+        )
         assert answer.is_success, answer.text
         return answer.json()
 
@@ -100,7 +85,7 @@ def test_no_acknowledged_change_is_lost_when_the_command_is_killed(command: Any,
     active_clients = [clients.Client(endpoint, f"client{at}", "triplets", at, True) for at in range(3)]
     with clients.running(endpoint, active_clients):
         endpoint.connect(address)
-        endpoint.wait_for_answers(100)
+        endpoint.wait_for_answers(40)
         process.kill()
         process.wait()
         endpoint.connect(None)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +20,7 @@ from urllib.parse import urlencode
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 from sklearn.datasets import load_digits
 
 from oahu import Client, ServiceRequestError
@@ -33,6 +34,8 @@ FAST_LEARNER = {
 }  # each click changes the weights visibly
 N_ITEMS = 60
 CONTEXT_OPTIONS = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+# One renderer process for all pages: it compiles the scripts of the page once.
+BROWSER_FLAGS = ["--no-sandbox", "--renderer-process-limit=1", "--disable-site-isolation-trials"]
 
 expect.set_options(timeout=TIMEOUT_MS)
 _collection_numbers = itertools.count()
@@ -76,16 +79,19 @@ class ProtectedServer:
     address: str
     keys: KeyFile
     admin: str
+    read: str
 
-    def key(self, role: Any) -> str:
+    def add_key(self, role: Any) -> str:
         """Add a key and wait until the service accepts it."""
         token = self.keys.add(f"a {role}", role)
-        with httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}) as http:
+        with httpx.Client(
+            base_url=self.address, verify=False, headers={"Authorization": f"Bearer {token}"}
+        ) as http:
             while http.get("/v1/collections").status_code == 401:
-                pass
+                time.sleep(0.02)
         return token
 
-    def remove(self, token: str) -> None:
+    def remove_key(self, token: str) -> None:
         self.keys.revoke(token.split("_")[1])
 
 
@@ -94,9 +100,9 @@ def protected_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prote
     """A service with API keys."""
     data = tmp_path_factory.mktemp("protected_server")
     keys = KeyFile(data)
-    admin = keys.add("the admin", "admin")
+    admin, read = keys.add("the admin", "admin"), keys.add("a reader", "read")
     with _running_server(data) as server_address:
-        yield ProtectedServer(server_address, keys, admin)
+        yield ProtectedServer(server_address, keys, admin, read)
 
 
 # -- collections ---------------------------------------------------------------------------------------------
@@ -125,13 +131,18 @@ class DigitCollection:
         return [other for other in self.keys if other != key and other not in self.similar_to(key)]
 
 
-def _create_digits(client: Client, **config: Any) -> DigitCollection:
+@cache
+def _digit_images() -> tuple[Any, list[str], list[bytes]]:
+    """Return features, labels and pictures of some digits."""
     images, labels = load_digits(return_X_y=True)
     rows = (images[:N_ITEMS] / 16).astype(np.float32)
-    digits = DigitCollection(
-        client, [f"d-{at:02d}" for at in range(N_ITEMS)], [str(label) for label in labels[:N_ITEMS]]
-    )
     pictures = [encode_png(np.kron(255 - 255 * row.reshape(8, 8), np.ones((8, 8)))) for row in rows]
+    return rows, [str(label) for label in labels[:N_ITEMS]], pictures
+
+
+def _create_digits(client: Client, **config: Any) -> DigitCollection:
+    rows, labels, pictures = _digit_images()
+    digits = DigitCollection(client, [f"d-{at:02d}" for at in range(N_ITEMS)], labels)
     client.create(dimension=64, **{**FAST_LEARNER, **config})
     client.put(digits.keys, rows, digits.labels, [{"number": at} for at in range(N_ITEMS)], pictures)
     return digits
@@ -144,6 +155,13 @@ def digits(address: str) -> Iterator[DigitCollection]:
         yield _create_digits(client)
         with suppress(ServiceRequestError):  # the test may have deleted it
             client.delete()
+
+
+@pytest.fixture(scope="session")
+def shared_digits(address: str) -> Iterator[DigitCollection]:
+    """The same collection for all tests that do not change it."""
+    with Client(address, "shared-digits") as client:
+        yield _create_digits(client)
 
 
 @pytest.fixture
@@ -177,9 +195,15 @@ def create_empty(address: str) -> Iterator[Callable[..., Client]]:
 # -- browsers ------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="session")
+def browser_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the browser caches compiled scripts."""
+    return tmp_path_factory.mktemp("browser")
+
+
 @pytest.fixture(scope="module")  # a longer scope would block event loops in other tests
-def browser() -> Iterator[Browser]:
-    """The installed Chromium browser."""
+def browser_context(browser_profile: Path) -> Iterator[BrowserContext]:
+    """The installed Chromium browser, with the context that the tests of a module share."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
@@ -188,9 +212,11 @@ def browser() -> Iterator[Browser]:
             pytest.fail(missing)
         pytest.skip(missing)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        context = playwright.chromium.launch_persistent_context(
+            browser_profile, executable_path=path, args=BROWSER_FLAGS, **CONTEXT_OPTIONS
+        )
+        yield context
+        context.close()
 
 
 @dataclass
@@ -267,14 +293,6 @@ class BrowserWindow:
         self.page.click("button[type=submit]")
 
 
-@pytest.fixture(scope="module")
-def browser_context(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser context that the tests of a module share."""
-    context = browser.new_context(**CONTEXT_OPTIONS)
-    yield context
-    context.close()
-
-
 @pytest.fixture
 def window(browser_context: BrowserContext, address: str) -> Iterator[BrowserWindow]:
     """A window with the service without API keys."""
@@ -284,8 +302,10 @@ def window(browser_context: BrowserContext, address: str) -> Iterator[BrowserWin
 
 
 @pytest.fixture
-def open_window(browser: Browser) -> Iterator[Callable[..., BrowserWindow]]:
+def open_window(browser_context: BrowserContext) -> Iterator[Callable[..., BrowserWindow]]:
     """A function that opens windows, each with its own browser context."""
+    browser = browser_context.browser
+    assert browser is not None
     opened = []
 
     def open_(address: str, **options: Any) -> BrowserWindow:

@@ -1,4 +1,4 @@
-"""Run a service with an additional route that makes a collection's learner fail."""
+"""Run a service that refreshes its pages often, with an additional route that makes a learner fail."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from oahu.service.page import collection_page, home_page
 from oahu.service.serve import serve
 from oahu.service.settings import Settings
 
 
 def main(data: Path) -> None:
+    """Run the service until it is stopped, and write its address to the standard output."""
+    collection: Any = collection_page
+    home: Any = home_page
+    collection._POLL_SECONDS = home._POLL_SECONDS = collection._MAP_SECONDS = 0.1
+
     def started(address: str, app: Any) -> None:
         def fail(name: str) -> None:
             app.state.service.collection(name).learner.error = RuntimeError("<b>broken</b>")

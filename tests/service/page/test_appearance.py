@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+DARK = "rgb(18, 19, 20)"
 VIEWS = {
     "search": ".tiles.results .tile",
     "compare": "[data-answer]",
@@ -25,16 +26,25 @@ def _overflow(window: Any) -> int:
     return found
 
 
-def test_no_view_is_wider_than_a_phone(open_window: Any, address: str, digits: Any) -> None:
+def test_every_view_fits_a_phone(open_window: Any, address: str, digits: Any) -> None:
     digits.client.feedback(query="d-07", positive=["d-17"], negative=["d-01"])
     window = open_window(address, **PHONE)
     window.open(digits.name, like="d-07", first="d-07", second="d-08")
+    expect(window.page.locator(".bars")).to_be_hidden()  # the metric has its own view
     overflow = {}
     for view, selector in VIEWS.items():
         window.page.tap(f".tab-{view}")
         expect(window.page.locator(selector).first).to_be_visible()
         overflow[view] = _overflow(window)
     assert overflow == dict.fromkeys(VIEWS, 0)
+    window.page.tap(".tab-search")
+    button = window.page.locator(".mark.similar").first
+    expect(button).to_be_visible()
+    box = button.bounding_box()
+    assert min(box["width"], box["height"]) >= 32
+    window.go()
+    expect(window.page.locator(f"[data-collection={digits.name}]")).to_be_visible()
+    assert _overflow(window) <= 0
 
 
 def test_long_keys_are_not_wider_than_a_phone(open_window: Any, address: str, create_empty: Any) -> None:
@@ -47,32 +57,9 @@ def test_long_keys_are_not_wider_than_a_phone(open_window: Any, address: str, cr
     assert _overflow(window) <= 0
 
 
-def test_the_home_page_is_not_wider_than_a_phone(open_window: Any, address: str, digits: Any) -> None:
-    window = open_window(address, **PHONE)
-    window.go()
-    expect(window.page.locator(f"[data-collection={digits.name}]")).to_be_visible()
-    assert _overflow(window) <= 0
-
-
-def test_a_phone_shows_the_metric_in_its_own_view(open_window: Any, address: str, digits: Any) -> None:
-    window = open_window(address, **PHONE)
-    window.open(digits.name)
-    expect(window.page.locator(".bars")).to_be_hidden()
-    window.page.tap(".tab-metric")
-    expect(window.page.locator(".bars")).to_be_visible()
-
-
-def test_buttons_are_large_enough_to_touch(open_window: Any, address: str, digits: Any) -> None:
-    window = open_window(address, **PHONE)
-    window.open(digits.name, like="d-07")
-    window.results()
-    box = window.page.locator(".mark.similar").first.bounding_box()
-    assert min(box["width"], box["height"]) >= 32
-
-
-def test_a_wide_window_shows_the_metric_beside_the_results(open_window: Any, address: str, digits: Any) -> None:
-    window = open_window(address, viewport={"width": 1600, "height": 1000})
-    window.open(digits.name, like="d-07")
+def test_a_wide_window_shows_the_metric_beside_the_results(window: Any, shared_digits: Any) -> None:
+    window.page.set_viewport_size({"width": 1600, "height": 1000})
+    window.open(shared_digits.name, like="d-07")
     window.results()
     metric, results = (window.page.locator(one).bounding_box() for one in (".metric", ".tiles.results"))
     assert metric["x"] > results["x"] + results["width"]
@@ -88,33 +75,30 @@ def _lightness(window: Any) -> float:
     return float(colour.split("(")[1].split(",")[0])
 
 
-@pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
-def test_colours_follow_the_system(open_window: Any, address: str, scheme: str, is_dark: bool) -> None:
-    window = open_window(address, color_scheme=scheme)
-    window.go()
-    assert (_lightness(window) < 128) == is_dark
-
-
-def test_colours_follow_the_system_when_it_changes(open_window: Any, address: str) -> None:
+def test_colours_follow_the_system_until_a_theme_is_chosen(open_window: Any, address: str) -> None:
     window = open_window(address, color_scheme="light")
     window.go()
-    _lightness(window)
+    assert _lightness(window) > 128
+    body = window.page.locator("body")
     window.page.emulate_media(color_scheme="dark")
-    expect(window.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
-
-
-def test_the_chosen_theme_is_remembered(open_window: Any, address: str) -> None:
-    window = open_window(address, color_scheme="light")
-    window.go()
+    expect(body).to_have_css("background-color", DARK)
+    window.page.emulate_media(color_scheme="light")
+    expect(body).not_to_have_css("background-color", DARK)
     window.page.click("[title=Dark]")
     window.page.reload()
+    assert _lightness(window) < 128
+
+
+def test_the_page_starts_dark_on_a_dark_system(open_window: Any, address: str) -> None:
+    window = open_window(address, color_scheme="dark")
+    window.go()
     assert _lightness(window) < 128
 
 
 def test_the_login_is_dark_too(open_window: Any, protected_server: Any) -> None:
     window = open_window(protected_server.address, color_scheme="dark")
     window.go()
-    expect(window.page.locator("body")).to_have_css("background-color", "rgb(18, 19, 20)")
+    expect(window.page.locator("body")).to_have_css("background-color", DARK)
 
 
 # -- empty pages ---------------------------------------------------------------------------------------------
@@ -130,19 +114,8 @@ def test_a_service_without_collections_shows_instructions(
         expect(window.page.locator(".instructions")).to_contain_text(f'oahu.Client("{address}"')
 
 
-def test_an_empty_collection_shows_a_message(window: Any, create_empty: Any) -> None:
-    window.open(create_empty(3).name)
-    expect(window.page.locator(".view-search .empty")).to_contain_text("There are no items yet")
-
-
-def test_the_not_found_page_links_to_all_collections(window: Any) -> None:
-    window.go("/collections/nothing")
-    window.page.click("text=All collections")
-    expect(window.page.locator(".home")).to_be_visible()
-
-
-def test_every_button_has_a_name(window: Any, digits: Any) -> None:
-    window.open(digits.name, like="d-07")
+def test_every_button_has_a_name(window: Any, shared_digits: Any) -> None:
+    window.open(shared_digits.name, like="d-07")
     window.results()
     names = window.page.locator("button:visible").evaluate_all(
         "all => all.map(one => one.ariaLabel || one.innerText.trim())"

@@ -12,8 +12,7 @@ pytestmark = pytest.mark.browser
 
 
 def _mark_two(window: Any, digits: Any, query: str = "d-07") -> tuple[str, str]:
-    """Mark one result as alike and one as not alike. Return both."""
-    window.open(digits.name, like=query)
+    """Mark one shown result as alike and one as not alike. Return both."""
     shown = window.results()
     alike = next(key for key in reversed(shown) if key in digits.similar_to(query))
     not_alike = next(key for key in shown if key in digits.dissimilar_to(query))
@@ -22,45 +21,60 @@ def _mark_two(window: Any, digits: Any, query: str = "d-07") -> tuple[str, str]:
     return alike, not_alike
 
 
-def test_a_result_marked_as_alike_comes_first(window: Any, digits: Any) -> None:
-    alike, _ = _mark_two(window, digits)
-    assert window.results()[0] == alike
-    expect(window.tile(alike).locator(".badge")).to_have_text("= alike")
-
-
-def test_a_result_marked_as_not_alike_comes_last(window: Any, digits: Any) -> None:
-    _, not_alike = _mark_two(window, digits)
-    assert window.results()[-1] == not_alike
-    expect(window.tile(not_alike).locator(".badge")).to_have_text("≠ not alike")
-
-
-def test_a_mark_is_stored_in_the_feedback_log(window: Any, digits: Any) -> None:
+def test_marks_are_stored_and_sort_the_results(window: Any, digits: Any) -> None:
+    window.open(digits.name, like="d-07")
     alike, not_alike = _mark_two(window, digits)
+    shown = window.results()
+    assert (shown[0], shown[-1]) == (alike, not_alike)
+    expect(window.tile(alike).locator(".badge")).to_have_text("= alike")
+    expect(window.tile(not_alike).locator(".badge")).to_have_text("≠ not alike")
     stored = [(one["query"], one["positive"], one["negative"]) for one in digits.client.feedback_log()]
     assert stored == [("d-07", [alike], []), ("d-07", [], [not_alike])]
+    window.page.reload()
+    shown = window.results()
+    assert (shown[0], shown[-1]) == (alike, not_alike)
 
 
-def test_the_ranking_of_unmarked_results_changes(window: Any, digits: Any) -> None:
+def test_marks_change_the_ranking_and_undo_restores_it(window: Any, digits: Any) -> None:
     window.open(digits.name, like="d-07")
     before = window.results()
     marked = _mark_two(window, digits)
     unmarked = [key for key in before if key not in marked]
     window.wait_until(lambda: [key for key in window.results() if key in unmarked] != unmarked)
-
-
-def test_the_shown_ranking_becomes_the_ranking_of_the_service(window: Any, digits: Any) -> None:
-    _mark_two(window, digits)
     k = 25  # the page size, and the item marked as alike
     window.wait_until(
         lambda: window.results()[:k] == [one["key"] for one in digits.client.search("d-07", k=k)["matches"]]
     )
+    for seq in (2, 1):
+        window.log_row(seq).locator(".undo").click()
+        expect(window.log_row(seq)).to_have_class("undone")
+    window.wait_until(lambda: window.results() == before)
+
+
+def test_marks_change_the_charts_and_undo_restores_the_weights(window: Any, digits: Any) -> None:
+    window.open(digits.name, like="d-07")
+    weights, history = window.page.locator(".bars .weight"), window.page.locator(".metric svg path >> nth=0")
+    before, history_before = window.weights(), history.get_attribute("d")
+    assert history_before is not None
+    _mark_two(window, digits)
+    expect(window.number("version")).to_have_text("2")
+    expect(weights).not_to_have_text(before)
+    expect(history).not_to_have_attribute("d", history_before)
+    expected = digits.client.describe()["weights"]
+    shown = [float(text.removesuffix(" %")) / 100 for text in window.weights()]
+    assert all(abs(one - other) <= 0.0005 for one, other in zip(shown, expected.values(), strict=True))
+    window.log_row(2).locator(".undo").click()
+    expect(weights).to_have_text(before)
 
 
 def test_a_moved_result_shows_how_many_ranks_it_moved(window: Any, digits: Any) -> None:
     window.open(digits.name, like="d-07")
     last = window.results()[-1]
-    window.tile(last).locator(".mark.similar").click()
+    window.mark(last, "similar")
     expect(window.tile(last).locator(".moved")).to_contain_text("▲23")
+    expect(window.page.locator(".query-panel .hint")).to_contain_text("Also mark a result that is not alike")
+    window.tile(last).locator(".mark.similar").click()  # the same mark again undoes it
+    expect(window.log_row(1)).to_have_class("undone")
 
 
 def test_distances_are_updated_when_the_order_stays(window: Any, create_empty: Any) -> None:
@@ -72,37 +86,11 @@ def test_distances_are_updated_when_the_order_stays(window: Any, create_empty: A
     expect(window.tile("b").locator(".value")).not_to_have_text(before)
 
 
-def test_the_weights_chart_changes(window: Any, digits: Any) -> None:
-    window.open(digits.name)
-    before = window.weights()
-    _mark_two(window, digits)
-    expect(window.page.locator(".bars .weight")).not_to_have_text(before)
-
-
-def test_the_weights_chart_shows_the_weights_of_the_service(window: Any, digits: Any) -> None:
-    _mark_two(window, digits)
-    expect(window.number("version")).to_have_text("2")
-    expected = digits.client.describe()["weights"]
-    shown = [float(text.removesuffix(" %")) / 100 for text in window.weights()]
-    assert all(abs(one - other) <= 0.0005 for one, other in zip(shown, expected.values(), strict=True))
-
-
-def test_the_history_chart_changes(window: Any, digits: Any) -> None:
-    window.open(digits.name)
-    band = window.page.locator(".metric svg path >> nth=0")
-    before = band.get_attribute("d")
-    assert before is not None
-    _mark_two(window, digits)
-    expect(band).not_to_have_attribute("d", before)
-
-
-def test_anchored_oahu_learns_from_marks(window: Any, anchored_digits: Any) -> None:
+def test_anchored_oahu_learns_from_marks_and_changes_its_weights(window: Any, anchored_digits: Any) -> None:
+    window.open(anchored_digits.name, like="d-07")
+    assert window.weights()[0] == "100.0 %"
     _mark_two(window, anchored_digits)
     expect(window.number("constraints")).not_to_have_text("0")
-
-
-def test_anchored_oahu_changes_its_weights(window: Any, anchored_digits: Any) -> None:
-    window.open(anchored_digits.name)
     records = [
         {
             "query": key,
@@ -112,61 +100,8 @@ def test_anchored_oahu_changes_its_weights(window: Any, anchored_digits: Any) ->
         for round_ in range(5)
         for key in anchored_digits.keys
     ]
-    assert window.weights()[0] == "100.0 %"
     anchored_digits.client.feedback(records)
     expect(window.page.locator(".bars .weight").first).not_to_have_text("100.0 %")
-
-
-def test_reloading_keeps_the_marks(window: Any, digits: Any) -> None:
-    alike, not_alike = _mark_two(window, digits)
-    window.page.reload()
-    shown = window.results()
-    assert (shown[0], shown[-1]) == (alike, not_alike)
-
-
-def test_one_mark_alone_shows_a_hint(window: Any, digits: Any) -> None:
-    window.open(digits.name, like="d-07")
-    window.mark(window.results()[0], "similar")
-    expect(window.page.locator(".query-panel .hint")).to_contain_text("one that is not alike too")
-
-
-# -- undoing -------------------------------------------------------------------------------------------------
-
-
-def test_undo_in_the_log_strikes_the_record_through(window: Any, digits: Any) -> None:
-    _mark_two(window, digits)
-    window.log_row(2).locator(".undo").click()
-    expect(window.log_row(2)).to_have_class("undone")
-
-
-def test_undoing_everything_restores_the_ranking(window: Any, digits: Any) -> None:
-    window.open(digits.name, like="d-07")
-    before = window.results()
-    _mark_two(window, digits)
-    window.log_row(2).locator(".undo").click()
-    window.log_row(1).locator(".undo").click()
-    window.page.wait_for_function(
-        "before => [...document.querySelectorAll('.tiles.results > .tile')].map(one => one.dataset.key).join()"
-        " === before.join()",
-        arg=before,
-    )
-
-
-def test_undo_restores_the_weights(window: Any, digits: Any) -> None:
-    window.open(digits.name)
-    before = window.weights()
-    _mark_two(window, digits)
-    expect(window.page.locator(".bars .weight")).not_to_have_text(before)
-    window.log_row(2).locator(".undo").click()
-    expect(window.page.locator(".bars .weight")).to_have_text(before)
-
-
-def test_the_same_mark_again_undoes_it(window: Any, digits: Any) -> None:
-    window.open(digits.name, like="d-07")
-    key = window.results()[3]
-    window.mark(key, "similar")
-    window.tile(key).locator(".mark.similar").click()
-    expect(window.log_row(1)).to_have_class("undone")
 
 
 def test_undoing_an_implied_mark_shows_a_message(window: Any, digits: Any) -> None:
@@ -174,22 +109,16 @@ def test_undoing_an_implied_mark_shows_a_message(window: Any, digits: Any) -> No
     digits.client.feedback([{"query": second, "positive": [first, third], "negative": []}])
     window.open(digits.name, like=first)
     window.tile(third).locator(".mark.similar").click()
-    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this")
+    expect(window.page.locator(".q-notification")).to_contain_text("Other feedback implies this mark")
 
 
-def test_older_records_are_on_the_next_page_of_the_log(window: Any, digits: Any) -> None:
+def test_the_log_has_pages_and_links_to_its_items(window: Any, digits: Any) -> None:
     records = [{"query": key, "positive": [digits.similar_to(key)[0]], "negative": []} for key in digits.keys[:20]]
     digits.client.feedback(records)
     window.open(digits.name)
     window.page.click(".log >> text=Older")
-    expect(window.log_row(1)).to_be_visible()
-
-
-def test_clicking_an_item_in_the_log_searches_for_it(window: Any, digits: Any) -> None:
-    _mark_two(window, digits)
-    window.go(f"/collections/{digits.name}")
     window.log_row(1).locator(".small >> nth=0").click()
-    expect(window.page.locator(".query-panel h2")).to_have_text("d-07")
+    expect(window.page.locator(".query-panel h2")).to_have_text(digits.keys[0])
 
 
 # -- contradictions ------------------------------------------------------------------------------------------
@@ -206,13 +135,6 @@ def _send_contradiction(window: Any, digits: Any) -> tuple[str, str, str]:
     return first, second, third
 
 
-def test_a_contradiction_shows_its_proof(window: Any, digits: Any) -> None:
-    first, second, third = _send_contradiction(window, digits)
-    links = window.page.locator(".contradiction li")
-    shown = [set(links.nth(at).locator("em").all_text_contents()) for at in range(links.count())]
-    assert shown == [{first, third}, {third, second}]
-
-
 def test_undoing_contradicting_feedback_stores_the_new_feedback(window: Any, digits: Any) -> None:
     _, second, _ = _send_contradiction(window, digits)
     window.page.click(".contradiction >> text=Undo 2")
@@ -220,8 +142,11 @@ def test_undoing_contradicting_feedback_stores_the_new_feedback(window: Any, dig
     assert list(digits.client.feedback_log())[-1]["negative"] == [second]
 
 
-def test_keeping_the_earlier_feedback_changes_nothing(window: Any, digits: Any) -> None:
-    _send_contradiction(window, digits)
+def test_a_contradiction_shows_its_proof_and_changes_nothing(window: Any, digits: Any) -> None:
+    first, second, third = _send_contradiction(window, digits)
+    links = window.page.locator(".contradiction li")
+    shown = [set(links.nth(at).locator("em").all_text_contents()) for at in range(links.count())]
+    assert shown == [{first, third}, {third, second}]
     window.page.click("text=Keep the earlier feedback")
     expect(window.page.locator(".contradiction")).to_be_hidden()
     assert len(list(digits.client.feedback_log())) == 2
@@ -230,62 +155,38 @@ def test_keeping_the_earlier_feedback_changes_nothing(window: Any, digits: Any) 
 # -- other browsers ------------------------------------------------------------------------------------------
 
 
-def test_feedback_appears_in_the_ranking_of_another_browser(open_window: Any, address: str, digits: Any) -> None:
-    first_window, second_window = open_window(address), open_window(address)
-    second_window.open(digits.name, like="d-07")
-    alike, _ = _mark_two(first_window, digits)
-    expect(second_window.tile(alike).locator(".badge")).to_have_text("= alike")
-
-
-def test_feedback_changes_the_chart_in_another_browser(open_window: Any, address: str, digits: Any) -> None:
-    first_window, second_window = open_window(address), open_window(address)
-    second_window.open(digits.name)
-    before = second_window.weights()
-    _mark_two(first_window, digits)
-    expect(second_window.page.locator(".bars .weight")).not_to_have_text(before)
-
-
-def test_undo_appears_in_another_browser(open_window: Any, address: str, digits: Any) -> None:
-    first_window, second_window = open_window(address), open_window(address)
-    second_window.open(digits.name)
-    _mark_two(first_window, digits)
-    first_window.log_row(1).locator(".undo").click()
-    expect(second_window.log_row(1)).to_have_class("undone")
+def test_feedback_and_undo_appear_in_another_browser(
+    window: Any, open_window: Any, address: str, digits: Any
+) -> None:
+    other_window = open_window(address)
+    other_window.open(digits.name, like="d-07")
+    before = other_window.weights()
+    window.open(digits.name, like="d-07")
+    alike, _ = _mark_two(window, digits)
+    expect(other_window.tile(alike).locator(".badge")).to_have_text("= alike")
+    expect(other_window.page.locator(".bars .weight")).not_to_have_text(before)
+    window.log_row(1).locator(".undo").click()
+    expect(other_window.log_row(1)).to_have_class("undone")
 
 
 # -- deleted items and failures ------------------------------------------------------------------------------
 
 
-def test_deleting_the_query_shows_the_catalogue_and_a_message(window: Any, digits: Any) -> None:
+def test_deleted_items_disappear_except_from_the_log(window: Any, digits: Any) -> None:
     window.open(digits.name, like="d-07")
-    window.results()
+    alike, _ = _mark_two(window, digits)
+    digits.client.delete_items([alike])
+    expect(window.tile(alike)).to_have_count(0)
+    expect(window.log_row(1).locator(".small >> nth=1")).to_be_disabled()
     digits.client.delete_items(["d-07"])
     expect(window.page.locator(".q-notification")).to_contain_text("There is no item 'd-07'")
     assert "d-07" not in window.catalogue()
 
 
-def test_a_result_that_is_deleted_disappears(window: Any, digits: Any) -> None:
+def test_a_failed_learner_shows_a_message_and_rejects_marks(window: Any, digits: Any) -> None:
     window.open(digits.name, like="d-07")
-    first = window.results()[0]
-    digits.client.delete_items([first])
-    expect(window.tile(first)).to_have_count(0)
-
-
-def test_the_log_shows_deleted_items_without_a_link(window: Any, digits: Any) -> None:
-    alike, _ = _mark_two(window, digits)
-    digits.client.delete_items([alike])
-    expect(window.log_row(1).locator(".small >> nth=1")).to_be_disabled()
-
-
-def test_a_failed_learner_shows_a_message(window: Any, digits: Any) -> None:
-    window.open(digits.name)
     httpx.post(f"{window.address}/fail/{digits.name}").raise_for_status()
     expect(window.page.locator(".metric .banner")).to_contain_text("The learner has failed")
-
-
-def test_a_rejected_mark_shows_the_reason(window: Any, digits: Any) -> None:
-    window.open(digits.name, like="d-07")
-    httpx.post(f"{window.address}/fail/{digits.name}").raise_for_status()
     window.tile(window.results()[0]).locator(".mark.similar").click()
     expect(window.page.locator(".q-notification")).to_contain_text("has failed")
 

@@ -1,4 +1,4 @@
-"""CARS-196: deep features of photographs of cars, which the user computes."""
+"""CARS-196: deep features of photographs of cars. The user computes the features."""
 
 from __future__ import annotations
 

@@ -18,16 +18,16 @@ __all__ = ["N_PIXELS", "read_batches"]
 
 N_PIXELS: Final = 1024
 _N_VALUES: Final = 3 * N_PIXELS
-_MAX_BYTES: Final = 1 << 29  # in the archive; the official ones have less than 200 million
+_MAX_BYTES: Final = 1 << 29  # in the archive; the official archives have less than 200 million
 _MAX_PADDING: Final = 1 << 20  # zeros after the end of the archive
 
 
 def read_batches(
     path: Path, names: Sequence[str], n_label_bytes: int, n_classes: int
 ) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Return images and labels of the batches, in the order of their names.
+    """Return images and labels of the batches, in the order of ``names``.
 
-    A record has the label bytes, of which the last is the class, and then 3,072 pixel bytes. Nothing is written to
+    A record consists of label bytes, the last of which is the class, and 3,072 pixel bytes. Nothing is written to
     disk.
 
     Parameters
@@ -50,12 +50,12 @@ def read_batches(
 
 
 def _read_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Return files of the archive, which is read to its end so that gzip verifies its checksum."""
+    """Return files of the archive. It is read to its end, so that gzip verifies its checksum."""
     try:
         with gzip.open(path) as unpacked:
             found = _extract(unpacked, path, names)
             if len(unpacked.read(_MAX_PADDING)) == _MAX_PADDING:
-                raise damaged_file(path, "there are data after the end of the archive")
+                raise damaged_file(path, "data follows the end of the archive")
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
         raise damaged_file(path, f"the archive is damaged or incomplete ({error})") from error
     missing = [name for name in names if name not in found]
@@ -71,7 +71,10 @@ def _extract(unpacked: gzip.GzipFile, path: Path, names: Sequence[str]) -> dict[
         for member in archive:
             total += member.size
             if total > _MAX_BYTES:
-                raise damaged_file(path, f"it has {total:,} bytes up to {member.name}, far more than CIFAR")
+                raise damaged_file(
+                    path,
+                    f"its files up to {member.name} have {total:,} bytes, but CIFAR has less than {_MAX_BYTES:,}",
+                )
             stream = archive.extractfile(member) if member.isfile() and member.name in names else None
             if stream is not None:
                 found[member.name] = stream.read()
@@ -83,10 +86,12 @@ def _parse_batch(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     size = n_label_bytes + _N_VALUES
     if not content or len(content) % size:
-        raise damaged_file(file, f"its size must be a multiple of {size:,} bytes, and it is {len(content):,}")
+        raise damaged_file(
+            file, f"its size must be a multiple of {size:,} bytes, but it has {len(content):,} bytes"
+        )
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
     labels = records[:, n_label_bytes - 1].astype(np.int64)
     if labels.max() >= n_classes:
         row = int(labels.argmax())
-        raise damaged_file(file, f"labels must be 0 to {n_classes - 1}, and that of image {row} is {labels[row]}")
+        raise damaged_file(file, f"labels must be 0 to {n_classes - 1}, but image {row} has label {labels[row]}")
     return records[:, n_label_bytes:].reshape(-1, 3, N_PIXELS), labels

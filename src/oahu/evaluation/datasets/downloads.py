@@ -1,6 +1,6 @@
 """The data folder, and downloads into it.
 
-The code is our own because pooch does not resume an interrupted download, and EMNIST's archive has 560 MB.
+pooch is not used because it cannot resume an interrupted download. EMNIST's archive has 560 MB.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from oahu.exceptions import DatasetError
 from oahu.io.atomic_files import replace_atomically
 from oahu.version import __version__
 
-__all__ = ["Progress", "RemoteFile", "data_home", "download"]
+__all__ = ["DownloadProgress", "RemoteFile", "data_home", "download"]
 
-Progress = Callable[[str, int, int | None], None]
+DownloadProgress = Callable[[str, int, int | None], None]
 """Called with the name of a file, the bytes received so far, and the total, or None if it is unknown."""
 
 _TIMEOUT: Final = 30.0  # seconds without any data
-_ATTEMPTS: Final = 3  # per address, as long as each receives some data
+_ATTEMPTS: Final = 3  # per address, while each attempt receives data
 _BLOCK: Final = 1 << 18  # bytes
 
 
@@ -43,7 +43,9 @@ def _cache_folder() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return chosen if chosen.is_absolute() else Path.home() / ".cache"  # the specification ignores a relative path
+    return (
+        chosen if chosen.is_absolute() else Path.home() / ".cache"
+    )  # the XDG specification requires an absolute path
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,18 @@ class RemoteFile:
 
 
 class _DownloadError(Exception):
-    """An address does not deliver the file."""
+    """A file cannot be downloaded from an address."""
 
 
 class _ConnectionLostError(_DownloadError):
     """A connection ended before the file was complete."""
 
 
-def download(remote: RemoteFile, home: Path, homepage: str, progress: Progress | None = None) -> Path:
+def download(remote: RemoteFile, home: Path, homepage: str, progress: DownloadProgress | None = None) -> Path:
     """Download a file into the data folder, unless it exists.
 
-    The data are written to NAME.part, which is renamed when it is complete and its checksum is correct. An
-    interrupted download is resumed if there is a checksum, which detects a file that has changed in between.
+    The data is written to NAME.part. This file is renamed when it is complete and its checksum is correct. An
+    interrupted download is resumed only if there is a checksum, which detects that the remote file has changed.
     """
     target = home / remote.path
     if target.is_file():
@@ -98,14 +100,14 @@ def download(remote: RemoteFile, home: Path, homepage: str, progress: Progress |
         else:
             replace_atomically(part, target)
             return target
-    checksum = f", {remote.checksum.replace(':', ' ')}" if remote.checksum else ""
+    checksum = f" Its checksum must be {remote.checksum.replace(':', ' ')}." if remote.checksum else ""
     raise DatasetError(
-        f"{remote.name} could not be downloaded ({'; '.join(problems)}). Try again later, or copy the file to "
-        f"{target.parent} yourself, from {homepage}{checksum}."
+        f"{remote.name} could not be downloaded ({'; '.join(problems)}). Try again later, or download the file "
+        f"from {homepage} and copy it to {target.parent}.{checksum}"
     )
 
 
-def _complete(part: Path, url: str, remote: RemoteFile, progress: Progress | None) -> None:
+def _complete(part: Path, url: str, remote: RemoteFile, progress: DownloadProgress | None) -> None:
     """Download the rest of a file, with several connections if necessary."""
     if remote.checksum is None:
         part.unlink(missing_ok=True)  # it may belong to another version of the file
@@ -120,8 +122,8 @@ def _complete(part: Path, url: str, remote: RemoteFile, progress: Progress | Non
             return
 
 
-def _receive(part: Path, url: str, name: str, progress: Progress | None) -> None:
-    """Use one connection: append to the part if the server supports ranges, otherwise start again."""
+def _receive(part: Path, url: str, name: str, progress: DownloadProgress | None) -> None:
+    """Download over one connection. Append to the part if the server supports ranges, otherwise start again."""
     size = _size(part)
     response = _request(url, size)
     if response is None:  # the part is complete
@@ -129,7 +131,7 @@ def _receive(part: Path, url: str, name: str, progress: Progress | None) -> None
     with response:
         if response.status == 206 and _first_byte(response) != size:
             part.unlink(missing_ok=True)
-            raise _DownloadError("the server sent another part of the file than requested")
+            raise _DownloadError("the server sent a different part of the file than requested")
         done = size if response.status == 206 else 0
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdecimal() else None
@@ -184,7 +186,7 @@ def _verify(part: Path, remote: RemoteFile) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
     if found != expected:
         part.unlink()
-        raise _DownloadError(f"the {kind} checksum is {found} instead of {expected}, so that the file was removed")
+        raise _DownloadError(f"the {kind} checksum is {found}, but must be {expected}; the file was removed")
 
 
 def _size(part: Path) -> int:

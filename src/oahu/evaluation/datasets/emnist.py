@@ -18,9 +18,11 @@ from oahu.evaluation.datasets.source import DatasetSource, RemoteFile, damaged_f
 
 __all__ = ["SOURCE"]
 
+_LabelledImages = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
 _N_CLASSES: Final = 47
 _ARCHIVE: Final = "emnist-balanced/gzip.zip"
-_MAX_BYTES: Final = 1 << 28  # gzipped; the official files have a fifth of that
+_MAX_BYTES: Final = 1 << 28  # gzipped; five times the size of the official files
 _FILES: Final = tuple(
     f"emnist-balanced/emnist-balanced-{half}-{content}-ubyte.gz"
     for half in ("train", "test")
@@ -38,7 +40,7 @@ def _read(home: Path) -> Dataset:
                 files = _from_archive(packed, home / _ARCHIVE)
         train = read_labelled(files[0], files[1], _N_CLASSES)
         test = read_labelled(files[2], files[3], _N_CLASSES)
-    return train_and_test("emnist-balanced", _upright(train), _upright(test), files[2][1])
+    return train_and_test("emnist-balanced", _transpose_images(train), _transpose_images(test), files[2][1])
 
 
 def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
@@ -57,7 +59,7 @@ def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object
         raise damaged_file(path, f"it is not a complete .zip archive ({error})") from error
 
 
-def _upright(half: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _transpose_images(half: _LabelledImages) -> _LabelledImages:
     """Swap rows and columns of the images."""
     images, labels = half
     return images.swapaxes(1, 2), labels

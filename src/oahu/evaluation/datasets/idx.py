@@ -17,13 +17,13 @@ from oahu.evaluation.datasets.source import damaged_file
 __all__ = ["read_idx", "read_labelled", "train_and_test"]
 
 _UNSIGNED_BYTE: Final = 0x08
-_MAX_BYTES: Final = 1 << 30  # EMNIST's largest array has a tenth of that
+_MAX_BYTES: Final = 1 << 30  # ten times the size of EMNIST's largest array
 
 
 def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
     """Return the array of a gzipped idx file of unsigned bytes.
 
-    Only as many bytes are unpacked as the header states, so that a damaged file cannot fill the memory.
+    The number of unpacked bytes is limited by the header, so that a damaged file cannot fill the memory.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
     if beyond or len(content) < math.prod(shape):
         actual = "more" if beyond else f"{len(content):,}"
         raise damaged_file(
-            file, f"its header states {math.prod(shape):,} bytes for shape {shape}, and it has {actual}"
+            file, f"its header states {math.prod(shape):,} bytes for shape {shape}, but it has {actual}"
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
@@ -56,10 +56,10 @@ def _shape(unpacked: gzip.GzipFile, file: object, n_axes: int) -> tuple[int, ...
     if header[:4] != expected:
         raise damaged_file(
             file,
-            f"an idx file of {n_axes} axes must begin with {expected.hex()}, and it begins with {header[:4].hex()}",
+            f"an idx file of {n_axes} axes must begin with {expected.hex()}, but it begins with {header[:4].hex()}",
         )
     if len(header) < length:
-        raise damaged_file(file, f"its header must have {length} bytes, and it has {len(header)}")
+        raise damaged_file(file, f"its header must have {length} bytes, but it has {len(header)}")
     shape = struct.unpack(f">{n_axes}I", header[4:])
     if 0 in shape or math.prod(shape) > _MAX_BYTES:
         raise damaged_file(file, f"its header states the invalid shape {shape}")
@@ -72,9 +72,9 @@ def read_labelled(
     """Return images and their labels from two files, each given with its name in error messages."""
     pixels, classes = read_idx(*images, n_axes=3), read_idx(*labels, n_axes=1)
     if len(pixels) != len(classes):
-        raise damaged_file(labels[1], f"it has {len(classes):,} labels for {len(pixels):,} images")
+        raise damaged_file(labels[1], f"it has {len(classes):,} labels, but there are {len(pixels):,} images")
     if classes.max() >= n_classes:
-        raise damaged_file(labels[1], f"labels must be 0 to {n_classes - 1}, and the largest is {classes.max()}")
+        raise damaged_file(labels[1], f"labels must be 0 to {n_classes - 1}, but the largest is {classes.max()}")
     return pixels, classes
 
 
@@ -88,7 +88,7 @@ def train_and_test(
     shape = train[0].shape[1:]
     if test[0].shape[1:] != shape:
         raise damaged_file(
-            test_file, f"its images have shape {test[0].shape[1:]}, and the training images have {shape}"
+            test_file, f"its images have shape {test[0].shape[1:]}, but the training images have {shape}"
         )
     images, labels = (np.concatenate(halves) for halves in zip(train, test, strict=True))
     return Dataset(

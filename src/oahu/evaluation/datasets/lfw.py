@@ -29,7 +29,7 @@ _PACKED: Final = f"{_ATTRIBUTES}.gz"
 _SOFT: Final = "lfw/lfw_facer40.npz"
 _FOLDS, _DEV_TRAIN, _DEV_TEST = _PAIRS = "lfw/pairs.txt", "lfw/pairsDevTrain.txt", "lfw/pairsDevTest.txt"
 _MAX_BYTES: Final = 1 << 28  # of a text file; the largest official one has about ten million
-_CLIP: Final = 2.0**-12  # half a step of half precision below 1, which is the error of a stored 1
+_CLIP: Final = 2.0**-12  # half the spacing of float16 below 1: the rounding error of a stored 1
 
 
 def _read(home: Path) -> Dataset:
@@ -47,7 +47,7 @@ def _read(home: Path) -> Dataset:
 
 
 def _read_soft(home: Path) -> Dataset:
-    """Return logits; probabilities are clipped to values that half precision distinguishes from 0 and 1."""
+    """Return logits. Probabilities are clipped to values that float16 distinguishes from 0 and 1."""
     path = home / _SOFT
     arrays = read_arrays(path, ("X", "image"))
     X = features_of(arrays, path)
@@ -88,7 +88,7 @@ def _read_attributes(path: Path) -> tuple[NDArray[np.float32], NDArray[np.str_],
             cells = line.rstrip().split("\t")
             if len(cells) != len(names) - 1:
                 raise damaged_file(
-                    path, f"line {number} must have {len(names) - 1} columns, and it has {len(cells)}"
+                    path, f"line {number} must have {len(names) - 1} columns, but it has {len(cells)}"
                 )
             persons.append(cells[0].replace(" ", "_"))
             keys.append(_image_key(persons[-1], cells[1], path, number))
@@ -114,7 +114,7 @@ def _image_key(person: str, image: str, path: Path, number: int) -> str:
     """Return the name of an image, such as Aaron_Eckhart_0001."""
     if not person or not (image.isascii() and image.isdecimal()):
         raise damaged_file(
-            path, f"line {number} must have a person and an image number, and it has {person!r} and {image!r}"
+            path, f"line {number} must have a person and an image number, but it has {person!r} and {image!r}"
         )
     return f"{person}_{int(image):04d}"
 
@@ -152,12 +152,12 @@ def _read_views(home: Path, keys: NDArray[Any]) -> Views:
 def _read_single_fold(path: Path, rows: Mapping[str, int]) -> Fold:
     folds = _read_folds(path, rows)
     if len(folds) != 1:
-        raise damaged_file(path, f"it must contain one list of pairs, and it contains {len(folds)}")
+        raise damaged_file(path, f"it must contain one list of pairs, but it contains {len(folds)}")
     return folds[0]
 
 
 def _read_folds(path: Path, rows: Mapping[str, int]) -> tuple[Fold, ...]:
-    """Return the folds of a list of pairs. In each fold, pairs of one person precede as many pairs of two."""
+    """Return the folds of a list of pairs. A fold lists same-person pairs, then as many different-person pairs."""
     lines = [line.split() for line in _read_text(path).rstrip().splitlines()]
     header = lines[0] if lines else []
     if len(header) not in (1, 2) or not all(cell.isascii() and cell.isdecimal() and int(cell) for cell in header):
@@ -167,7 +167,7 @@ def _read_folds(path: Path, rows: Mapping[str, int]) -> tuple[Fold, ...]:
     n_folds, n_pairs = (1, *map(int, header))[-2:]
     if len(lines) - 1 != n_folds * 2 * n_pairs:
         expected = f"{n_folds} x 2 x {n_pairs} pairs"
-        raise damaged_file(path, f"its first line states {expected}, and {len(lines) - 1:,} lines follow")
+        raise damaged_file(path, f"its first line states {expected}, but {len(lines) - 1:,} lines follow")
     starts = range(1, len(lines), 2 * n_pairs)
     return tuple(
         _parse_fold(lines[start : start + 2 * n_pairs], start + 1, n_pairs, path, rows) for start in starts

@@ -1,8 +1,8 @@
-"""Data sets prepared by the user as a .npz archive.
+"""Data sets that the user has prepared as .npz archives.
 
-``X`` contains the features; or ``Q``, ``low`` and ``step`` contain them in 8 bits, X = low + Q * step. ``y``
-contains the labels. Optional arrays are ``is_train``, the official split, and ``image``, ``keys`` or ``ids``, the
-items' keys.
+``X`` contains the features. Alternatively, ``Q``, ``low`` and ``step`` contain features quantised to 8 bits:
+X = low + Q * step. ``y`` contains the labels. Optional arrays are ``is_train`` (the official split), and
+``image``, ``keys`` or ``ids`` (the keys of the items).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = 
 
 
 def image_folder_of(home: Path, name: str) -> Path | None:
-    """Return the folder of a data set's image files, which are named by the items' keys; None if it is missing."""
+    """Return the folder with the image files of a data set; None if it is missing. Keys are the file names."""
     folder = home / name / "images"
     return folder if folder.is_dir() else None
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return those of the named arrays that are in the archive; pickled objects are rejected."""
-    with path.open("rb") as file:  # NumPy leaves a path open when the archive is damaged
+    """Return the named arrays that the archive contains. Pickled objects are rejected."""
+    with path.open("rb") as file:  # given a path, NumPy does not close a damaged archive
         try:
             arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):
@@ -92,18 +92,21 @@ def features_of(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
                 f"Got {X.dtype} of shape {X.shape} instead."
             )
     else:
-        X = _dequantised(arrays, path)
+        X = _dequantise(arrays, path)
     if X.dtype == np.uint8:
         return X
     with np.errstate(over="ignore"):
         X = X.astype(np.float32, copy=False)
     if not np.isfinite(X).all():
         row = int(np.argmin(np.isfinite(X).all(axis=1)))
-        raise DatasetError(f"The features in {path} must be finite in float32. Row {row} has a value that is not.")
+        raise DatasetError(
+            f"The features in {path} must be finite float32 numbers. Row {row} contains NaN, infinity or "
+            "a value that is too large."
+        )
     return X
 
 
-def _dequantised(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
+def _dequantise(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     if not {"Q", "low", "step"} <= arrays.keys():
         raise DatasetError(
             f"{path} must contain the features as an array 'X', or as 'Q', 'low' and 'step'. "
@@ -122,7 +125,7 @@ def _dequantised(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
                 f"Got {array.dtype} of shape {array.shape} instead."
             )
     X = Q.astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are detected afterwards
+    with np.errstate(over="ignore", invalid="ignore"):  # non-finite values are detected afterwards
         X *= step.astype(np.float32)
         X += low.astype(np.float32)
     return X
@@ -134,7 +137,7 @@ def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDAr
         raise DatasetError(f"{path} must contain the labels as an array 'y'. It contains {_list_names(arrays)}.")
     y = arrays["y"]
     if y.shape != (n_items,) or y.dtype.kind not in "iuU":
-        raise _wrong_array(path, "y", "integers or strings", n_items, y)
+        raise _array_error(path, "y", "integers or strings", n_items, y)
     return y if y.dtype.kind == "U" else y.astype(np.int64)
 
 
@@ -142,7 +145,7 @@ def split_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArr
     """Return the official split, if the archive contains it."""
     split = arrays.get("is_train")
     if split is not None and (split.shape != (n_items,) or split.dtype.kind != "b"):
-        raise _wrong_array(path, "is_train", "true or false", n_items, split)
+        raise _array_error(path, "is_train", "true or false", n_items, split)
     return split
 
 
@@ -153,11 +156,11 @@ def keys_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArra
         return None
     names = arrays[found]
     if names.shape != (n_items,) or names.dtype.kind not in "iuU":
-        raise _wrong_array(path, found, "strings or integers", n_items, names)
+        raise _array_error(path, found, "strings or integers", n_items, names)
     return names.astype(np.str_)
 
 
-def _wrong_array(path: Path, name: str, what: str, n: int, got: NDArray[Any]) -> DatasetError:
+def _array_error(path: Path, name: str, what: str, n: int, got: NDArray[Any]) -> DatasetError:
     return DatasetError(
         f"{name!r} in {path} must be {what}, one for each of the {n:,} items. "
         f"Got {got.dtype} of shape {got.shape} instead."

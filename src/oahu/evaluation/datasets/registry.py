@@ -17,7 +17,7 @@ from oahu.evaluation.datasets import (
     user_files,
 )
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.downloads import Progress, data_home
+from oahu.evaluation.datasets.downloads import DownloadProgress, data_home
 from oahu.evaluation.datasets.source import DatasetSource
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
@@ -40,11 +40,11 @@ _SOURCES: Final = {
 }
 
 DATASETS: Final[tuple[str, ...]] = tuple(_SOURCES)
-"""The names of all data sets; the last one, ``any``, stands for a user's own file."""
+"""The names of all data sets. The last one, ``any``, stands for a user's own file."""
 
 
 def source(name: str) -> DatasetSource:
-    """Return the description of a data set.
+    """Return the registry entry of a data set.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def load(
     return source(str(name)).load(_folder(home))
 
 
-def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> None:
+def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: DownloadProgress | None = None) -> None:
     """Download the missing files of a data set.
 
     Parameters

@@ -1,4 +1,4 @@
-"""An entry of the registry: a data set's description, its files and where to download them."""
+"""`DatasetSource`: the registry entry of a data set, with its files and their download addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.datasets.downloads import Progress, RemoteFile, download
+from oahu.evaluation.datasets.downloads import DownloadProgress, RemoteFile, download
 from oahu.exceptions import DatasetError
 
 __all__ = ["DatasetSource", "RemoteFile", "TaskName", "damaged_file"]
@@ -18,7 +18,7 @@ TaskName = Literal["classification", "verification", "retrieval"]
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """A data set in the registry: its size, its licence, its files.
+    """Registry entry of a data set: its size, licence and files.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class DatasetSource:
         The usual task.
     licence, homepage : str
     file_sets : tuple of tuples of str
-        Alternative sets of files, relative to the data folder; any complete set is sufficient. An empty tuple marks
-        an entry that is not a data set, which ``note`` explains.
+        Alternative sets of files, relative to the data folder. Any complete set is sufficient. An empty tuple marks
+        the entry ``any``, which stands for a user's own file.
     read : callable
-        Reads the data set from the data folder, which contains a complete set of files.
+        Function that reads the data set from a data folder with a complete set of files.
     downloads : tuple of RemoteFile
     note : str
-        What a user needs to know before downloading.
+        Further information for the user.
     """
 
     name: str
@@ -56,7 +56,7 @@ class DatasetSource:
         return any(not _missing(files, home) for files in self.file_sets)
 
     def missing_files(self, home: Path) -> tuple[str, ...]:
-        """Return the smallest set of files that is missing; empty if the data set is available."""
+        """Return the files that are missing for the most complete set; empty if the data set is available."""
         return min((_missing(files, home) for files in self.file_sets), key=len, default=())
 
     def manual_files(self, home: Path) -> tuple[str, ...]:
@@ -67,10 +67,10 @@ class DatasetSource:
     def load(self, home: Path) -> Dataset:
         """Read the data set; raise `DatasetError` with instructions if it is missing."""
         if not self.is_available(home):
-            raise DatasetError(self._how_to_get(home))
+            raise DatasetError(self._instructions(home))
         return self.read(home)
 
-    def fetch(self, home: Path, progress: Progress | None = None) -> None:
+    def fetch(self, home: Path, progress: DownloadProgress | None = None) -> None:
         """Download missing files; raise `DatasetError` with instructions if some cannot be downloaded."""
         if self.is_available(home):
             return
@@ -81,9 +81,9 @@ class DatasetSource:
             missing = ", ".join(self.missing_files(home))
             raise DatasetError(f"{error} {self.name} needs {missing} in {home}.") from error
         if not self.is_available(home):
-            raise DatasetError(self._how_to_get(home))
+            raise DatasetError(self._instructions(home))
 
-    def _how_to_get(self, home: Path) -> str:
+    def _instructions(self, home: Path) -> str:
         if not self.file_sets:
             return self.note
         missing, manual = self.missing_files(home), self.manual_files(home)
@@ -103,6 +103,6 @@ def _missing(files: tuple[str, ...], home: Path) -> tuple[str, ...]:
 def damaged_file(file: object, problem: str) -> DatasetError:
     """Return the error for a file that does not have the expected content."""
     return DatasetError(
-        f"{file} cannot be read: {problem}. The file is damaged, or it is a different file. Delete it and download "
-        "it again."
+        f"{file} cannot be read: {problem}. The file is damaged, or it is not the official file. Delete it and "
+        "download it again."
     )

@@ -1,7 +1,7 @@
-"""A user's own data: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
+"""User files: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
 
-The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features in 8 bits as
-``Q``, ``low`` and ``step``, a split ``is_train``, and the items' keys as ``image``.
+The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features
+quantised to 8 bits (``Q``, ``low``, ``step``), a split (``is_train``), and the keys of the items (``image``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
     path : path
         The features.
     labels : path, optional
-        A separate file of labels (.npy, .txt, .csv); it replaces labels in the feature file.
+        A separate file of labels (.npy, .txt, .csv). It replaces labels in the feature file.
     """
     path = Path(path)
     for file in (path, labels):

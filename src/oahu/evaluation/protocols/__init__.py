@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from oahu.evaluation.protocols.classification import ClassificationProtocol, ConstraintCountProtocol
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol
+from oahu.evaluation.protocols.classification_protocol import ClassificationProtocol, ConstraintCountProtocol
 from oahu.evaluation.protocols.methods import DEFAULT_METHODS, GRIDS, Method, as_method, as_methods
-from oahu.evaluation.protocols.protocol import EvaluationProtocol
-from oahu.evaluation.protocols.retrieval import RetrievalProtocol
+from oahu.evaluation.protocols.retrieval_protocol import RetrievalProtocol
 from oahu.evaluation.protocols.scaling import SCALINGS
-from oahu.evaluation.protocols.sensitivity import RegretProtocol, SensitivityProtocol
-from oahu.evaluation.protocols.verification import VerificationProtocol
+from oahu.evaluation.protocols.sensitivity_protocol import RegretProtocol, SensitivityProtocol
+from oahu.evaluation.protocols.verification_protocol import VerificationProtocol
 
 __all__ = [
     "DEFAULT_METHODS",

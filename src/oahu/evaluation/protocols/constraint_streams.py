@@ -1,4 +1,4 @@
-"""Constraint streams for a comparison: drawn seed constraints and their closure, Section 4.3.2 of the paper."""
+"""Constraint streams: seed constraints and their transitive closure (Section 4.3.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind = Literal["triplets", "pairs"]
 
 
 def generator_for(seed: int, *words: Any) -> np.random.Generator:
-    """Return a random generator that depends on nothing but the seed and the words."""
+    """Return a random generator that depends only on the seed and the words."""
     return np.random.default_rng([seed, *(zlib.crc32(str(word).encode()) for word in words)])
 
 
@@ -69,15 +69,15 @@ def draw_constraints(
 ) -> ConstraintStream:
     """Draw ``n_seeds`` constraints from labels and extend them to n by transitive closure.
 
-    A few seeds over many items may imply too few constraints, in particular pairs: the missing ones are drawn from
-    the labels as well and appended. No constraint contains both items of a pair in ``exclude``: such a seed is
-    drawn again, and such an implied constraint is replaced by another implied one.
+    If the seeds imply too few constraints, the missing ones are drawn from the labels and appended. No constraint
+    contains both items of a pair in ``exclude``: such seeds are drawn again, and such implied constraints are
+    replaced by others.
     """
     exclude = None if exclude is None or not len(exclude) else exclude
     seeds = _sample(kind, y, n_seeds, rng, exclude)
     n_implied = n - n_seeds
-    spare = 0 if exclude is None else n_implied // 5
-    columns = _as_columns(closure(seeds, n_implied + spare, rng, exact=False))
+    n_spare = 0 if exclude is None else n_implied // 5
+    columns = _as_columns(closure(seeds, n_implied + n_spare, rng, exact=False))
     implied = _are_implied(columns, _as_columns(seeds))
     usable = ~implied | ~_are_excluded(columns[:, : 3 if kind == "triplets" else 2], exclude)
     surplus = int((implied & usable).sum()) - n_implied
@@ -94,12 +94,12 @@ def draw_constraints(
 
 
 class ConstraintCache:
-    """Constraint streams shared by several trials; each stream is drawn once and stored in a folder.
+    """Cache of constraint streams that trials share. Each stream is drawn once and stored in a folder.
 
     Parameters
     ----------
     folder : path, optional
-        Without a folder, nothing is stored.
+        None stores nothing.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -161,7 +161,7 @@ def _as_columns(constraints: Any) -> NDArray[np.intp]:
 
 
 def _are_implied(stream: NDArray[np.intp], seeds: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Mark the rows of a stream that are not seeds; the stream contains the seeds in their order."""
+    """Mark the rows of a stream that are not seeds. The stream contains the seeds in the same order."""
     implied, next_seed = np.ones(len(stream), bool), 0
     for i, row in enumerate(stream.tolist()):
         if next_seed < len(seeds) and row == seeds[next_seed].tolist():

@@ -1,4 +1,4 @@
-"""Training of a method on the constraints of a trial, for all protocols."""
+"""Training of a method on the constraints of a trial."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class TrainedMetric:
-    """A metric, and the utilization, curves and facts of its training."""
+    """A metric, with the utilization, curves and facts of its training."""
 
     metric: Metric
     utilization: float = float("nan")
@@ -60,10 +60,10 @@ def train_method(
     Parameters
     ----------
     settings : mapping
-        ``n_constraints``, ``n_seeds``, ``params``; and ``of``, if the constraints are a sample of that many.
+        ``n_constraints``, ``n_seeds``, ``params``, and optionally ``of``: the number of constraints to sample from.
     seed_words : tuple
-        Arguments of `generator_for`: the seed, and words that identify the stream. All methods of a run pass the
-        same words, so that they learn from the same stream.
+        Arguments of `generator_for`: the seed, and words that identify the stream, the same for all
+        methods of a run.
     exclude : ndarray of shape (n, 2), optional
         Pairs of items that no constraint may contain.
     """

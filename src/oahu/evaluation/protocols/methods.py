@@ -27,12 +27,13 @@ __all__ = ["DEFAULT_METHODS", "GRIDS", "LearnsFrom", "Method", "as_method", "as_
 
 LearnsFrom = Literal["triplets", "pairs", "labels", "nothing"]
 
-#: The methods that are compared by default: the recommended learner, the paper's, and two unlearned metrics.
+#: The methods that are compared by default: the recommended learner, those of the paper
+#: and of its related work, and two unlearned metrics.
 DEFAULT_METHODS: Final = (
     "AnchoredOAHU", "OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine",
 )  # fmt: skip
 
-#: The parameter values that tuning tries with each input scaling; the authors' values are included.
+#: The parameter values that tuning tries with each input scaling. They include the authors' values.
 GRIDS: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
     "OAHU": {"tau": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)},
     "LEGO": {"learning_rate": (0.001, 0.01, 0.1, 1.0)},
@@ -45,21 +46,21 @@ GRIDS: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
     "AdaSORS": {"learning_rate": (1e-4, 1e-3, 1e-2), "sparsity": (1e-6, 1e-4)},
 }
 
-#: Parameters that a comparison changes from a learner's default: OPML's step has no minimiser for long triplets.
-_CHANGED: Final[Mapping[str, Mapping[str, Any]]] = {"OPML": {"too_long": "skip"}}
+#: Parameters with other defaults in a benchmark: OPML skips triplets that are too long for its update.
+_BENCHMARK_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {"OPML": {"too_long": "skip"}}
 
 _SET_BY_PROTOCOL: Final = ("preprocessor", "random_state", "n_constraints")
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method of a comparison: a learner, or a metric that is used as it is.
+    """A method of a benchmark: a learner to train, or a metric that is used without training.
 
     Attributes
     ----------
     name : str
     learner : Learner, optional
-        It is never modified: each trial trains a clone.
+        Each trial trains a clone of it.
     metric : Metric, optional
     grid : mapping
         The values that tuning tries, for each tuned parameter.
@@ -72,7 +73,7 @@ class Method:
 
     @property
     def learns_from(self) -> LearnsFrom:
-        """What the method is trained on."""
+        """The kind of training data: triplets, pairs, labels or nothing."""
         if self.learner is None or isinstance(self.learner, learners.Euclidean | learners.Cosine):
             return "nothing"
         if isinstance(self.learner, learners.OPML):
@@ -80,8 +81,8 @@ class Method:
         return "pairs" if isinstance(self.learner, PairLearner) else "triplets"
 
     @property
-    def described(self) -> dict[str, Any]:
-        """The class and the parameters that differ from the defaults, which identify the method in a trial's id."""
+    def identity(self) -> dict[str, Any]:
+        """The class and the parameters that differ from the defaults. They are part of a trial's id."""
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
         kind = type(self.learner)
@@ -113,24 +114,24 @@ def as_method(given: Any) -> Method:
     ----------
     given : Method, Learner, Metric, (name, Learner or Metric), or str
         A str is the name of a learner in `oahu.LEARNERS`, ``module:Name`` of a class or object that can be
-        imported, or a model file, whose metric is used as it is.
+        imported, or a model file. The metric of a file is used without training.
     """
     if isinstance(given, Method):
         return given
     if isinstance(given, str):
-        return _named(given)
-    name, thing = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
-    if isinstance(thing, type) and issubclass(thing, Learner):
-        thing = thing()
-    if isinstance(thing, Learner):
-        kind = type(thing).__name__
-        return Method(name or kind, learner=thing, grid=GRIDS.get(kind, {}))
-    if isinstance(thing, Metric):
-        return Method(name or type(thing).__name__, metric=thing)
-    missing = missing_methods(thing)
+        return _method_by_name(given)
+    name, model = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+    if isinstance(model, type) and issubclass(model, Learner):
+        model = model()
+    if isinstance(model, Learner):
+        kind = type(model).__name__
+        return Method(name or kind, learner=model, grid=GRIDS.get(kind, {}))
+    if isinstance(model, Metric):
+        return Method(name or type(model).__name__, metric=model)
+    missing = missing_methods(model)
     raise InvalidTypeError(
         "A method must be a learner (a subclass of oahu.TripletLearner or oahu.PairLearner), a metric, the name of "
-        f"a learner, module:Name, or a model file. Got {_kind_of(thing)} instead."
+        f"a learner, module:Name, or a model file. Got {_type_name(model)} instead."
         + (f" It has no {', '.join(missing)}." if missing else "")
     )
 
@@ -140,15 +141,17 @@ def as_methods(given: Sequence[Any] | None) -> list[Method]:
     methods = [as_method(one) for one in (DEFAULT_METHODS if given is None else given)]
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"Two methods are named {twice!r}. Pass (name, learner) to give them other names.")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(
+            f"Two methods are named {duplicate!r}. Pass (name, learner) to give them other names."
+        )
     return methods
 
 
 def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
-    """Return the name of the method that the others are tested against.
+    """Return the name of the reference method of the significance tests.
 
-    By default it is the first of `DEFAULT_METHODS` that is among the methods, or else the first method.
+    By default, this is the first of `DEFAULT_METHODS` that is measured, or else the first method.
     """
     names = [method.name for method in methods]
     if name is None:
@@ -159,8 +162,8 @@ def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
     return found
 
 
-def _kind_of(thing: Any) -> str:
-    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+def _type_name(model: Any) -> str:
+    return f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
 
 
 def _source_digest(kind: type) -> dict[str, str]:
@@ -174,30 +177,30 @@ def _source_digest(kind: type) -> dict[str, str]:
     return {"source": hashlib.sha256(source.encode()).hexdigest()[:16]}
 
 
-def _named(name: str) -> Method:
+def _method_by_name(name: str) -> Method:
     by_name = {learner.lower(): learner for learner in learners.LEARNERS} | {"anchored": "AnchoredOAHU"}
     if name.lower() in by_name:
         kind = by_name[name.lower()]
-        learner = getattr(learners, kind)(**_CHANGED.get(kind, {}))
+        learner = getattr(learners, kind)(**_BENCHMARK_DEFAULTS.get(kind, {}))
         return Method(kind, learner=learner, grid=GRIDS.get(kind, {}))
     if Path(name).is_file():
         loaded: Any = load(name)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)
         return as_method((Path(name).stem, metric))
     if ":" in name:
-        return _imported(name)
+        return _import_method(name)
     raise InvalidInputError(
         f"There is no method {name!r}. Use one of {', '.join(learners.LEARNERS)}, module:Name, or a model file."
     )
 
 
-def _imported(name: str) -> Method:
+def _import_method(name: str) -> Method:
     """Return the method ``module:Name``."""
     module, _, attribute = name.partition(":")
     try:
-        thing = getattr(import_module(module), attribute)
-        thing = thing() if isinstance(thing, type) else thing
-        return as_method((attribute, thing))
+        model = getattr(import_module(module), attribute)
+        model = model() if isinstance(model, type) else model
+        return as_method((attribute, model))
     except InvalidTypeError as error:  # not a learner, or a learner with missing methods
         raise InvalidTypeError(f"The method {name!r} cannot be used. {error}") from error
     except Exception as error:  # the user's code may raise anything

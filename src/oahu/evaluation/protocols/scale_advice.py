@@ -1,4 +1,4 @@
-"""Warnings about inputs whose scale does not suit a method, before any trial runs."""
+"""Warnings about input scales that do not suit a method, before any trial runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from oahu.learners import LEGO, OPML, POLA, RDML
 
 __all__ = ["scale_warnings"]
 
-_N_ITEMS: Final = 1_000  # of the sample that is looked at
-_LARGE: Final = 50.0  # median squared distance from which fixed thresholds and step sizes fail
-_UNEQUAL: Final = 100.0  # a feature this many times as spread as the median feature dominates all distances
+_N_ITEMS: Final = 1_000  # size of the sample
+_LARGE_DISTANCE: Final = 50.0  # median squared distance above which fixed thresholds and step sizes fail
+_DOMINANT_RATIO: Final = 100.0  # a feature dominates if its standard deviation is this many times the median
 
 
 def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mapping[str, Any]) -> list[str]:
@@ -33,46 +33,46 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
     labels = dataset.y[rows]
     differ = labels[1:] != labels[:-1]
     squared = np.square(items[1:] - items[:-1]).sum(axis=1)
-    about_features = _about_features(dataset, items) if settings["pca"] is None else ""
-    advice = "--scaling standard" if about_features else "--scaling unit or --scaling centred"
-    warnings = [about_features]
+    feature_warning = _feature_warning(dataset, items) if settings["pca"] is None else ""
+    advice = "--scaling standard" if feature_warning else "--scaling unit or --scaling centred"
+    warnings = [feature_warning]
     if len(squared):
-        warnings += [_about_distances(dataset, methods, float(np.median(squared)), advice)]
-        warnings += [_about_opml(dataset, method, settings, squared[differ], advice) for method in methods]
+        warnings += [_distance_warning(dataset, methods, float(np.median(squared)), advice)]
+        warnings += [_opml_warning(dataset, method, settings, squared[differ], advice) for method in methods]
     return [warning for warning in warnings if warning]
 
 
 def _scaled(items: NDArray[Any], scaling: str, pca: int | None) -> NDArray[np.float64]:
-    """Scale a sample; its principal components are approximate, which takes less time than a trial's exact ones."""
+    """Scale a sample. Its principal components are approximate, which is faster than in a trial."""
     if pca is not None:
         n_components = min(pca, *items.shape)
         items = PCA(n_components, svd_solver="randomized", random_state=0).fit_transform(items.astype(np.float64))
     return fit_scaling(items, scaling)(items).astype(np.float64)
 
 
-def _about_features(dataset: Dataset, items: NDArray[np.float64]) -> str:
+def _feature_warning(dataset: Dataset, items: NDArray[np.float64]) -> str:
     spread = items.std(axis=0)
     widest, median = int(spread.argmax()), float(np.median(spread[spread > 0])) if spread.any() else 0.0
-    if not median or spread[widest] < _UNEQUAL * median:
+    if not median or spread[widest] < _DOMINANT_RATIO * median:
         return ""
     return (
         f"Feature {widest} of {dataset.name} has {spread[widest] / median:,.0f} times the standard deviation of "
-        "the median feature and decides nearly all distances. Use --scaling standard to give all features equal "
+        "the median feature and dominates the distances. Use --scaling standard to give all features equal "
         "weight."
     )
 
 
-def _about_distances(dataset: Dataset, methods: Sequence[Method], median: float, advice: str) -> str:
+def _distance_warning(dataset: Dataset, methods: Sequence[Method], median: float, advice: str) -> str:
     names = [method.name for method in methods if isinstance(method.learner, LEGO | RDML | POLA)]
-    if not names or median <= _LARGE:
+    if not names or median <= _LARGE_DISTANCE:
         return ""
     return (
-        f"{', '.join(names)}: thresholds and step sizes are made for distances near 1, and the median squared "
-        f"distance between items of {dataset.name} is {median:,.0f}. Use {advice}."
+        f"{', '.join(names)}: thresholds and step sizes are designed for distances near 1, but the median "
+        f"squared distance between items of {dataset.name} is {median:,.0f}. Use {advice}."
     )
 
 
-def _about_opml(
+def _opml_warning(
     dataset: Dataset, method: Method, settings: Mapping[str, Any], squared: NDArray[np.float64], advice: str
 ) -> str:
     learner = method.learner
@@ -82,9 +82,9 @@ def _about_opml(
     share = float(np.mean(gamma * squared >= 1))
     if not share:
         return ""
-    effect = "skips such triplets" if learner.too_long == "skip" else "rejects such triplets, so that its runs fail"
+    effect = "skips such triplets" if learner.too_long == "skip" else "rejects such triplets, and its runs fail"
     return (
-        f"{method.name}: gamma ||x - n||^2 must be below 1, and with gamma {gamma:g} it is not for {share:.0%} of "
+        f"{method.name}: gamma ||x - n||^2 must be below 1. With gamma {gamma:g}, it is larger for {share:.0%} of "
         f"the sampled pairs of {dataset.name}. {method.name} {effect}. Use {advice}, or "
         f"--set {method.name}.gamma=VALUE with a value below {1 / squared.max():.1g}."
     )

@@ -30,7 +30,7 @@ _BLOCK: Final = 4096  # items converted to float64 at a time
 
 
 def describe_scaling(scaling: str, pca: int | None = None) -> str:
-    """Return what a scaling does, as a clause.
+    """Return a description of a scaling.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def describe_scaling(scaling: str, pca: int | None = None) -> str:
 
 
 def fit_scaling(development: NDArray[Any], scaling: str, pca: int | None = None) -> InputTransform:
-    """Return the function that scales items to float32 inputs, fitted on the development items alone.
+    """Return the function that scales items to float32 inputs, fitted on the development items only.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class _Projection:
             scatter += (block - self.mean).T @ (block - self.mean)
         variances, directions = np.linalg.eigh(scatter)
         rounding = len(development) * np.finfo(np.float64).eps * variances[-1]
-        directions[:, variances <= rounding] = 0  # rounding errors only, which whitening would amplify
+        directions[:, variances <= rounding] = 0  # these are rounding errors, which whitening would amplify
         self.basis = np.ascontiguousarray(directions[:, ::-1][:, :n_components])
 
     def __call__(self, items: NDArray[Any]) -> Rows:

@@ -1,8 +1,8 @@
 """Choice of input scaling and parameters on development data, by the same procedure for every method.
 
 All candidates of a method are compared by successive elimination: each round measures the remaining candidates on
-further folds of a cross-validation and retains the best third, at least two. The winner has been measured on all
-folds.
+further folds of a cross-validation and keeps the best third, at least two. The chosen candidate has been measured
+on all folds.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol
 from oahu.evaluation.trials import Outcome, Trial
 
 __all__ = ["TUNED_SCALINGS", "Candidate", "tune"]
@@ -27,7 +27,7 @@ TUNED_SCALINGS: Final = ("range", "standard", "unit", "centred")
 Candidate = tuple[str, Mapping[str, Any]]  # an input scaling, and parameters
 RunTrials = Callable[[Sequence[Trial]], Sequence[Outcome]]
 
-_REDUCTION: Final = 3  # one of this many candidates stays for the next round
+_REDUCTION: Final = 3  # a round keeps one of this many candidates
 _MIN_CANDIDATES: Final = 2
 
 
@@ -41,14 +41,14 @@ def tune(
 ) -> dict[str, Candidate]:
     """Return the best scaling and parameters of each method, by name.
 
-    A method whose candidates all failed is missing in the result.
+    If all candidates of a method failed, the method is missing in the result.
 
     Parameters
     ----------
     settings : mapping
-        Settings of the trials, with ``folds`` and what else `EvaluationProtocol.validate` needs.
+        Settings of the trials, including ``folds`` and the settings that `EvaluationProtocol.validate` needs.
     run : callable
-        Measures trials.
+        Function that measures trials.
     """
     n_folds = settings["folds"]
     candidates = {method.name: _candidates(method, scalings) for method in methods}
@@ -62,7 +62,7 @@ def tune(
         ]
         for (method, i, _), outcome in zip(wanted, run(trials) if trials else (), strict=True):
             value = float("nan") if outcome.error is not None else outcome.scores[protocol.score]
-            scores[method.name].setdefault(i, []).append(value if protocol.higher else -value)
+            scores[method.name].setdefault(i, []).append(value if protocol.higher_is_better else -value)
 
     for first, last in _rounds(n_folds):
         folds = range(first, last)
@@ -100,7 +100,7 @@ def _trial(
 ) -> Trial:
     scaling, params = candidate
     params = {**settings["params"], **params}
-    own = {**settings, "scaling": scaling, "params": params, "learner": method.described}
+    own = {**settings, "scaling": scaling, "params": params, "learner": method.identity}
     return Trial(protocol.tuned_as or protocol.name, dataset.name, method.name, fold, own, stage="tuning")
 
 

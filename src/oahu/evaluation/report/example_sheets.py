@@ -21,16 +21,16 @@ _IMAGE_TYPES: Final = (".jpg", ".jpeg", ".png")
 
 
 def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figure, str] | None:
-    """Return examples of the reference's first run and a caption; None without examples or images."""
+    """Return examples of the reference method's first run, with a caption; None without examples or images."""
     reference = experiment.reference
     examples = reference.curves("examples") if reference else []
     name = experiment.reference_name
     if examples and experiment.protocol == "verification":
         sheet = pair_sheet(examples[0], dataset)
-        caption = f"Pairs that {name} judged right (solid green) and wrong (dashed red)"
+        caption = f"Pairs that {name} classified correctly (solid green) and wrongly (dashed red)"
     elif examples and experiment.protocol == "retrieval":
         sheet = retrieval_sheet(examples[0], dataset)
-        caption = f"Queries and what {name} found: items of their class in solid green, others dashed red"
+        caption = f"Queries and their matches by {name}: same class in solid green, other classes in dashed red"
     else:
         return None
     return None if sheet is None else (sheet, f"{caption}, {experiment.title}.")
@@ -59,7 +59,7 @@ def _row_numbers(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
 
 
 def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Draw pairs that were judged right and wrong, with their vote shares; None without images.
+    """Draw pairs with right and with wrong answers, and their vote shares; None without images.
 
     An example has ``a`` and ``b`` (keys or row numbers), ``same`` and ``vote_share``.
     """
@@ -69,12 +69,14 @@ def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure |
     if not shown:
         return None
     pairs = [(images[entry["a"]], images[entry["b"]]) for entry, _ in shown]
-    texts = [f"{'same' if entry['same'] else 'different'}, P = {entry['vote_share']:.2f}" for entry, _ in shown]
+    texts = [
+        f"{'same' if entry['same'] else 'different'}, vote share {entry['vote_share']:.2f}" for entry, _ in shown
+    ]
     return plots.pair_sheet(pairs, texts, [is_right for _, is_right in shown])
 
 
 def retrieval_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Draw queries with a right and with a wrong first match, and their matches; None without images.
+    """Draw queries with a right or a wrong first match, and their matches; None without images.
 
     An example has ``query`` and ``found``, nearest first (keys or row numbers). A match is right if it has the
     query's label.

@@ -26,7 +26,10 @@ MAIN_SCORES: Final[dict[str, tuple[str, Better]]] = {
     "retrieval": ("recall@1", "higher"),
 }
 
-_VARIANTS: Final = {"verification": "people", "sensitivity": "vary"}  # settings that define another experiment
+_VARIANTS: Final = {
+    "verification": "people",
+    "sensitivity": "vary",
+}  # settings that separate experiments
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class MethodResults:
         return sorted(value for value in values if value is not None)
 
     def at(self, value: float | None) -> list[Outcome]:
-        """Return the runs at one value of a sweep; all runs for None, and for a method that learns nothing."""
+        """Return the runs at one value of a sweep. For None or an unlearned metric, return all runs."""
         everywhere = value is None or (self.learned_nothing and len(self.sweep) == 1)
         return [outcome for outcome in self.outcomes if everywhere or _sweep_value(outcome.trial) == value]
 
@@ -96,7 +99,7 @@ class Experiment:
     missing : tuple of str
         Methods with results of this protocol on other data sets only.
     reference_name : str
-        The method that the others are tested against.
+        The reference method of the significance tests.
     """
 
     protocol: str
@@ -181,7 +184,7 @@ def _experiment(
 
 
 def _rows(method: str, outcomes: list[Outcome]) -> list[MethodResults]:
-    """Return one row, or one for each combination of settings if a run was measured with several."""
+    """Return one row, or one row per combination of settings if runs have different settings."""
     own = sorted((o for o in outcomes if o.trial.method == method), key=lambda o: o.trial.run)
     runs = [(outcome.trial.run, _sweep_value(outcome.trial)) for outcome in own]
     if len(set(runs)) == len(runs):

@@ -1,4 +1,4 @@
-"""The common look of all figures of the report: colours, markers, axes and labels."""
+"""Common style of the report's figures: colours, markers, axes and labels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["GRID", "INK", "MUTED", "PAPER", "add_end_labels", "label_axes", "label_bars", "legend_below"]
+__all__ = ["GRID", "INK", "MUTED", "PAPER_COLOR", "add_end_labels", "label_axes", "label_bars", "legend_below"]
 __all__ += ["line_style", "new_axes", "row_styles", "set_title", "thin_out"]
 
 INK, MUTED, GRID = "#1b2a41", "#687482", "#e4e7eb"
-PAPER: Final = "#a08020"  # the paper's numbers
+PAPER_COLOR: Final = "#a08020"  # colour of the paper's numbers
 # Colours that stay distinct with colour blindness; markers and dashes distinguish them in greyscale.
 _COLORS: Final = (
     "#c1440e", "#30298f", "#cc6677", "#117733", "#aa4499", "#d39a1f", "#4aa3d6", "#3fa796", "#8a8a2a",
@@ -34,7 +34,7 @@ _MAX_POINTS: Final = 400
 
 
 def line_style(method: str, reference: str, others: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the line style of a method, the same in every figure; the reference has the only solid line.
+    """Return the line style of a method, the same in every figure. Only the reference has a solid line.
 
     ``others`` lists the methods of the figure that are not default methods.
     """
@@ -93,7 +93,7 @@ def label_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[str, Any]]]) -> None:
-    """Name lines at their right ends, given as (height, name, style)."""
+    """Label lines at their right ends, given as (height, name, style)."""
     if ends:
         figure.draw_without_rendering()  # the distance between labels depends on the layout
         heights, names, styles = zip(*ends, strict=True)
@@ -101,7 +101,7 @@ def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[s
 
 
 def label_bars(ax: Axes, names: Sequence[str]) -> None:
-    """Name horizontal bars, the first at the top."""
+    """Label horizontal bars, from top to bottom."""
     ax.set_yticks(range(len(names)), names, parse_math=False, fontsize=9, color=INK)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)

@@ -13,9 +13,9 @@ from typing import Any, Final
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.report import figures, overview_tables, paper
 from oahu.evaluation.report.experiments import MAIN_SCORES, PROTOCOL_NAMES, Experiment, experiments
+from oahu.evaluation.report.html_style import CSS
 from oahu.evaluation.report.protocol_tables import auc_table, main_table
 from oahu.evaluation.report.report_table import ReportTable
-from oahu.evaluation.report.style import CSS
 from oahu.evaluation.report.summary import headlines, summarize
 from oahu.evaluation.trials import BenchmarkRecord
 from oahu.io.atomic_files import write_atomically
@@ -46,7 +46,7 @@ def write(
 ) -> Path:
     """Write ``tables.md``, ``tables.tex``, ``figures/`` and ``report.html`` into a folder.
 
-    An existing report and its figures are replaced. Without matplotlib the report has no figures and says so.
+    An existing report and its figures are replaced. Without matplotlib, the report has a note instead of figures.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _remove_figures(folder: Path) -> None:
 def _draw(
     record: BenchmarkRecord, folder: Path, datasets: Mapping[str, Dataset] | None
 ) -> tuple[list[figures.ReportFigure], str | None]:
-    """Return the figures, and the problem if matplotlib is missing."""
+    """Return the figures, and a message if matplotlib is missing."""
     try:
         return figures.draw_all(record, folder, datasets), None
     except ImportError as error:
@@ -178,7 +178,7 @@ def _experiment(experiment: Experiment, drawn: list[figures.ReportFigure], paire
 
 def _why_no_sheet(experiment: Experiment) -> str:
     if not (experiment.reference and experiment.reference.curves("examples")):
-        return f"There is no sheet of right and wrong examples: {experiment.reference_name} has stored none."
+        return f"There is no sheet of right and wrong examples: none are stored for {experiment.reference_name}."
     return (
         f"There is no sheet of right and wrong examples. It needs the images of {experiment.dataset}: pixels as "
         "features, or image files named by the items' keys in the data set's folder 'images'."
@@ -218,7 +218,7 @@ def _conditions(record: BenchmarkRecord, present: Iterable[str], paired: bool) -
         "Two methods are compared run by run, by a paired Student's t-test."
         if paired
         else "Methods are compared by Student's t-test for two samples with a pooled variance, as in the paper. "
-        "The runs of two methods share their splits, so that a paired test would be more powerful."
+        "The runs of two methods share their splits, so a paired test would be more powerful."
     )
     settings = (
         _folded(f"Settings: {_TITLES[each].lower()}", overview_tables.settings_table(record, each))

@@ -1,4 +1,4 @@
-"""Tables over all data sets: results at a glance, wins and losses, time, settings, failures and warnings."""
+"""Tables for all data sets: overview, wins and losses, time, settings, failures and warnings."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _mean_text(row: MethodResults | None, score: str) -> str:
 
 
 def win_tie_loss_tables(record: BenchmarkRecord, protocol: str, paired: bool = False) -> list[ReportTable]:
-    """Return where the reference wins, ties and loses: one table for tuned and one for untuned results."""
+    """Return wins, ties and losses of the reference: one table for tuned and one for untuned results."""
     score, better = MAIN_SCORES[protocol]
     tables = []
     for tuned in (True, False):
@@ -126,7 +126,7 @@ def _win_tie_loss_table(found: list[Experiment], score: str, better: Better, pai
 def _test_of(
     experiment: Experiment, method: str, score: str, better: Better, paired: bool
 ) -> SignificanceTest | str:
-    """Return the test of the reference against a method, or why there is none."""
+    """Return the test of the reference against a method, or the reason why there is none."""
     row = experiment.row(method)
     test = experiment.test(row, score, better, paired) if row else None
     return test or ("failed" if method in {row.method for row in experiment.rows} else "not run")
@@ -167,7 +167,7 @@ def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
             settings = (setting_text(row, name) for name in ("scaling", "pca", "k", "queries", "seed"))
             texts = (experiment.title, row.label, n, *facts, *settings, params_text(row))
             rows.append(tuple(map(TableCell, texts)))
-    constraints = ("Constraints", "Of them implied")
+    constraints = ("Constraints", "Implied constraints")
     settings_header = ("Scaling", "PCA", "k", "Queries", "Random seed", "Parameters set")
     header = ("Data set", "Method", "Runs", *constraints, *settings_header)
     notes = ["Other parameters have their defaults. A dash means all queries, or no PCA."]
@@ -176,7 +176,7 @@ def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
 
 
 def _edge_note(record: BenchmarkRecord, experiment: Experiment) -> str:
-    """Return a note on tuned parameters at the smallest or largest value tried: a better one may lie beyond."""
+    """Return a note on parameters tuned to the smallest or largest value tried: a better value may lie beyond."""
     tried: dict[tuple[str, str], set[float]] = {}
     for outcome in record.outcomes:
         if outcome.trial.stage == "tuning" and outcome.trial.dataset == experiment.dataset:
@@ -188,7 +188,7 @@ def _edge_note(record: BenchmarkRecord, experiment: Experiment) -> str:
         for name, value in _numeric_params(row.outcomes[0] if experiment.tuned and row.outcomes else None)
         if len(values := tried.get((row.method, name), set())) > 2 and value in (min(values), max(values))
     ]
-    return f"{experiment.title}: tuned to an end of the values tried: {', '.join(found)}." if found else ""
+    return f"{experiment.title}: tuned to the smallest or largest value tried: {', '.join(found)}." if found else ""
 
 
 def _numeric_params(outcome: Outcome | None) -> Iterable[tuple[str, float]]:

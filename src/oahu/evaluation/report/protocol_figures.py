@@ -16,7 +16,7 @@ from oahu.evaluation.report.figure_style import (
     GRID,
     INK,
     MUTED,
-    PAPER,
+    PAPER_COLOR,
     add_end_labels,
     label_axes,
     label_bars,
@@ -60,7 +60,7 @@ def _error_rates(experiment: Experiment) -> tuple[Figure, str] | None:
         ax.errorbar(summary.mean, y, xerr=_spread(summary), marker=style["marker"], **bar)
         if in_paper:
             mark: dict[str, Any] = {"marker": "D", "markerfacecolor": "none", "linestyle": "", "markersize": 5.5}
-            mark |= {"markeredgecolor": PAPER, "ecolor": PAPER, "elinewidth": 0.9}
+            mark |= {"markeredgecolor": PAPER_COLOR, "ecolor": PAPER_COLOR, "elinewidth": 0.9}
             ax.errorbar(in_paper.mean, y + 0.27, xerr=in_paper.std, **mark)
     label_bars(ax, [row.label for row in rows])
     ax.grid(axis="x", color=GRID, linewidth=0.7)
@@ -68,7 +68,7 @@ def _error_rates(experiment: Experiment) -> tuple[Figure, str] | None:
     label_axes(ax, "error rate (lower is better)", "")
     caption = f"Error rate on {experiment.title}, best first, with bars of one standard deviation."
     if any(printed):
-        ax.plot([], [], "D", markerfacecolor="none", markeredgecolor=PAPER, label="paper")
+        ax.plot([], [], "D", markerfacecolor="none", markeredgecolor=PAPER_COLOR, label="paper")
         legend_below(figure)
         caption += " Hollow diamonds are the paper's numbers."
     return figure, caption
@@ -101,11 +101,14 @@ def _constraint_counts(experiment: Experiment) -> tuple[Figure, str] | None:
     ax.yaxis.set_major_formatter("{x:g}")
     add_end_labels(figure, ax, ends)
     caption = f"Error rate on {experiment.title} by number of constraints, with bars of one standard deviation."
-    return figure, caption + " Horizontal lines are methods that were measured once." * has_level
+    return (
+        figure,
+        caption + " Horizontal lines are methods that were measured with one number of constraints." * has_level,
+    )
 
 
 def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw OAHU's metric weights: the mean of the runs that have the same rounds as the longest."""
+    """Draw OAHU's metric weights, averaged over the runs that are as long as the longest."""
     row = experiment.row("OAHU")
     curves = [] if row is None else row.curves("weights")
     histories = [thin_out(curve["rounds"], curve["weights"]) for curve in curves if len(curve["rounds"]) > 1]
@@ -247,7 +250,7 @@ def _regret(experiment: Experiment) -> tuple[Figure, str] | None:
     for curve in curves:
         ax.plot(*thin_out(curve["rounds"], curve["regret"]), **line)
     longest = max(curves, key=lambda curve: curve["rounds"][-1])
-    bound: dict[str, Any] = {"color": PAPER, "linestyle": (0, (5, 2)), "linewidth": 1.8}
+    bound: dict[str, Any] = {"color": PAPER_COLOR, "linestyle": (0, (5, 2)), "linewidth": 1.8}
     ax.plot(*thin_out(longest["rounds"], longest["bound"]), **bound)
     ax.axhline(0, color=MUTED, linewidth=0.8)
     ax.set_xlim(0, longest["rounds"][-1])

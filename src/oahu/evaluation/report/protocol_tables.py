@@ -54,7 +54,7 @@ def classification_table(experiment: Experiment, paired: bool = False) -> Report
         method = row.method if row else label.text
         p = TableCell(p_text(experiment, row, "error_rate", "lower", paired))
         printed = [TableCell(str(paper.printed(dataset, method, score) or EMPTY)) for score in _PRINTED]
-        rows.append((label, error, p, f1, utilization, *(printed if in_paper else []), *_how(row)))
+        rows.append((label, error, p, f1, utilization, *(printed if in_paper else []), *_configuration_cells(row)))
     header = ["Method", "Error", "p", "F1", "U"]
     header += ["Paper: error", "Paper: F1", "Paper: U"] if in_paper else []
     notes = [*explain_tests(experiment, paired), "U is the share of constraints that changed the model."]
@@ -77,7 +77,7 @@ def verification_table(experiment: Experiment, paired: bool = False) -> ReportTa
     for row, (label, auc, *others) in lines:
         p = TableCell(p_text(experiment, row, "auc", "higher", paired))
         n_folds = row.summary("auc").n if row else 0
-        rows.append((label, auc, p, *others, TableCell(str(n_folds)), *_how(row)))
+        rows.append((label, auc, p, *others, TableCell(str(n_folds)), *_configuration_cells(row)))
     header = ("Method", "AUC", "p", "Accuracy", "EER", "U", "Folds", "Scaling", "Parameters")
     notes = [
         *explain_tests(experiment, paired),
@@ -89,7 +89,7 @@ def verification_table(experiment: Experiment, paired: bool = False) -> ReportTa
 
 
 def _missing_pairs(experiment: Experiment) -> list[str]:
-    """Return a note on official pairs that name an image without features."""
+    """Return a note on official pairs with an image that has no features."""
     missing = {o.trial.run: o.facts.get("n_missing", 0) for row in experiment.rows for o in row.outcomes}
     n = sum(missing.values())
     return (
@@ -114,7 +114,7 @@ def retrieval_table(experiment: Experiment, paired: bool = False) -> ReportTable
     depths = sorted(int(name.removeprefix("recall@")) for name in names if re.fullmatch(r"recall@\d+", name))
     columns = [*(ScoreColumn(f"recall@{k}", "higher", True) for k in depths), _UTILIZATION]
     lines, remarks = method_lines(experiment, columns, paired)
-    rows = [(*cells, *_how(row)) for row, cells in lines]
+    rows = [(*cells, *_configuration_cells(row)) for row, cells in lines]
     header = ("Method", *(f"R@{k}" for k in depths), "U", "Scaling", "Parameters")
     notes = [
         *explain_tests(experiment, paired),
@@ -196,7 +196,7 @@ def _regret_row(label: str, run: str, best: str, values: list[float]) -> tuple[T
     )
 
 
-def _how(row: MethodResults | None) -> list[TableCell]:
+def _configuration_cells(row: MethodResults | None) -> list[TableCell]:
     """Return the cells of scaling and parameters."""
     texts = (setting_text(row, "scaling"), params_text(row)) if row else (EMPTY, EMPTY)
     return list(map(TableCell, texts))

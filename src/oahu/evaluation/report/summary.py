@@ -1,4 +1,4 @@
-"""The results of a benchmark in sentences: the best method of each task, and the gain over unlearned metrics."""
+"""Summary of a benchmark in sentences: the best method of each task, and the gain over unlearned metrics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
 
 def headlines(record: BenchmarkRecord, paired: bool = False) -> list[str]:
-    """Return the main findings: wins and losses of the reference, the best methods, and losses to no learning."""
-    sentences = [*_counts(record, paired), *_best_methods(record), *_against_unlearned(record, paired)]
+    """Return the main findings: wins and losses of the reference, and the best methods."""
+    sentences = [*_counts(record, paired), *_best_methods(record), *_losses_to_unlearned(record, paired)]
     if record.failures:
         n = len(record.failures)
         sentences.append(f"{n:,} of {len(record.outcomes):,} trials failed; they are listed under Failures.")
@@ -83,8 +83,8 @@ def _best_methods(record: BenchmarkRecord) -> list[str]:
     return sentences
 
 
-def _against_unlearned(record: BenchmarkRecord, paired: bool) -> list[str]:
-    """Return where an unlearned metric is better than the reference."""
+def _losses_to_unlearned(record: BenchmarkRecord, paired: bool) -> list[str]:
+    """Return the experiments in which an unlearned metric is better than the reference."""
     found = [each for each in _tests(record, paired) if each[1].method in UNLEARNED]
     lost: dict[str, list[str]] = {}
     for experiment, row, test in found:
@@ -197,10 +197,10 @@ def _sensitivity(experiment: Experiment) -> str:
         f"For different values of {parameter}, the accuracy of OAHU is best at {best:g} ({accuracy[best]:.3f}) and "
         f"worst at {worst:g} ({accuracy[worst]:.3f})."
     )
-    return text + _claim(parameter, accuracy)
+    return text + _paper_claim(parameter, accuracy)
 
 
-def _claim(parameter: str, accuracy: dict[float, float]) -> str:
+def _paper_claim(parameter: str, accuracy: dict[float, float]) -> str:
     """Return the paper's claim about a parameter, and whether it holds here."""
     if parameter == "tau":
         low, high = (

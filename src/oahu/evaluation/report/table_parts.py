@@ -16,7 +16,7 @@ __all__ += ["explain_tests", "score_cell", "setting_text", "values_text"]
 
 
 class ScoreColumn(NamedTuple):
-    """A column with a score: its name, which values are better, and whether the reference is tested by it."""
+    """A column with a score: its name, whether lower or higher is better, and whether it is tested."""
 
     score: str
     better: Better
@@ -99,7 +99,7 @@ def explain_tests(experiment: Experiment, paired: bool) -> list[str]:
     """Return notes that explain means, marks and the significance test."""
     name = experiment.reference_name
     if experiment.reference is None:
-        return [f"{name} has no results here, so that no method is tested against it."]
+        return [f"{name} has no results here, so no method is tested against it."]
     test = "a paired Student's t-test" if paired else "Student's t-test"
     ns = {len(row.at(value)) for row in experiment.rows if row.outcomes for value in (row.sweep or (None,))}
     if ns == {1}:

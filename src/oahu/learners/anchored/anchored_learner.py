@@ -12,6 +12,7 @@ from oahu.io.model_files import Content, storable
 from oahu.learners.anchored.model_arrays import (
     ARRAY_NAMES,
     N_SEEN,
+    SQUARES,
     UNLEARNED_DISTANCE,
     NetworkParameters,
     empty_arrays,
@@ -32,43 +33,44 @@ __all__ = ["AnchoredOAHU"]
 
 @storable
 class AnchoredOAHU(TripletLearner[AnchoredMetric]):
-    """OAHU combined with the unlearned metric; learned spaces get weight as evidence for them grows.
+    """OAHU combined with the unlearned metric. Learned spaces gain weight as the evidence for them grows.
 
-    Before the first constraint, the metric is the unlearned one: the cosine with softened lengths. Two kinds of
-    spaces are learned: a whitened space, from similar pairs alone, and OAHU's experts E_0 to E_L, by InfoNCE over
-    windows of constraints. Before a window is learned, each space ranks its similar pairs among all pairs of the
-    window. The evidence for a space is its gain over the unlearned space in this ranking, in standard errors. More
-    evidence gives more weight, and a hedge over the evidence divides the experts' weight. If the unlearned space
-    orders the stream's triplets no better than chance, no learned space gets weight. See docs/anchored.md.
+    Before the first constraint, the metric is the unlearned one: cosine distance with softened lengths. Two kinds
+    of spaces are learned. The whitened space is learned from similar pairs alone, and OAHU's experts E_0 to E_L by
+    InfoNCE over windows of constraints. Before a window is learned, each space ranks its similar pairs among all
+    pairs of the window. The evidence for a space is its gain over the unlearned space in this ranking, in standard
+    errors. More evidence gives more weight. A hedge over the evidence divides the experts' weight among them. If
+    the unlearned space orders the stream's triplets no better than chance, no learned space gets weight. See
+    docs/anchored.md.
 
-    One triplet costs O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, r = min(64, d / 2),
-    and every ``window``-th triplet also trains the experts on its window, in about the time of all the window's
-    triplets. The model has d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 * window) * (S_hidden
-    + S_emb) numbers, and a few more. The size does not depend on the stream.
+    A triplet takes O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, with r = min(64, d / 2).
+    Every ``window``-th triplet also trains the experts on the window. This takes about as long as all triplets of
+    the window together. The model has about d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 *
+    window) * (S_hidden + S_emb) numbers. Its size does not depend on the stream.
 
     Parameters
     ----------
     n_layers : int, default=5
-        L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear one.
+        L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear expert.
     hidden_size : int, default=100
         S_hidden: units in each hidden layer.
     embedding_size : int, default=50
         S_emb: dimensions of each expert's space.
     learning_rate : float, default=0.05
-        The step size of gradient descent on the mean loss of a window, at the beginning; 2/5 of it after 10,000
-        constraints.
+        The initial step size of gradient descent on the mean loss of a window. It falls to 2/5 of this value within
+        10,000 constraints.
     temperature : float, default=0.05
-        The temperature of InfoNCE. With a lower one, near candidates matter more.
+        The temperature of InfoNCE. A lower temperature gives near candidates more influence.
     shrinkage : float, default=0.1
-        Shrinkage of the whitening: 0 is full whitening.
+        Shrinkage of the whitening. Values near 0 whiten almost fully.
     strength : float, default=0.5
         The largest total weight of the experts, relative to that of the unlearned and the whitened space together.
     window : int, default=16
         The number of constraints in a window: the experts are evaluated and trained once per window.
     n_constraints : int, default=10000
-        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that triplets of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type of the model. float64 is for numerical tests.
     random_state : None, int, numpy Generator or RandomState, default=None
@@ -79,16 +81,16 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     metric_weights_ : ndarray of shape (L + 3,)
         The weight of each space: unlearned, whitened, E_0 ... E_L. They sum to 1.
     evidence_ : ndarray of shape (L + 3,)
-        In standard errors: the agreement of the feedback with the unlearned space, then the gain of each other
-        space over the unlearned space.
+        The agreement of the feedback with the unlearned space, then the gain of each other space over the unlearned
+        space. The unit is the standard error.
     n_seen_ : int
-        How many triplets were learned.
+        Number of triplets learned.
     n_features_in_ : int
         d: the number of features.
 
     See Also
     --------
-    oahu.AnchoredMetric : what `metric` returns.
+    oahu.AnchoredMetric : the metric that `metric` returns.
     oahu.OAHU : the paper's learner.
 
     Examples
@@ -155,7 +157,7 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
         network = Network.random(shape, dtype, rng, "orthogonal")
         for weights in network.hidden_weights:
-            weights *= math.sqrt(2.0)  # compensates for the ReLU, which makes half of a layer inactive
+            weights *= math.sqrt(2.0)  # compensates for the ReLU, which sets about half of the units to 0
         arrays = empty_arrays(shape, self.window, dtype)
         for name in NetworkParameters._fields:
             arrays[name][...] = getattr(network, name)
@@ -167,26 +169,26 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         _, *sizes = shape = network_shape(stored)
         window = len(stored["items"]) // 3
         if min(shape.n_layers + 1, *sizes[1:], window - 1) < 1:
-            raise ValueError("the shapes of its arrays do not fit a network and a window")
+            raise ValueError("the shapes of the arrays are not those of a network and a window")
         return empty_arrays(Shape(self.n_features_in_, *sizes), window, dtype)
 
     def check_arrays(self, arrays: Arrays) -> None:
         names = ("stream_scalars", "stream_variances", "encoder_gains", "encoder_mean_squares")
         if min(arrays[name].min() for name in names) < 0:
-            raise ValueError(f"its arrays {', '.join(names)} cannot be negative")
-        if arrays["evidence"][1].min() < 0:
-            raise ValueError("its evidence has negative sums of squares")
+            raise ValueError(f"the arrays {', '.join(names)} must not be negative")
+        if arrays["evidence"][SQUARES].min() < 0:
+            raise ValueError("the sums of squares in the array 'evidence' must not be negative")
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
-        """Only a constraint that closes a window can be rejected after arrays have changed."""
+        # Only a constraint that closes a window can be rejected after arrays have changed.
         n_seen, window = int(state.arrays["stream_scalars"][N_SEEN]), len(state.arrays["items"]) // 3
         return (n_seen + 1) % window != 0
 
     def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int:
         from oahu.learners.anchored.window_step import learn  # imported late: importing numba takes time
 
-        numbers = (float(self.learning_rate), float(self.temperature), float(self.shrinkage))
-        arguments: list[Any] = [triplets, *(arrays[name] for name in ARRAY_NAMES), *numbers, used]
+        parameters = (float(self.learning_rate), float(self.temperature), float(self.shrinkage))
+        arguments: list[Any] = [triplets, *(arrays[name] for name in ARRAY_NAMES), *parameters, used]
         return learn(*arguments)
 
     def _weights(self, arrays: Arrays) -> NDArray[np.float64]:

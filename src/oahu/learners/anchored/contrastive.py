@@ -1,6 +1,6 @@
-"""The experts' update for a window: the gradient of InfoNCE, and gradient descent of every layer, compiled.
+"""The compiled update of the experts for a window: gradient descent on InfoNCE in every layer.
 
-Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint.
+Row 3 i + k of a window is the anchor (k = 0), the positive (1) or the negative (2) of constraint i.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Scalar = Any  # a float of the arrays' type
 def info_nce_gradient(
     outputs: Floats, size: int, eligible: Flags, temperature: float, units: Floats, gradient: Floats
 ) -> None:
-    """Write one expert's unit vectors, and its gradient of InfoNCE to the first ``size`` columns of ``gradient``.
+    """Write one expert's unit vectors to ``units`` and its gradient of InfoNCE to columns of ``gradient``.
 
-    InfoNCE is -log of the positive's share of exp(cosine / temperature) among the eligible candidates, averaged
-    over the window.
+    InfoNCE is the cross entropy of the positive under a softmax of cosine / temperature over the eligible
+    candidates, averaged over the window.
     """
     dtype = outputs.dtype
     m, n = len(outputs), len(eligible)
@@ -60,15 +60,15 @@ def info_nce_gradient(
                 gradient[3 * i, q] += weight * y[q]
                 gradient[row, q] += weight * x[q]
     for i in range(m):
-        along = dtype.type(0)
+        dot_product = dtype.type(0)
         for q in range(size):
-            along += gradient[i, q] * units[i, q]
-        backpropagate_normalize(gradient[i], units[i], along, lengths[i])
+            dot_product += gradient[i, q] * units[i, q]
+        backpropagate_normalize(gradient[i], units[i], dot_product, lengths[i])
 
 
 @helper
 def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats) -> None:
-    """Write the hidden units that layer ``level`` + 2 reads, from the outputs of the layer below it."""
+    """Write the inputs of layer ``level`` + 2: the ReLU of the outputs of the layer below it."""
     outputs = middle_outputs[level - 1] if level else first_outputs
     for i in range(len(hidden)):
         for q in range(hidden.shape[1]):
@@ -80,16 +80,16 @@ def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, sta
 def update_layer(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, size: int, rate: Scalar, below: Floats
 ) -> float:
-    """Compute the gradient before the ReLU below, then take the step of (in, out) weights.
+    """Backpropagate to the inputs of the ReLU below, then update the (in, out) weights.
 
-    The first ``size`` outputs are an embedding, which has no bias: if all units are inactive it stays 0. Returns an
-    upper bound of how far the step moves any weight.
+    The first ``size`` outputs are an embedding. They have no bias, so that an embedding of inactive units is 0.
+    Returns an upper bound of the change of any weight.
     """
     n_units, width = matrix.shape
     m = len(hidden)
     bound = 0.0
     zero = matrix.dtype.type(0)
-    for q in range(n_units):  # four items at a time, so that a row is read and written less often
+    for q in range(n_units):  # four items at a time, to read and write each row less often
         row = matrix[q]
         for i in range(0, m - m % 4, 4):
             g0, g1, g2, g3 = gradient[i], gradient[i + 1], gradient[i + 2], gradient[i + 3]
@@ -131,9 +131,9 @@ def update_layer(
 def update_first_layer(
     matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar
 ) -> float:
-    """Take the step of the d-wide (out, in) weights, four items at a time, so that a row is read less often.
+    """Update the (out, in) weights of the first layer, four items at a time, to read each row less often.
 
-    Returns an upper bound of how far the step moves any weight.
+    Returns an upper bound of the change of any weight.
     """
     rows, d = matrix.shape
     m = len(inputs)

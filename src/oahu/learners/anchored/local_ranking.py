@@ -1,9 +1,10 @@
-"""Local ranking of a window's similar pairs in each space, compiled.
+"""Compiled ranking of a window's similar pairs in each space.
 
-Row 3 i + k of a window is the anchor, the positive or the negative, k = 0, 1, 2, of its i-th constraint. Candidate
-j is the positive of constraint j, and candidate n + j its negative. ``distances[end, i, j]`` is the squared
-distance of the anchor (end 0) or the positive (end 1) of constraint i to candidate j, and for j = i to the pair's
-other end. A space ranks a pair well if distances[:, i, i] is among the smallest of the n * (4 n - 2) others.
+Row 3 i + k of a window is the anchor (k = 0), the positive (1) or the negative (2) of constraint i. Candidate j is
+the positive of constraint j, and candidate n + j its negative. ``distances[0, i, j]`` is the squared distance of
+the anchor of constraint i to candidate j, and ``distances[1, i, j]`` that of its positive. For j = i, both are the
+distance between anchor and positive. A space ranks a similar pair well if few of the n * (4 n - 2) other distances
+are smaller than that of the pair.
 """
 
 from __future__ import annotations
@@ -12,21 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.jit import helper
+from oahu.learners.anchored.model_arrays import GAINS, SQUARES
 
-__all__ = ["GAINS", "SQUARES", "add_evidence", "candidate_row", "mark_eligible", "measure_candidates"]
+__all__ = ["add_evidence", "candidate_row", "mark_eligible", "measure_candidates"]
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-#: The rows of the evidence array: each space's summed gains, and the sums of their squares.
-GAINS, SQUARES = 0, 1
+#: A pair scores 1/2 if this share of all distances is smaller than its own.
+_HALF_SCORE_SHARE = 0.01
 
-#: A pair that is farther than this share of all distances scores 1/2.
-_LOCAL = 0.01
-
-#: A distance must be smaller than another by this share to count as smaller, because equal items differ by
-#: rounding.
+#: A distance counts as smaller only if the relative difference exceeds this tolerance for rounding errors.
 _ROUNDING = 1e-5
 
 
@@ -38,7 +36,10 @@ def candidate_row(j: int, n: int) -> int:
 
 @helper
 def mark_eligible(items: Floats, eligible: Flags) -> None:
-    """Mark the candidates of each constraint: its own, and those that equal neither its anchor nor its positive."""
+    """Mark the candidates of each constraint.
+
+    These are its own positive and negative, and all candidates that equal neither its anchor nor its positive.
+    """
     n = len(eligible)
     for i in range(n):
         for j in range(2 * n):
@@ -50,14 +51,14 @@ def mark_eligible(items: Floats, eligible: Flags) -> None:
 @helper
 def _differ(x: Floats, y: Floats) -> bool:
     j = 0
-    while j < x.size and x[j] == y[j]:  # different items usually differ in an early feature
+    while j < x.size and x[j] == y[j]:  # ends early: different items usually differ in one of the first features
         j += 1
     return j < x.size
 
 
 @helper
 def measure_candidates(vectors: Floats, distances: Doubles) -> None:
-    """Write the squared distances of both ends of every pair to every candidate."""
+    """Write the squared distances of the anchor and the positive of every constraint to every candidate."""
     n = len(vectors) // 3
     for end in range(2):
         for i in range(n):
@@ -72,9 +73,10 @@ def measure_candidates(vectors: Floats, distances: Doubles) -> None:
 
 @helper
 def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, scores: Doubles) -> None:
-    """Write each pair's score: 1 / (1 + the number of smaller distances / 1 % of all distances).
+    """Write each pair's score: 1 / (1 + the number of smaller distances / 1 % of the number of distances).
 
-    Distances are those of the unlearned space times ``scale``, plus those of ``space`` unless it is 0.
+    The distances are those of the unlearned space times ``scale``. The distances of ``space`` are added unless
+    ``space`` is 0, the unlearned space.
     """
     n = len(eligible)
     combined = np.zeros((2, n, 2 * n))
@@ -98,15 +100,15 @@ def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, 
                     for k in range(n):
                         smaller[k] += other < own[k]
     for i in range(n):
-        scores[i] = 1.0 / (1.0 + smaller[i] / (_LOCAL * total))
+        scores[i] = 1.0 / (1.0 + smaller[i] / (_HALF_SCORE_SHARE * total))
 
 
 @helper
 def add_evidence(distances: Doubles, eligible: Flags, scale: float, n_seen: float, evidence: Doubles) -> None:
     """Add each space's gains over the unlearned space, and their squares, to the sums in ``evidence``.
 
-    Column 0 measures the feedback itself: whether the unlearned space orders its triplets correctly. Evidence from
-    the first half of the stream counts less, and evidence from 10,000 constraints ago hardly counts.
+    Column 0 measures how well the unlearned space orders the triplets of the feedback. Old evidence decays:
+    evidence from the first half of the stream counts less, and evidence from 10,000 constraints ago hardly at all.
     """
     n = len(eligible)
     unlearned, scores = np.zeros(n), np.zeros(n)

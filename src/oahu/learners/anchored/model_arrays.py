@@ -13,10 +13,12 @@ from oahu.learners.state import Arrays
 __all__ = [
     "ARRAY_NAMES",
     "CENTRED",
+    "GAINS",
     "ITEMS",
     "N_SEEN",
     "PAIR_VARIANCE",
     "SQUARED_LENGTH",
+    "SQUARES",
     "UNLEARNED_DISTANCE",
     "WHITENED",
     "EncoderState",
@@ -36,12 +38,16 @@ N_SEEN: Final = 0
 PAIR_VARIANCE: Final = 1
 SQUARED_LENGTH: Final = 2
 
-#: The entries of `EncoderState.mean_squares`: of the lengths of items, of centred items and of whitened items, and
-#: of distances in the unlearned space.
+#: The entries of `EncoderState.mean_squares`: the mean squared length of items, of centred items and of whitened
+#: items, and the mean squared distance in the unlearned space.
 ITEMS: Final = 0
 CENTRED: Final = 1
 WHITENED: Final = 2
 UNLEARNED_DISTANCE: Final = 3
+
+#: The rows of the array "evidence": the sum of each space's gains, and the sum of their squares.
+GAINS: Final = 0
+SQUARES: Final = 1
 
 _MAX_RANK = 64
 
@@ -58,7 +64,7 @@ class NetworkParameters(NamedTuple):
 
 
 class StreamStatistics(NamedTuple):
-    """Statistics of all constraints seen so far: scalars, the items' mean, and the scatter of similar pairs."""
+    """Statistics of all constraints so far: scalars, the mean of the items, and the scatter of similar pairs."""
 
     scalars: Doubles
     mean: Doubles
@@ -67,7 +73,7 @@ class StreamStatistics(NamedTuple):
 
 
 class EncoderState(NamedTuple):
-    """The parameters that encode items. They change only when a window closes."""
+    """The parameters of the encoder. They change only when a window closes."""
 
     mean: Floats
     directions: Floats
@@ -76,7 +82,7 @@ class EncoderState(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The open window: its items, their coordinates along the directions, and the outputs of each layer."""
+    """The open window: its items, their coordinates along the scatter's directions, and each layer's outputs."""
 
     items: Floats
     coordinates: Floats
@@ -96,7 +102,7 @@ ARRAY_NAMES: Final = (
 
 
 def scatter_rank(n_features: int) -> int:
-    """Return r, the number of directions of the scatter. The rest, at least half of all, share one variance."""
+    """Return r, the number of stored directions of the scatter. All other directions share one variance."""
     return max(1, min(_MAX_RANK, n_features // 2))
 
 
@@ -124,7 +130,10 @@ def empty_arrays(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
 
 
 def network_shape(arrays: Arrays) -> Shape:
-    """Return the sizes of a model's network. The learner's parameters may have changed since it was created."""
+    """Return the sizes of a model's network, read from its arrays.
+
+    The learner's parameters cannot be used, because they may have changed since the model was created.
+    """
     n_features, n_layers = arrays["items"].shape[1], arrays["evidence"].shape[1] - 3
     hidden_size = arrays["middle"].shape[1]
     return Shape(n_features, n_layers, hidden_size, len(arrays["first"]) - (hidden_size if n_layers else 0))

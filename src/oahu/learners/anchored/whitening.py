@@ -1,12 +1,12 @@
-"""The whitened space: low-rank scatter of similar pairs, and softened normalisation, compiled.
+"""The whitened space, compiled: low-rank scatter of similar pairs, and softened normalisation.
 
-A similar pair shows which differences do not matter. The scatter of these differences,
-C_w = mean of (a - p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every
-pair updates this model in O(r d) without an eigendecomposition (candid covariance-free incremental PCA: Weng,
-Zhang, Hwang 2003). Directions of equal variance may rotate among themselves, which does not change the whitened
-space.
+Similar pairs show which differences between items do not matter. The scatter of these differences, C_w = mean of (a
+- p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every pair updates it in
+O(r d) time, without an eigendecomposition (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003).
+Directions of equal variance may rotate among themselves. This does not change the whitened space.
 
-All lengths are softened: x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2) lies between the unit vector and x.
+Lengths are softened: an item x is scaled to x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2), between x and its
+unit vector.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import compilable, helper
 from oahu.learners.anchored.scaling_rules import softness
-from oahu.learners.matrix_kernels import combine, dot
+from oahu.learners.matrix_kernels import dot, project_transposed
 
 __all__ = ["compute_gains", "soften", "update_scatter", "whiten"]
 
@@ -30,7 +30,7 @@ compilable(softness)
 
 @helper
 def soften(rows: Floats, mean_square: float, length: float) -> None:
-    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place; a zero row stays zero."""
+    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place. A zero row stays zero."""
     d = rows.shape[1]
     added = softness(d) * mean_square
     for i in range(len(rows)):
@@ -43,10 +43,10 @@ def soften(rows: Floats, mean_square: float, length: float) -> None:
 
 @helper
 def update_scatter(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
-    """Update the leading directions with the n-th similar pair's difference, which is overwritten.
+    """Update the leading directions with the difference of the n-th similar pair. The difference is overwritten.
 
-    Each direction moves towards the part of the difference that the directions before it do not explain, by 3/n, so
-    that early pairs, learned while the directions were still arbitrary, are forgotten.
+    Each direction moves towards the part of the difference that the previous directions do not explain. The step is
+    3/n instead of 1/n, to forget early pairs, which were learned with arbitrary directions.
     """
     dtype = difference.dtype
     d = difference.size
@@ -73,20 +73,20 @@ def update_scatter(difference: Floats, n: float, directions: Floats, variances: 
         length = math.sqrt(total)
         variances[k] = length
         scale = dtype.type(1.0 / length)
-        along = dtype.type(0)
+        coefficient = dtype.type(0)
         for j in range(d):
             v[j] *= scale
-            along += v[j] * difference[j]
+            coefficient += v[j] * difference[j]
         for j in range(d):
-            difference[j] -= along * v[j]
+            difference[j] -= coefficient * v[j]
 
 
 @helper
 def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
-    """Write the gains of the r directions, then the gain of all others: (1 + w_k / floor)^(-1/2).
+    """Write the gains of the r directions, then the gain of all others: (1 + w_k / floor)^(-1/2) for variance w_k.
 
-    The floor is ``shrinkage`` times the mean of the variances, each weighted by itself. Constant features do not
-    change it. ``within`` is the total variance.
+    The floor is ``shrinkage`` times the self-weighted mean of the variances, (sum w^2) / (sum w), which constant
+    features do not change. ``within`` is the total variance.
     """
     r = len(variances)
     explained = 0.0
@@ -97,7 +97,7 @@ def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, g
     squares = rest * rest * (d - r)
     for k in range(r):
         squares += variances[k] * variances[k]
-    if not total > 0.0:  # the similar pairs were equal, or there were none
+    if not total > 0.0:  # no similar pair with different items yet
         gains[:] = 1.0
         return
     floor = shrinkage * squares / total
@@ -108,13 +108,13 @@ def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, g
 
 @helper
 def whiten(centred: Floats, coordinates: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
-    """Write whitened items to ``out``; ``coordinates`` are the centred items' coordinates along the directions."""
+    """Write whitened items to ``out``. ``coordinates`` are those of the centred items along the directions."""
     r, d = directions.shape
     rest = centred.dtype.type(gains[r])
     weights = np.empty(r, centred.dtype)
     for i in range(len(centred)):
         for k in range(r):
             weights[k] = (gains[k] - gains[r]) * coordinates[i, k]
-        combine(directions, weights, out[i])
+        project_transposed(directions, weights, out[i])
         for j in range(d):
             out[i, j] += rest * centred[i, j]

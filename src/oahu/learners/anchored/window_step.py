@@ -1,15 +1,15 @@
-"""AnchoredOAHU's update step, compiled.
+"""AnchoredOAHU's compiled update step.
 
-When a constraint arrives (`_add_to_window`), the network encodes its items, its similar pair updates the scatter,
-and its items update the mean. Constraints wait in a window. When the window is full (`_close_window`),
+For every constraint (`_add_to_window`), the network encodes its items and stores them in a window. The similar pair
+updates the scatter, and the items update the mean. When the window is full (`_close_window`):
 
-1. every space is evaluated on it: does it rank the similar pairs among the window's nearest pairs? A space's gain
-   over the unlearned one is its evidence (local_ranking.py);
-2. the experts take one step of gradient descent on InfoNCE, the smooth form of the same question (contrastive.py);
-3. the encoder's parameters, the mean, the directions and their gains, are updated (`_update_encoder`).
+1. Every space is evaluated on the window: how high does it rank the similar pairs among all pairs? The gain of a
+   space over the unlearned space is its evidence (local_ranking.py).
+2. The experts take one step of gradient descent on InfoNCE, a smooth form of the same ranking (contrastive.py).
+3. The parameters of the encoder are updated: the mean, the directions and their gains (`_update_encoder`).
 
-So all items of a window are encoded with the same frozen parameters, and each window is evaluated before it is
-trained on. local_ranking.py describes the layout of a window.
+All items of a window are encoded with the same frozen parameters. Each window is evaluated before it is used for
+training. local_ranking.py describes the layout of a window.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from oahu.learners.anchored.model_arrays import (
 )
 from oahu.learners.anchored.scaling_rules import step_size, unlearned_scale
 from oahu.learners.anchored.whitening import compute_gains, soften, update_scatter, whiten
-from oahu.learners.matrix_kernels import dot, limit, project_all
+from oahu.learners.matrix_kernels import dot, overflow_limit, project_all
 from oahu.learners.network.passes import apply_layer, relu, write_columns
 from oahu.learners.state import LEARNED
 
@@ -79,21 +79,20 @@ def learn(
 ) -> int:
     """Learn triplets of shape (n, 3, d) in order; all arrays but the triplets change in place.
 
-    Returns LEARNED, or the row of a rejected triplet. After a rejection the state is between two rounds, and the
-    caller must discard it.
+    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays.
     """
-    # The arguments are flat because numba takes microseconds per call to unpack a NamedTuple.
+    # The arguments are plain arrays, because unpacking a NamedTuple takes numba microseconds per call.
     network = NetworkParameters(first, first_bias, middle, middle_bias, last, last_bias)
     statistics = StreamStatistics(stream_scalars, stream_mean, stream_directions, stream_variances)
     encoder = EncoderState(encoder_mean, encoder_directions, encoder_gains, encoder_mean_squares)
     window = Window(items, coordinates, first_outputs, middle_outputs, last_outputs)
     size = len(items) // 3
-    largest_step = limit(items)
+    largest_step = overflow_limit(items)
     for t in range(len(triplets)):
-        place = int(statistics.scalars[N_SEEN]) % size
-        if not _add_to_window(triplets[t], place, network, statistics, encoder, window, largest_step):
+        position = int(statistics.scalars[N_SEEN]) % size
+        if not _add_to_window(triplets[t], position, network, statistics, encoder, window, largest_step):
             return t
-        if place == size - 1:
+        if position == size - 1:
             n_seen = statistics.scalars[N_SEEN]
             moved = _close_window(network, encoder, window, evidence, n_seen, learning_rate, temperature)
             if not moved < largest_step:  # true for NaN too
@@ -105,10 +104,13 @@ def learn(
 
 @inlined
 def _add_to_window(
-    triplet: Floats, place: int, network: NetworkParameters, statistics: StreamStatistics, encoder: EncoderState,
-    window: Window, largest_step: float,
+    triplet: Floats, position: int, network: NetworkParameters, statistics: StreamStatistics,
+    encoder: EncoderState, window: Window, largest_step: float,
 ) -> bool:  # fmt: skip
-    """Encode a constraint's items, store them in the window and update the statistics; False if it is too large."""
+    """Encode a constraint's items, store them in the window and update the statistics.
+
+    Returns False, and changes nothing, if the items are too large.
+    """
     d = triplet.shape[1]
     dtype = triplet.dtype
     total = 0.0
@@ -116,7 +118,7 @@ def _add_to_window(
         total += float(dot(triplet[k], triplet[k]))
     if not total < largest_step:  # true for NaN too
         return False
-    rows = slice(3 * place, 3 * place + 3)
+    rows = slice(3 * position, 3 * position + 3)
     write_columns(triplet, window.items[rows], 0)
     if statistics.scalars[N_SEEN] == 0.0:
         _initialize_encoder(triplet, total / 3.0, encoder.mean, encoder.mean_squares)
@@ -164,14 +166,14 @@ def _add_to_window(
 @helper
 def _initialize_encoder(triplet: Floats, square: float, mean: Floats, mean_squares: Doubles) -> None:
     """Estimate the mean and the mean squared lengths from the first constraint."""
-    around = 0.0
+    centred_square = 0.0
     for j in range(mean.size):
         mean[j] = (triplet[0, j] + triplet[1, j] + triplet[2, j]) / 3
         for k in range(3):
-            around += float(triplet[k, j] - mean[j]) ** 2 / 3.0
+            centred_square += float(triplet[k, j] - mean[j]) ** 2 / 3.0
     mean_squares[ITEMS] = square
-    mean_squares[CENTRED] = around
-    mean_squares[WHITENED] = around
+    mean_squares[CENTRED] = centred_square
+    mean_squares[WHITENED] = centred_square
 
 
 @helper
@@ -188,7 +190,7 @@ def _close_window(
 ) -> float:  # fmt: skip
     """Evaluate every space on a full window, then train the experts on it.
 
-    Returns an upper bound of how far a weight has moved.
+    Returns an upper bound of the change of any weight.
     """
     items, mean_squares = window.items, encoder.mean_squares
     dtype = items.dtype
@@ -200,7 +202,7 @@ def _close_window(
     eligible = np.zeros((n, 2 * n), np.bool_)
     mark_eligible(items, eligible)
 
-    # Distances in the unlearned space, in the whitened one, and in the experts'.
+    # Compute distances in the unlearned space, in the whitened space, and in the spaces of the experts.
     distances = np.zeros((n_layers + 3, 2, n, 2 * n))
     vectors = np.zeros((m, d), dtype)
     write_columns(items, vectors, 0)
@@ -260,7 +262,7 @@ def _mean_square(rows: Floats) -> float:
 
 @inlined
 def _update_encoder(statistics: StreamStatistics, shrinkage: float, encoder: EncoderState) -> None:
-    """Let the encoder use the statistics of all constraints seen so far."""
+    """Update the encoder's parameters from the statistics of all constraints seen so far."""
     scalars, d = statistics.scalars, statistics.mean.size
     for j in range(d):
         encoder.mean[j] = statistics.mean[j]

@@ -1,20 +1,20 @@
 """The over-complete network: L hidden ReLU layers, and an embedding layer at every depth.
 
-How the parameters lie in memory
---------------------------------
-Layer W^(l+1) and embedding Theta^(l) read the same input h^(l), so they are stored side by side and one pass
-serves both; E is the embedding size, H the hidden size, d the number of features:
+Memory layout
+-------------
+Layer W^(l+1) and embedding layer Theta^(l) have the same input h^(l). They are stored side by side, so that one
+pass computes both. E is the embedding size, H the hidden size, d the number of features:
 
-- ``first``, (E + H, d): the rows of Theta^(0), then those of W^(1), one output a row. One pass applies the
-  last round's update to a row and takes the next round's dot products with it.
-- ``middle``, (L - 1, H, width): Theta^(l)^T beside W^(l+1)^T, l = 1 ... L - 1, one *input* a row. A unit that
-  no instance of a triplet activates needs neither gradient nor update, and its row is passed over.
+- ``first``, (E + H, d): the rows of Theta^(0), then the rows of W^(1). Each row belongs to one output. One pass
+  applies the previous round's update to a row and computes the next round's dot products with it.
+- ``middle``, (L - 1, H, width): Theta^(l)^T beside W^(l+1)^T, l = 1 ... L - 1. Each row belongs to one *input*. If
+  a unit is inactive for all items of a triplet, its row has no gradient and is skipped.
 - ``last``, (H, last_width): Theta^(L)^T.
 
-Rows of the last two are rounded up to whole 128-byte lines, and each part begins at one; the padding is zero and
-stays zero. All parameters share one ``flat`` buffer, so that a copy of the model is one copy.
+The rows of ``middle`` and ``last`` are padded to multiples of 128 bytes, and each part starts at such a multiple.
+The padding is always zero. All parameters share one buffer, ``flat``, so that a network is copied at once.
 
-What leaves this file is the usual layout: lists of (out, in) matrices, layer by layer.
+The properties of `Network` return the usual layout: lists of (out, in) matrices, one per layer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = NDArray[np.floating]
 
 INITIALIZATIONS: tuple[Initialization, ...] = ("pytorch", "he", "orthogonal")
 
-_LINE = 128  # bytes; whole lines leave no remainder to the vector loops
+_LINE = 128  # bytes; rows of whole lines need no scalar remainder loop
 
 
 class Shape(NamedTuple):
@@ -48,13 +48,13 @@ class Shape(NamedTuple):
 
     @property
     def hidden(self) -> list[tuple[int, int]]:
-        """(out, in) of W^(1) ... W^(L)."""
+        """The shapes (out, in) of W^(1) ... W^(L)."""
         sizes = [self.n_features] + [self.hidden_size] * self.n_layers
         return [(out, into) for into, out in pairwise(sizes)]
 
     @property
     def embedding(self) -> list[tuple[int, int]]:
-        """(out, in) of Theta^(0) ... Theta^(L)."""
+        """The shapes (out, in) of Theta^(0) ... Theta^(L)."""
         return [
             (self.embedding_size, self.hidden_size if level else self.n_features)
             for level in range(self.n_layers + 1)
@@ -62,23 +62,23 @@ class Shape(NamedTuple):
 
     @property
     def n_parameters(self) -> int:
-        """Weights and biases, without padding."""
+        """The number of weights and biases, without padding."""
         return sum(out * (into + 1) for out, into in self.hidden + self.embedding)
 
 
 class Network:
-    """The parameters of one network, laid out for the fused update."""
+    """The parameters of one network, in the memory layout of the compiled update steps."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, flat: Floats | None = None) -> None:
-        """Create a network of zeros, or of a copy of another's ``flat``."""
+        """Create a network of zeros, or with a copy of another network's ``flat`` buffer."""
         parts = _layout(shape, _LINE // np.dtype(dtype).itemsize)
-        own = _aligned(parts[-1].stop_padded, np.dtype(dtype))
+        own = _aligned_buffer(parts[-1].stop_padded, np.dtype(dtype))
         own[...] = 0 if flat is None else flat
         self._view(shape, own)
 
     @classmethod
-    def over(cls, shape: Shape, flat: Floats) -> Network:
-        """Return a network whose parameters are views of ``flat``."""
+    def from_flat(cls, shape: Shape, flat: Floats) -> Network:
+        """Return a network that uses ``flat`` as its buffer, without a copy."""
         network = cls.__new__(cls)
         network._view(shape, flat)
         return network
@@ -90,7 +90,7 @@ class Network:
             flat[part.start : part.stop].reshape(part.shape) for part in parts
         )
 
-    # -- the usual layout, as views: writing to them writes to the network ------------------------------
+    # -- views in the usual layout: writing to a view changes the network --------------------------------
 
     @property
     def hidden_weights(self) -> list[Floats]:
@@ -120,15 +120,15 @@ class Network:
 
     @property
     def layers(self) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-        """Hidden weights and biases, embedding weights and biases."""
+        """Views of the hidden weights, hidden biases, embedding weights and embedding biases."""
         return self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
 
     def assign(self, *layers: Sequence[Floats]) -> None:
-        """Copy parameters in the usual layout, in the order of `layers`, into this network."""
-        for mine, given in zip(self.layers, layers, strict=True):
-            for target, source in zip(mine, given, strict=True):
+        """Copy parameters, given in the order and layout of `layers`, into this network."""
+        for targets, sources in zip(self.layers, layers, strict=True):
+            for target, source in zip(targets, sources, strict=True):
                 if target.shape != source.shape:
-                    raise ValueError(f"a layer of shape {target.shape} cannot take {source.shape}")
+                    raise ValueError(f"a layer must have shape {target.shape}, not {source.shape}")
                 target[...] = source
 
     def copy(self) -> Network:
@@ -146,9 +146,9 @@ class Network:
         initialization: Initialization = "pytorch",
         bias: bool = True,
     ) -> Network:
-        """A network drawn from ``rng``: the draws do not depend on ``dtype``.
+        """Return a network with random weights. The random numbers do not depend on ``dtype``.
 
-        - ``"pytorch"``: weights and biases uniform in ±1/√in, as ``torch.nn.Linear`` starts;
+        - ``"pytorch"``: weights and biases uniform in ±1/√in, like ``torch.nn.Linear``;
         - ``"he"``: weights normal with variance 2/in, biases 0;
         - ``"orthogonal"``: rows (or columns, if there are more rows) orthonormal, biases 0.
         """
@@ -173,10 +173,10 @@ class Network:
         return network
 
 
-def _stored(shape: Shape, line: int) -> list[tuple[int, ...]]:
-    """The shapes of first, middle and last, each with its bias; widths padded to whole lines."""
+def _part_shapes(shape: Shape, line: int) -> list[tuple[int, ...]]:
+    """Return the shapes of first, middle and last, each followed by the shape of its bias, with padding."""
     E, H, L = shape.embedding_size, shape.hidden_size, shape.n_layers
-    width, last_width = _whole(E + H, line), _whole(E, line)
+    width, last_width = _round_up(E + H, line), _round_up(E, line)
     rows, between = (E + H, L - 1) if L else (E, 0)
     return [
         (rows, shape.n_features),
@@ -188,8 +188,8 @@ def _stored(shape: Shape, line: int) -> list[tuple[int, ...]]:
     ]
 
 
-class _Part(NamedTuple):
-    """Where a part of the network lies in the flat buffer; the next part begins at ``stop_padded``."""
+class _BufferPart(NamedTuple):
+    """The location and shape of one array in the flat buffer. The next part starts at ``stop_padded``."""
 
     start: int
     stop: int
@@ -198,29 +198,29 @@ class _Part(NamedTuple):
 
 
 @lru_cache
-def _layout(shape: Shape, line: int) -> tuple[_Part, ...]:
-    """The parts of a network in the order of `_stored`, each beginning at a whole line."""
+def _layout(shape: Shape, line: int) -> tuple[_BufferPart, ...]:
+    """Return the parts of the flat buffer in the order of `_part_shapes`. Each starts at a multiple of ``line``."""
     parts, start = [], 0
-    for stored in _stored(shape, line):
-        size = math.prod(stored)
-        parts.append(_Part(start, start + size, start + _whole(size, line), stored))
+    for part_shape in _part_shapes(shape, line):
+        size = math.prod(part_shape)
+        parts.append(_BufferPart(start, start + size, start + _round_up(size, line), part_shape))
         start = parts[-1].stop_padded
     return tuple(parts)
 
 
-def _whole(size: int, line: int) -> int:
+def _round_up(size: int, line: int) -> int:
     return -(-size // line) * line
 
 
-def _aligned(size: int, dtype: np.dtype[Any]) -> Floats:
-    """An uninitialised buffer that begins at a whole line: vector loads that straddle lines cost more."""
+def _aligned_buffer(size: int, dtype: np.dtype[Any]) -> Floats:
+    """Return an uninitialised buffer that starts at a whole line. Vector loads across two lines are slower."""
     buffer = np.empty(size * dtype.itemsize + _LINE, np.uint8)
     skip = -buffer.ctypes.data % _LINE
     return buffer[skip : skip + size * dtype.itemsize].view(dtype)
 
 
 def _orthogonal(rng: np.random.Generator, out: int, into: int) -> NDArray[np.float64]:
-    """A uniformly drawn matrix with orthonormal rows or columns, whichever are fewer (Haar measure)."""
+    """Return a random matrix with orthonormal rows (or columns, if there are more rows), Haar-distributed."""
     tall = rng.standard_normal((max(out, into), min(out, into)))
     q, r = np.linalg.qr(tall)
     q *= np.where(np.diag(r) < 0, -1.0, 1.0)

@@ -1,9 +1,9 @@
-"""Passes over the network's parameters that OAHU and AnchoredOAHU share, compiled.
+"""Compiled passes over the network's parameters, shared by OAHU and AnchoredOAHU.
 
-A round must read and write every parameter once, and most parameters are in the d-wide matrix ``first``. So the
-update of that matrix is delayed: `update_then_project` updates each row and takes the next round's dot products
-with it in one pass. In the deeper layers the gradient needs the weights before their update, so
-`backpropagate_then_update` does both in one pass, from the deepest layer down.
+Most parameters are in the matrix ``first``, which has one column per feature. To read it only once per round, its
+update is delayed: `update_then_project` updates each row and computes the next round's dot products in one pass. In
+the deeper layers, `backpropagate_then_update` computes the gradient and updates the weights in one pass, from the
+deepest layer to the first.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -80,7 +80,7 @@ def update_then_project(
 
 @helper
 def apply_layer(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
-    """``out = hidden @ matrix + bias`` for (in, out) weights. Only active units are read, six at a time."""
+    """Compute ``out = hidden @ matrix + bias`` for (in, out) weights, reading only the rows of active units."""
     n_units, width = matrix.shape
     active = np.empty(n_units, np.intp)
     for k in range(3):
@@ -88,7 +88,7 @@ def apply_layer(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> No
         for r in range(width):
             o[r] = bias[r]
         n = 0
-        for j in range(n_units):  # no branch: the processor could not predict which units are active
+        for j in range(n_units):  # without a branch, because active units are unpredictable
             active[n] = j
             n += h[j] != 0
         for i in range(0, n - n % 6, 6):
@@ -109,7 +109,7 @@ def backpropagate_then_update(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
     delta: Floats,
 ) -> None:  # fmt: skip
-    """Compute the gradient before the ReLU below and take the descent step of (in, out) weights, in one pass.
+    """Backpropagate to the inputs of the ReLU below and update the (in, out) weights, in one pass.
 
     ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights before the step, then
     ``matrix -= rate * hidden.T @ gradient``. The rows of units that are inactive in all three items are skipped.
@@ -144,7 +144,7 @@ def backpropagate_then_update(
 
 @inlined
 def store_pending_update(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats) -> None:
-    """Store the d-wide matrix's step for `update_then_project`, and update its bias."""
+    """Store the update of ``first`` for `update_then_project`, and update its bias."""
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
     for k in range(3):
@@ -159,12 +159,12 @@ def relu(output: Floats, start: int, hidden: Floats) -> None:
     for k in range(3):
         for j in range(hidden.shape[1]):
             value = output[k, start + j]
-            hidden[k, j] = zero if value <= 0 else value  # NaN stays NaN: the bound of the step detects it
+            hidden[k, j] = zero if value <= 0 else value  # NaN stays NaN, so that the bound of the step detects it
 
 
 @helper
 def step_bound(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
-    """Return an upper bound of how far a rank-three step moves any weight; NaN or infinite if a part of it is."""
+    """Return an upper bound of the change of any weight by a rank-three step. A NaN in its inputs gives NaN."""
     bound = 0.0
     for k in range(3):
         g = x = gradient.dtype.type(0)
@@ -178,7 +178,7 @@ def step_bound(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar
 
 @helper
 def vector_length(vector: Floats, size: int) -> Scalar:
-    """Return the Euclidean length of the first ``size`` entries, also if their squares over- or underflow."""
+    """Return the Euclidean length of the first ``size`` entries, even if their squares overflow or underflow."""
     total = vector.dtype.type(0)
     for r in range(size):
         total += vector[r] * vector[r]
@@ -186,7 +186,7 @@ def vector_length(vector: Floats, size: int) -> Scalar:
         return np.sqrt(total)
     largest = vector.dtype.type(0)
     for r in range(size):
-        if not abs(vector[r]) <= largest:  # also when it is NaN
+        if not abs(vector[r]) <= largest:  # true for NaN too
             largest = abs(vector[r])
     if largest == 0:
         return largest
@@ -198,24 +198,24 @@ def vector_length(vector: Floats, size: int) -> Scalar:
 
 @helper
 def normalize(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Write a vector scaled to length 1 to ``unit``; a zero vector stays zero."""
+    """Scale a vector to length 1 and write it to ``unit``. A zero vector stays zero."""
     for r in range(unit.size):
         unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
 
 
 @helper
-def backpropagate_normalize(gradient: Floats, unit: Floats, along: Scalar, length: Scalar) -> None:
-    """Backpropagate through `normalize`, in place; ``along`` is the gradient's dot product with ``unit``."""
+def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar, length: Scalar) -> None:
+    """Backpropagate through `normalize`, in place. ``dot_product`` is that of the gradient and ``unit``."""
     for r in range(unit.size):
         if length != 0:
-            gradient[r] = (gradient[r] - along * unit[r]) / length
+            gradient[r] = (gradient[r] - dot_product * unit[r]) / length
         else:
             gradient[r] = 0
 
 
 @helper
 def write_columns(values: Floats, out: Floats, start: int) -> None:
-    """Write an array to the columns of ``out`` from ``start`` on; a slice assignment would compile for seconds."""
+    """Copy an array to the columns of ``out`` from ``start`` on. A slice assignment takes seconds to compile."""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             out[i, start + j] = values[i, j]

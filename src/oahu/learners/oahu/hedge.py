@@ -1,7 +1,8 @@
-"""The Adaptive Hedge Update (AHU), Section 3.4 of the paper: how weight moves between the experts.
+"""The Adaptive Hedge Update (AHU) of the experts' weights, Section 3.4 of the paper.
 
-Each expert's weight shrinks with its local loss, no weight falls below a floor, and the weights are
-normalised. Three readings of the shrinking rule are offered; docs/fidelity.md says why.
+Each expert's weight is multiplied by a factor that decreases with its local loss. Weights below a floor are raised
+to it, and all weights are normalised. The paper's formula for the factor can be read in three ways, and all three
+are implemented. docs/fidelity.md explains them.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ __all__ = ["HEDGE_RULES", "HedgeRule", "hedge_factor", "hedge_update"]
 
 HedgeRule = Literal["printed", "log_beta", "hedge"]
 
-#: The number by which the compiled update knows a rule.
+#: The rules, each with its number in the compiled update step.
 HEDGE_RULES: Final[dict[HedgeRule, int]] = {"printed": 0, "log_beta": 1, "hedge": 2}
 
 _PRINTED, _LOG_BETA = HEDGE_RULES["printed"], HEDGE_RULES["log_beta"]
 
 
 def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> float:
-    """What an expert's weight is multiplied by, given its loss and the least loss of all experts.
+    """Return the factor on an expert's weight, from its loss and the smallest loss of all experts.
 
-    The paper's Eq. (alpha_update): ``beta^L`` where ``beta^(min L) log L > beta - 1``, else
-    ``1 - (1 - beta) L``. An expert without loss keeps its weight: log 0 is never taken.
+    The paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else ``1 - (1 - beta) L``. If
+    the loss is 0, the factor is 1 and no logarithm is computed.
 
     >>> hedge_factor(0.0, 0.0, 0.99, HEDGE_RULES["printed"])
     1.0
@@ -47,7 +48,9 @@ def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> floa
 def hedge_update(
     weights: NDArray[np.float64], losses: NDArray[np.float64], beta: float, smoothing: float, rule: int
 ) -> NDArray[np.float64]:
-    """alpha_(t+1) from alpha_t and the round's losses: shrink, lift to the floor s / (L + 1), normalise.
+    """Return alpha_(t+1), computed from alpha_t and the losses of round t.
+
+    Each weight is multiplied by its `hedge_factor` and raised to at least s / (L + 1). Then all are normalised.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def hedge_update(
     beta : float
         The discount factor, in (0, 1).
     smoothing : float
-        s: the floor before normalising is ``smoothing / n_experts``.
+        s: before normalisation, no weight is below ``smoothing / n_experts``.
     rule : int
         One of the values of ``HEDGE_RULES``.
 
@@ -63,7 +66,7 @@ def hedge_update(
     >>> alpha[0] > alpha[1], float(alpha.sum())
     (np.True_, 1.0)
     """
-    # Loops instead of min() and sum(): numba compiles those for a second.
+    # Loops instead of min() and sum(), which numba takes a second to compile.
     least_loss = losses[0]
     for expert in range(1, weights.size):
         least_loss = min(least_loss, losses[expert])

@@ -1,11 +1,11 @@
 """The Adaptive-Bound Triplet Loss (ABTL), Section 3.3 of the paper.
 
-Distances between unit vectors lie in [0, 2]. ABTL pulls a similar pair below a threshold and pushes a
-dissimilar pair above another; both thresholds depend on the distance before the update (D_orig) and always
-ask for a little more than what is there, so every constraint has something to teach.
+Distances between unit vectors lie in [0, 2]. ABTL pulls similar pairs below one threshold and pushes dissimilar
+pairs above another. Both thresholds depend on the distance before the update (D_orig). The threshold of a similar
+pair is below D_orig and that of a dissimilar pair above it. So every pair has a gradient, except similar pairs at
+distance 0 and dissimilar pairs at distance 2.
 
-The functions take floats or arrays, broadcast, and know nothing of the network. The fused update in
-``triplet_step.py`` compiles these same functions.
+The functions accept floats or arrays and broadcast. ``triplet_step.py`` compiles them for OAHU's update step.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = [
     "similarity_threshold",
 ]
 
-Distance = Any  # a float or an array of them; what goes in comes out
+Distance = Any  # a float or an array of floats; the result has the same shape
 
 _E2 = math.exp(2.0) - 1.0  # e^2 - 1
 _F2 = 1.0 - math.exp(-2.0)  # 1 - e^-2
 
 
 def similarity_threshold(distance: Distance, tau: float) -> Distance:
-    """d_sim: how close a similar pair at ``distance`` should come. From 0 at 0 to tau at 2.
+    """Return d_sim, the target distance of a similar pair. It grows from 0 at distance 0 to tau at distance 2.
 
-    The paper's solved thresholds, first line: ``tau / (e^2 - 1) * (e^D_orig - 1)``.
+    The paper's solution for the thresholds, first line: ``tau / (e^2 - 1) * (e^D_orig - 1)``.
 
     >>> np.round(similarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
     array([0.   , 0.027, 0.1  ])
@@ -43,9 +43,9 @@ def similarity_threshold(distance: Distance, tau: float) -> Distance:
 
 
 def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
-    """d_dis: how far a dissimilar pair at ``distance`` should go. From 2 - tau at 0 to 2 at 2.
+    """Return d_dis, the target distance of a dissimilar pair: 2 - tau at distance 0, up to 2 at distance 2.
 
-    The paper's solved thresholds, second line:
+    The paper's solution for the thresholds, second line:
     ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig - 1) + (2 - tau)``.
 
     >>> np.round(dissimilarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
@@ -55,7 +55,7 @@ def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
 
 
 def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
-    """L_attr of a similar pair, in [0, 1]: 0 at the threshold c_1 = d_sim, 1 at distance 2.
+    """Return L_attr of a similar pair, in [0, 1]: 0 at the threshold c_1 = d_sim, 1 at distance 2.
 
     The paper's Eq. (attr_rep), first line: ``max{0, D / (2 - c_1) - c_1 / (2 - c_1)}``.
 
@@ -66,7 +66,7 @@ def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
 
 
 def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
-    """L_rep of a dissimilar pair, in [0, 1]: 1 at distance 0, 0 at the threshold c_2 = d_dis.
+    """Return L_rep of a dissimilar pair, in [0, 1]: 1 at distance 0, 0 at the threshold c_2 = d_dis.
 
     The paper's Eq. (attr_rep), second line: ``max{0, 1 - D / c_2}``.
 
@@ -77,9 +77,9 @@ def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
 
 
 def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
-    """L^(l) of one expert on one triplet, in [0, 1]: the mean of attraction and repulsion.
+    """Return L^(l), one expert's loss on a triplet, in [0, 1]: the mean of attractive and repulsive loss.
 
-    The paper's Eq. (local_loss), with both thresholds taken at the given distances.
+    The paper's Eq. (local_loss). Both thresholds are those of the given distances.
 
     >>> local_loss(np.array([0.0, 2.0]), np.array([2.0, 0.0]), 0.1)
     array([0., 1.])
@@ -90,27 +90,27 @@ def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
 
 
 def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """dL_attr / dD. With ``through_thresholds`` d_sim moves with D; without, it stays at D_orig.
+    """Return dL_attr / dD. With ``through_thresholds``, d_sim is a function of D. Without, it is a constant.
 
-    0 at distance 0, where the loss is 0 and there is no direction to move in.
+    The slope is 0 at distance 0, where the loss is 0 and the gradient has no direction.
 
     >>> bool(attractive_slope(1.0, 0.1, False) > attractive_slope(1.0, 0.1, True) > 0)
     True
     """
     threshold = similarity_threshold(distance, tau)
-    room = 2.0 - threshold
+    width = 2.0 - threshold
     if distance <= threshold:
         return 0.0
     if not through_thresholds:
-        return 1.0 / room
-    moving = tau * math.exp(distance) / _E2
-    return ((1.0 - moving) * room + (distance - threshold) * moving) / (room * room)
+        return 1.0 / width
+    threshold_slope = tau * math.exp(distance) / _E2
+    return ((1.0 - threshold_slope) * width + (distance - threshold) * threshold_slope) / (width * width)
 
 
 def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """dL_rep / dD. With ``through_thresholds`` d_dis moves with D; without, it stays at D_orig.
+    """Return dL_rep / dD. With ``through_thresholds``, d_dis is a function of D. Without, it is a constant.
 
-    0 at distance 2, where the loss is 0.
+    The slope is 0 at distance 2, where the loss is 0.
 
     >>> bool(repulsive_slope(1.0, 0.1, False) < repulsive_slope(1.0, 0.1, True) < 0)
     True
@@ -120,5 +120,5 @@ def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> An
         return 0.0
     if not through_thresholds:
         return -1.0 / threshold
-    moving = tau * math.exp(-distance) / _F2
-    return (distance * moving / threshold - 1.0) / threshold
+    threshold_slope = tau * math.exp(-distance) / _F2
+    return (distance * threshold_slope / threshold - 1.0) / threshold

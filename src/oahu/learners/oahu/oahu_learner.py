@@ -27,76 +27,80 @@ Floats = NDArray[np.floating]
 class OAHU(TripletLearner[EnsembleMetric]):
     """Online metric learning with Adaptive Hedge Update (OAHU).
 
-    An over-complete network has an embedding at every depth, E_0 (linear) to E_L. Each triplet moves all of them
-    along the gradient of the Adaptive-Bound Triplet Loss, and moves weight towards the depths that erred less.
+    An over-complete network has one embedding at every depth: the experts E_0 (linear) to E_L. Each triplet trains
+    all experts by gradient descent on the Adaptive-Bound Triplet Loss, and increases the weights of the experts
+    with smaller losses.
 
-    One triplet costs O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time; the model takes as much
-    memory, and the history at most 1,024 samples.
+    A triplet takes O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, and the model as much
+    memory. The history stores at most 1,024 rounds.
 
     Parameters
     ----------
     n_layers : int, default=5
-        L: the number of hidden layers. There are L + 1 experts. 0 leaves the linear one.
+        L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear expert.
     hidden_size : int, default=100
         S_hidden: units in each hidden layer.
     embedding_size : int, default=50
         S_emb: dimensions of each expert's space.
     tau : float, default=0.1
-        Control parameter of the loss, in (0, 2): similar pairs are pulled below ``tau``, dissimilar ones pushed
-        beyond ``2 - tau``. Theorem 1 needs it below 2/3.
+        Control parameter of the loss, in (0, 2). Similar pairs are pulled to distances below ``tau``, dissimilar
+        pairs pushed to distances above ``2 - tau``. Theorem 1 holds for values below 2/3.
     beta : float, default=0.99
-        Discount factor of the hedge, in (0, 1).
+        Discount factor of the hedge update, in (0, 1).
     smoothing : float, default=0.1
-        s, in [0, 1]: before normalising, no expert's weight is below ``s / (L + 1)``.
+        s, in [0, 1]: before normalisation, no expert's weight is below ``s / (L + 1)``.
     learning_rate : float, default=0.3
         eta: the step size of online gradient descent.
     hedge : {"printed", "log_beta", "hedge"}, default="printed"
-        The weight update: as printed in the paper; with log beta in the printed condition; or plain
-        ``beta ** loss``. See docs/fidelity.md.
+        The rule of the weight update. "printed": the formula printed in the paper. "log_beta": the same formula
+        with log beta in its condition. "hedge": a factor of ``beta ** loss``. See docs/fidelity.md.
     through_thresholds : bool, default=False
-        Whether the gradient also flows through the two thresholds. By default they are constants of the round.
+        Whether the gradient includes the derivatives of the two thresholds. By default the thresholds are constants
+        within a round.
     initialization : {"pytorch", "he", "orthogonal"}, default="pytorch"
-        How the weights are drawn: uniform in ±1/√in as `torch.nn.Linear` does, He's normal, or orthogonal.
+        Distribution of the initial weights: uniform in ±1/√in like `torch.nn.Linear`, He's normal distribution, or
+        orthogonal matrices.
     bias : bool, default=True
         Whether the layers have biases.
     n_constraints : int, default=10000
-        How many triplets ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The table that triplets of indices point into. An array or a memory map is never copied.
+        The feature table that constraints of indices refer to. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        What the model computes in. float64 is for verification: half as fast.
+        The floating-point type that the model computes in. float64 is for numerical tests, and half as fast.
     random_state : None, int, numpy Generator or RandomState, default=None
         Seeds the initial weights and the drawing of triplets from labels.
 
     Attributes
     ----------
     metric_weights_ : ndarray of shape (L + 1,)
-        alpha: how much each expert counts.
+        alpha: the weight of each expert. The weights sum to 1.
     hidden_weights_, hidden_biases_ : lists of L arrays, (out, in) and (out,)
-        W^(1) ... W^(L), a copy.
+        Copies of W^(1) ... W^(L) and of their biases.
     embedding_weights_, embedding_biases_ : lists of L + 1 arrays, (out, in) and (out,)
-        Theta^(0) ... Theta^(L), a copy.
+        Copies of Theta^(0) ... Theta^(L) and of their biases.
     n_seen_ : int
-        How many triplets were learned.
+        Number of triplets learned.
     utilization_ : float
-        The share of them that had a gradient.
-    history_rounds_ : ndarray of shape (n_kept,)
-        The rounds at which the history was kept, evenly spaced, at most 1,024.
-    loss_history_ : ndarray of shape (n_kept, L + 1)
-        Each expert's mean local loss over the rounds since the one kept before.
-    weight_history_ : ndarray of shape (n_kept, L + 1)
-        The metric weights after the kept rounds.
+        Share of these triplets that had a gradient.
+    history_rounds_ : ndarray of shape (n_stored,)
+        The numbers of the rounds in the history: evenly spaced, at most 1,024.
+    loss_history_ : ndarray of shape (n_stored, L + 1)
+        Each expert's mean local loss since the previous round in the history.
+    weight_history_ : ndarray of shape (n_stored, L + 1)
+        The metric weights after each round in the history.
     n_features_in_ : int
         d: the number of features.
 
     See Also
     --------
-    oahu.EnsembleMetric : what `metric` returns.
+    oahu.EnsembleMetric : the metric that `metric` returns.
 
     Notes
     -----
-    Every triplet is used once, in order, by plain gradient descent, as the paper says: there is no minibatch, no
-    momentum and no schedule. docs/fidelity.md lists each point at which the paper leaves a choice.
+    As in the paper, every triplet is used once, in order, for one step of plain gradient descent. There are no
+    minibatches, no momentum and no learning-rate schedule. docs/fidelity.md lists all choices that the paper leaves
+    open.
 
     References
     ----------
@@ -148,7 +152,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
         self.dtype = dtype
         self.random_state = random_state
 
-    # -- what it has learned -----------------------------------------------------------------------------
+    # -- learned attributes ------------------------------------------------------------------------------
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
@@ -183,15 +187,15 @@ class OAHU(TripletLearner[EnsembleMetric]):
         return _history(self._fitted_state().arrays).stored_weights
 
     def metric(self) -> EnsembleMetric:
-        """Return the current metric, a frozen value that later learning does not change."""
+        """Return the current metric. It is immutable: later learning does not change it."""
         state = self._fitted_state()
         return self.build_metric(state.arrays, state.n_seen)
 
     def embed(self, X: ArrayLike) -> Floats:
-        """Every expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        """Return each expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
         return self._metric(self._fitted_state()).embed_checked(self._validate_items(X))
 
-    # -- how it learns -----------------------------------------------------------------------------------
+    # -- learning ----------------------------------------------------------------------------------------
 
     def check_parameters(self) -> None:
         check_integer(self, "n_layers", self.n_layers, least=0)
@@ -221,12 +225,11 @@ class OAHU(TripletLearner[EnsembleMetric]):
         return state
 
     def _warn_about_tau(self, arrays: Arrays) -> None:
-        """Warn once about a tau that Theorem 1 does not cover."""
+        """Warn once if Theorem 1 does not hold for tau."""
         if self.tau != arrays["tau"][0] and not self.tau < 2 / 3:
             warn_caller(
-                f"tau={self.tau} is outside (0, 2/3), where Theorem 1 of the paper holds: classes at zero loss "
-                f"are at least 2 - 3 tau apart, which is {2 - 3 * self.tau:.3g} here, so they need not be "
-                "separated."
+                f"tau={self.tau} is outside (0, 2/3), the range of Theorem 1 of the paper. Classes may not be "
+                f"separated: their smallest distance at zero loss is 2 - 3 tau, here {2 - 3 * self.tau:.3g}."
             )
         arrays["tau"][0] = self.tau
 
@@ -235,7 +238,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
         super()._learn(state, constraints)
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        return self._run(arrays, triplets, used, in_place=False)
+        return self._run_step(arrays, triplets, used, in_place=False)
 
     def _learn_block(
         self,
@@ -245,25 +248,25 @@ class OAHU(TripletLearner[EnsembleMetric]):
         used: NDArray[np.bool_],
         in_place: bool = False,
     ) -> int:
-        return self._run(arrays, block, used, in_place)
+        return self._run_step(arrays, block, used, in_place)
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         return True
 
     def _settle(self, arrays: Arrays) -> None:
-        if arrays["owed"].any():
-            nothing = np.empty((0, *arrays["previous"].shape), arrays["previous"].dtype)
-            self._run(arrays, nothing, np.empty(0, np.bool_), in_place=False)
+        if arrays["pending"].any():
+            no_triplets = np.empty((0, *arrays["previous"].shape), arrays["previous"].dtype)
+            self._run_step(arrays, no_triplets, np.empty(0, np.bool_), in_place=False)
 
-    def _run(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_], in_place: bool) -> int:
-        from oahu.learners.oahu.triplet_step import learn  # late, because numba takes time to import
+    def _run_step(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_], in_place: bool) -> int:
+        from oahu.learners.oahu.triplet_step import learn  # imported late: importing numba takes time
 
         network, rate = _network(arrays), float(self.learning_rate)
         rejected: int = learn(
             triplets, network.first, network.first_bias, network.middle, network.middle_bias, network.last,
             network.last_bias, arrays["alpha"], rate, rate if self.bias else 0.0, float(self.tau),
             self.through_thresholds, float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge],
-            arrays["owed"], arrays["previous"], arrays["bound"], arrays["counters"], arrays["running"],
+            arrays["pending"], arrays["previous"], arrays["bound"], arrays["counters"], arrays["running"],
             arrays["totals"], arrays["weights"], used, in_place,
         )  # fmt: skip
         return rejected
@@ -304,13 +307,13 @@ class OAHU(TripletLearner[EnsembleMetric]):
         layers = unpack_layers(content)
         n_experts, (embedding_size, n_features) = len(layers[2]), layers[2][0].shape
         if n_features != self.n_features_in_:
-            raise ValueError(f"the layers have {n_features} features, not {self.n_features_in_}")
+            raise ValueError(f"the layers have {n_features} features, but n_features is {self.n_features_in_}")
         hidden_size = layers[0][0].shape[0] if layers[0] else self.hidden_size
         network = Network(Shape(n_features, n_experts - 1, hidden_size, embedding_size), layers[2][0].dtype)
         network.assign(*layers)
         capacity = content.count("history_capacity")
         if capacity > CAPACITY:
-            raise ValueError(f"a history of {capacity} rounds is larger than {CAPACITY}")
+            raise ValueError(f"the history's capacity must be at most {CAPACITY}, not {capacity}")
         history = empty_history(n_experts, capacity)
         totals = content.array("history.totals", (None, n_experts), np.float64)
         weights = content.array("history.weights", (len(totals), n_experts), np.float64)
@@ -323,25 +326,25 @@ class OAHU(TripletLearner[EnsembleMetric]):
 
 
 def _arrays(network: Network, alpha: NDArray[np.float64], history: History) -> Arrays:
-    """Return the arrays of a state: the network's parameters, alpha, the history and the pending update."""
+    """Return the arrays of a state: network parameters, alpha, history and pending update."""
     shape, dtype = network.shape, network.dtype
     return {
         "sizes": np.array([shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size]),
         "parameters": network.flat,
         "alpha": alpha.copy(),
-        "tau": np.array([np.nan]),  # of the last call
+        "tau": np.array([np.nan]),  # the value in the last call
         "counters": history.counters,
         "running": history.running,
         "totals": history.totals,
         "weights": history.weights,
-        "owed": np.full((3, len(network.first)), -0.0, dtype),
+        "pending": np.full((3, len(network.first)), -0.0, dtype),
         "previous": np.zeros((3, shape.n_features), dtype),
         "bound": np.array([np.inf]),
     }
 
 
 def _network(arrays: Arrays) -> Network:
-    return Network.over(Shape(*arrays["sizes"].tolist()), arrays["parameters"])
+    return Network.from_flat(Shape(*arrays["sizes"].tolist()), arrays["parameters"])
 
 
 def _history(arrays: Arrays) -> History:

@@ -1,9 +1,10 @@
-"""The fused online update: Algorithm 1 of the paper, one triplet after the other, compiled.
+"""OAHU's compiled update step: Algorithm 1 of the paper, one triplet at a time.
 
-The d-wide matrix is updated one round late, while the next round's dot products are computed (passes.py). The
-update of the last round is pending until the next call, or until the parameters are read. Every pass runs the same
-machine code over the same row lengths, so a model does not depend on how its stream was split into calls. No layer
-is updated before every other has used it.
+The update of the widest matrix, ``first``, is delayed by one round. One pass then updates it and computes the next
+round's dot products (passes.py). After a call, the update of the last round is pending until the next call, or
+until the parameters are read. Every pass runs the same machine code on rows of the same length, so that a model
+does not depend on how its stream was split into calls. All gradients are computed with the weights from before the
+round.
 
 Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
 """
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from oahu.jit import compilable, helper, inlined, kernel
 from oahu.learners.history import record_round
-from oahu.learners.matrix_kernels import dot, largest, limit
+from oahu.learners.matrix_kernels import dot, largest, overflow_limit
 from oahu.learners.network.passes import (
     apply_layer,
     backpropagate_normalize,
@@ -82,12 +83,13 @@ def learn(
 ) -> int:
     """Learn triplets of shape (n, 3, d) in order; parameters, ``alpha`` and the history change in place.
 
-    ``pending`` and ``previous`` hold the pending update of ``first``. A call without triplets applies it. ``bound``
-    is an upper bound of the weights above the first layer. Writes to ``used`` which triplets had a gradient.
+    ``pending`` and ``previous`` store the pending update of ``first``. A call without triplets applies it.
+    ``bound`` is an upper bound of the absolute weights above the first layer. ``used`` is set to True for triplets
+    with a gradient.
 
-    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays, unless
-    ``in_place`` is set: then there is one triplet, and it is rejected before anything has changed. The price is
-    that it is also rejected if it might overflow the parameters, but would not.
+    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays. With
+    ``in_place`` there is only one triplet, and a rejection changes no array. In this mode, a triplet is also
+    rejected if an upper bound cannot exclude an overflow.
     """
     n, _, d = triplets.shape
     n_layers, H, rows = alpha.size - 1, middle.shape[1], first.shape[0]
@@ -95,7 +97,7 @@ def learn(
     dtype = first.dtype
     rate = dtype.type(learning_rate)
     bias_rate = dtype.type(bias_learning_rate)
-    largest_step = limit(first)
+    largest_step = overflow_limit(first)
 
     no_items = np.zeros((3, d), dtype)
     projected = np.zeros((3, rows), dtype)
@@ -107,6 +109,7 @@ def learn(
     last_gradient = np.zeros((3, last.shape[1]), dtype)
     delta = np.zeros((3, H), dtype)
     unit = np.zeros((3, E), dtype)
+    lengths = np.zeros(3, dtype)
     loss = np.zeros(n_layers + 1)
 
     if not in_place:
@@ -117,11 +120,11 @@ def learn(
         update_then_project(first, first_bias, pending, before, current, projected)
         for k in range(3):
             for i in range(rows):
-                pending[k, i] = -dtype.type(0)  # adding -0 * 0 to a weight changes none of its bits
+                pending[k, i] = -dtype.type(0)  # adding -0 * 0 to a weight does not change its bits
         if n == 0:
             break
 
-        # Embeddings and local losses, from the shallowest expert to the deepest.
+        # Compute embeddings and local losses, from the shallowest expert to the deepest.
         for level in range(n_layers + 1):
             deepest = level == n_layers
             output = projected if level == 0 else last_output if deepest else outputs[level - 1]
@@ -130,21 +133,21 @@ def learn(
                 matrix = last if deepest else middle[level - 1]
                 bias = last_bias if deepest else middle_bias[level - 1]
                 apply_layer(matrix, bias, hidden[level - 1], output)
-            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, gradient)
+            loss[level] = _expert(output, E, alpha[level], tau, through_thresholds, unit, lengths, gradient)
             if level < n_layers:
                 relu(output, E, hidden[level])
 
         if in_place:
             for attempt in range(2):
-                far = _furthest(first_gradient, gradients, last_gradient, hidden, current, E, bound[0],
-                                learning_rate, bias_learning_rate)  # fmt: skip
-                if far < largest_step:  # false for NaN too
+                change = _largest_change(first_gradient, gradients, last_gradient, hidden, current, E, bound[0],
+                                         learning_rate, bias_learning_rate)  # fmt: skip
+                if change < largest_step:  # false for NaN too
                     break
                 if attempt:
                     return t
                 bound[0] = _largest_weight(middle, last)
 
-        # Gradients and updates with the round's own weights alpha_t, from the deepest layer down.
+        # Compute gradients with this round's weights alpha_t and update the layers, from the deepest to the first.
         moved = 0.0
         for level in range(n_layers, -1, -1):
             deepest = level == n_layers
@@ -164,7 +167,7 @@ def learn(
         if in_place:
             for i in range(n_layers):
                 above = last_gradient if i == n_layers - 1 else gradients[i]
-                bound[0] += 1.01 * learning_rate * _largest_step(above, hidden[i])  # 1.01 covers rounding
+                bound[0] += 1.01 * learning_rate * _largest_product(above, hidden[i])  # 1.01 covers rounding
 
         updated = hedge_update(alpha, loss, beta, smoothing, hedge_rule)
         for level in range(n_layers + 1):
@@ -177,14 +180,14 @@ def learn(
 
 
 @inlined
-def _furthest(
+def _largest_change(
     first_gradient: Floats, gradients: Floats, last_gradient: Floats, hidden: Floats, inputs: Floats, size: int,
     bound: float, rate: float, bias_rate: float,
 ) -> float:  # fmt: skip
-    """An upper bound of how far this round can move a weight, computed before any weight changes.
+    """Return an upper bound of this round's change of any weight, before any weight is changed.
 
-    It follows backpropagation from the deepest layer down, with ``bound`` in place of every weight, and is twice as
-    large as necessary to cover rounding.
+    It is computed like the gradients, from the deepest layer to the first, but with ``bound`` in place of every
+    weight. It is doubled to cover rounding.
     """
     n_layers, _, n_units = hidden.shape
     total = 0.0
@@ -221,8 +224,8 @@ def _largest_weight(middle: Floats, last: Floats) -> float:
 
 
 @helper
-def _largest_step(gradient: Floats, hidden: Floats) -> float:
-    """An upper bound of the absolute entries of ``hidden.T @ gradient``."""
+def _largest_product(gradient: Floats, hidden: Floats) -> float:
+    """Return an upper bound of the absolute entries of ``hidden.T @ gradient``."""
     total = 0.0
     for k in range(3):
         total += math.sqrt(float(dot(gradient[k], gradient[k])) * float(dot(hidden[k], hidden[k])))
@@ -232,18 +235,17 @@ def _largest_step(gradient: Floats, hidden: Floats) -> float:
 @helper
 def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
-    gradient: Floats,
+    lengths: Floats, gradient: Floats,
 ) -> Scalar:  # fmt: skip
-    """Return one expert's local loss; write its weighted gradient to the first ``size`` columns of ``gradient``.
+    """Return one expert's local loss and write its weighted gradient to the first columns of ``gradient``.
 
-    An embedding of length zero (all units of its layer are inactive) stays zero and has no gradient. Between two
-    embeddings that are equal up to rounding, the distance and its gradient are 0, because no direction is defined.
+    An embedding of length zero (all units of its layer are inactive) stays zero and has no gradient. If two
+    embeddings are equal up to rounding, their distance and its gradient are 0.
     """
     zero = output.dtype.type(0)
-    n0, n1, n2 = vector_length(output[0], size), vector_length(output[1], size), vector_length(output[2], size)
-    normalize(output[0], n0, unit[0])
-    normalize(output[1], n1, unit[1])
-    normalize(output[2], n2, unit[2])
+    for k in range(3):
+        lengths[k] = vector_length(output[k], size)
+        normalize(output[k], lengths[k], unit[k])
     a, p, n = unit[0], unit[1], unit[2]
     to_positive = to_negative = zero
     for r in range(size):
@@ -259,15 +261,15 @@ def _expert(
         pull = output.dtype.type(0.5 * weight * attractive_slope(positive, tau, through_thresholds) / positive)
     if negative > 0.0:
         push = output.dtype.type(0.5 * weight * repulsive_slope(negative, tau, through_thresholds) / negative)
-    along_a = along_p = along_n = zero
+    dot_a = dot_p = dot_n = zero
     for r in range(size):
         g_p = -pull * (a[r] - p[r])
         g_n = -push * (a[r] - n[r])
         gradient[0, r], gradient[1, r], gradient[2, r] = -g_p - g_n, g_p, g_n
-        along_a -= (g_p + g_n) * a[r]
-        along_p += g_p * p[r]
-        along_n += g_n * n[r]
-    backpropagate_normalize(gradient[0], a, along_a, n0)
-    backpropagate_normalize(gradient[1], p, along_p, n1)
-    backpropagate_normalize(gradient[2], n, along_n, n2)
+        dot_a -= (g_p + g_n) * a[r]
+        dot_p += g_p * p[r]
+        dot_n += g_n * n[r]
+    for k in range(3):
+        dot_product = dot_a if k == 0 else dot_p if k == 1 else dot_n
+        backpropagate_normalize(gradient[k], unit[k], dot_product, lengths[k])
     return local_loss(positive, negative, tau)

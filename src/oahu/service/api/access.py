@@ -40,7 +40,7 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """Browser sessions: a login with an API key gives a random session id, which the browser stores in a cookie."""
+    """Browser sessions. A login with an API key creates a random session id, which is sent as a cookie."""
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
@@ -63,9 +63,9 @@ class Sessions:
         self._sessions.pop(id_, None)
 
     def role(self, id_: str | None) -> Role | None:
-        """Return the role of a session, or None if it is unknown, expired, or its key was revoked.
+        """Return the role of a session. Return None if it is unknown or expired, or if its key was revoked.
 
-        A service without API keys gives every visitor the admin role.
+        In a service without API keys, every visitor has the admin role.
         """
         if not self._keys.is_required():
             return "admin"
@@ -79,8 +79,8 @@ class Sessions:
 class AccessControl:
     """Decides which requests are allowed.
 
-    A session cookie only allows reading. A change needs an API key in a header, because a page of another site can
-    make a browser send a cookie but not that header.
+    A session cookie only allows reading. Changes need an API key in a header. A page of another site can make a
+    browser send a cookie, but not such a header.
     """
 
     def __init__(self, keys: KeyFile, sessions: Sessions) -> None:
@@ -100,7 +100,7 @@ class AccessControl:
         return key
 
     def check(self, request: Request, needed: Role) -> None:
-        """Raise an error if a request lacks a role."""
+        """Raise an error if a request does not have a role."""
         role = self._role(request)
         if role is None:
             raise self.unauthorized()
@@ -159,7 +159,7 @@ def _collection_for(role: Role) -> Callable[[Request], Awaitable[Collection]]:
 RequireRead = Annotated[None, Depends(_require("read"))]
 RequireAdmin = Annotated[None, Depends(_require("admin"))]
 
-#: Dependencies that check the role and give the collection that the path names.
+#: Dependencies that check the role and return the collection in the path.
 CollectionForReading = Annotated[Collection, Depends(_collection_for("read"))]
 CollectionForFeedback = Annotated[Collection, Depends(_collection_for("feedback"))]
 CollectionForAdmin = Annotated[Collection, Depends(_collection_for("admin"))]

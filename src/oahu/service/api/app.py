@@ -27,9 +27,9 @@ _SUMMARY = "Similarity search that learns from feedback."
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the application. It locks the data folder now and loads the collections when it starts."""
+    """Return the application. It locks the data folder immediately, and loads the collections when it starts."""
     keys = KeyFile(settings.data, always=public_setting(settings) is not None)
-    keys.all()  # report an unreadable key file before the service starts
+    keys.all()  # raises an error for an invalid key file before the service starts
     service, sessions = Service(settings), Sessions(keys)
     access, metrics = AccessControl(keys, sessions), PrometheusMetrics(service)
 

@@ -1,4 +1,4 @@
-"""Host names: is it this machine, and can other machines reach the service?"""
+"""Host names: detect loopback addresses and services that other machines can reach."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["host_name", "is_loopback", "public_setting"]
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can connect to an address.
+    """Return whether a host is a loopback address, which only this machine can reach.
 
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0"), is_loopback("127.example.com")
     (True, False, False)
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def public_setting(settings: Settings) -> str | None:
-    """Return the setting by which other machines can reach the service, or None if they cannot.
+    """Return the setting that makes the service reachable for other machines, or None.
 
     A trusted host name or HTTPS implies a proxy in front of the service.
 

@@ -29,14 +29,14 @@ class JsonFormatter(logging.Formatter):
             fields["trace"] = self.formatException(record.exc_info)
         try:
             return orjson.dumps(fields, default=str).decode()
-        except TypeError:  # a lone surrogate, which JSON cannot contain
+        except TypeError:  # JSON cannot contain a lone surrogate
             return orjson.dumps({name: ascii(value) for name, value in fields.items()}).decode()
 
 
 class TerminalFormatter(logging.Formatter):
     """Formats a log record as one short line.
 
-    Control characters are escaped: text from a request cannot start a new line or control the terminal.
+    Control characters are escaped, so that text from a request cannot start a new line or control the terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -48,7 +48,7 @@ class TerminalFormatter(logging.Formatter):
 def configure_logging(stream: TextIO | None = None) -> None:
     """Send the logs of oahu and uvicorn to a stream, by default standard error.
 
-    A terminal gets warnings and errors as short lines. Any other stream gets everything from level INFO as JSON.
+    A terminal gets warnings and errors as short lines. Any other stream gets all messages from level INFO as JSON.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
@@ -57,4 +57,4 @@ def configure_logging(stream: TextIO | None = None) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING if stream.isatty() else logging.INFO)
-    logging.getLogger("uvicorn.access").disabled = True  # oahu.access has the request id too
+    logging.getLogger("uvicorn.access").disabled = True  # oahu.access also logs the request id

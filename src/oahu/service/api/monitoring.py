@@ -17,7 +17,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class PrometheusMetrics:
-    """Request latencies, and the state of the service at the time of the scrape."""
+    """Request latencies, and the current state of the service."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
@@ -46,11 +46,11 @@ class _ServiceCollector(Collector):
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        waiting = GaugeMetricFamily("oahu_store_waiting", "Items and feedback records in the write queue.")
-        waiting.add_metric([], self._service.store.waiting)
+        write_queue = GaugeMetricFamily("oahu_write_queue", "Items and feedback records in the write queue.")
+        write_queue.add_metric([], self._service.store.queue_weight)
         commits = CounterMetricFamily("oahu_store_commits", "Group commits to disk.")
         commits.add_metric([], self._service.store.n_commits)
-        yield waiting
+        yield write_queue
         yield commits
         for name, help_, value in _COUNTERS:
             counter = CounterMetricFamily(name, help_, labels=["collection"])
@@ -76,18 +76,18 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ("oahu_feedback_accepted", "Feedback records accepted since the start.", lambda c: c.counts.accepted),
     ("oahu_contradictions", "Requests rejected because of a contradiction.", lambda c: c.counts.contradictions),
     ("oahu_undone", "Undo, restore and model upload operations.", lambda c: c.counts.undone),
-    ("oahu_refreshes", "Times the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
+    ("oahu_refreshes", "Number of times that the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
     (
         "oahu_constraints_rejected",
-        "Constraints that would have overflowed the model.",
+        "Constraints that were not learned because they would overflow the model.",
         lambda c: c.learner.n_rejected,
     ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ("oahu_items", "Items in the catalogue.", lambda c: c.queries.index.n_items),
-    ("oahu_metric_version", "Sequence number of the last learned feedback record.", lambda c: c.published.version),
-    ("oahu_constraints_learned", "Constraints that the metric has learned.", lambda c: c.published.constraints),
-    ("oahu_feedback_pending", "Feedback records that are not learned yet.", _pending_feedback),
+    ("oahu_metric_version", "Sequence number of the last learned log entry.", lambda c: c.published.version),
+    ("oahu_constraints_learned", "Learned constraints.", lambda c: c.published.constraints),
+    ("oahu_feedback_pending", "Log entries that are not learned yet.", _pending_feedback),
     ("oahu_candidates_behind", "Constraints learned since the catalogue was encoded.", _candidates_behind),
     (
         "oahu_refresh_seconds",

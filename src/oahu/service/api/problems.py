@@ -29,8 +29,8 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="Kind of the error, for programs.", examples=["urn:oahu:problem:not-found"])
-    title: str = Field(description="Kind of the error, for people.", examples=["Not found"])
+    type: str = Field(description="Kind of error, for programs.", examples=["urn:oahu:problem:not-found"])
+    title: str = Field(description="Kind of error, for people.", examples=["Not found"])
     status: int = Field(description="HTTP status.", examples=[404])
     detail: str = Field(
         description="What is wrong, where, and what was expected.",
@@ -46,17 +46,17 @@ _DESCRIPTIONS = {
     404: "Not found",
     405: "Method not allowed",
     408: "The request body did not arrive in time",
-    409: "Contradicts earlier feedback, or already exists or done",
+    409: "The feedback contradicts earlier feedback, or the request conflicts with the current state",
     413: "The request body is too large",
     415: "The Content-Type must be application/json",
     421: "The Host header does not name this service",
     422: "Invalid request",
     429: "Too many requests; see Retry-After",
-    503: "Overloaded, shutting down, or the store cannot be written; see Retry-After",
+    503: "The service is overloaded or shutting down, or writing to the store failed; see Retry-After",
     507: "The disk is full",
 }
 
-#: Error responses that every operation can give.
+#: Possible error responses of every operation.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
@@ -90,7 +90,7 @@ def service_problem(request_id: str, error: ServiceError) -> Response:
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Register handlers that answer every expected error with problem details."""
+    """Register handlers that turn expected errors into problem details."""
 
     @app.exception_handler(ServiceError)
     async def service_error(request: Request, error: ServiceError) -> Response:
@@ -120,7 +120,7 @@ def handle_problems(app: FastAPI) -> None:
 
 
 def _location_and_message(error: Mapping[str, Any]) -> dict[str, str]:
-    """Return where a request is invalid, and why."""
+    """Return the location and the message of a validation error."""
     if error["type"] == "json_invalid":
         return {"location": "body", "message": f"invalid JSON at {error['loc'][1]} ({error['ctx']['error']})"}
     location = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))

@@ -30,12 +30,12 @@ def is_api_request(scope: Scope) -> bool:
 
 
 def changes_state(scope: Scope) -> bool:
-    """Return whether a request may change something. A WebSocket may."""
+    """Return whether a request may change data. Every WebSocket may."""
     return scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of the peer, or an empty string if the server does not know it."""
+    """Return the address of the client, or an empty string if it is unknown."""
     return str((scope.get("client") or ("",))[0])
 
 

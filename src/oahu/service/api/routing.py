@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _StrictRequest(Request):
-    """A request whose body must be strict JSON: UTF-8, without NaN, nested to a limited depth."""
+    """A request with a body of strict JSON: UTF-8, no NaN, limited nesting depth."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -33,7 +33,7 @@ class _StrictRequest(Request):
 
 
 class _StrictRoute(APIRoute):
-    """A route that reads its body as strict JSON and requires the Content-Type to say so."""
+    """A route that reads its body as strict JSON and requires the Content-Type ``application/json``."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle, takes_json = super().get_route_handler(), self.body_field is not None
@@ -59,7 +59,7 @@ def _is_json(content_type: str) -> bool:
 def new_router(tag: str) -> APIRouter:
     """Return a router for operations under /v1/collections.
 
-    Every router has the complete prefix because the request metrics are labelled with the route's path.
+    Every router has the complete prefix, because the request metrics use the path of the route as a label.
     """
     return APIRouter(prefix="/v1/collections", tags=[tag], route_class=_StrictRoute, responses=RESPONSES)
 
@@ -70,7 +70,7 @@ async def wait_for(future: Future[T]) -> T:
 
 
 async def run_search(request: Request, work: Callable[[], T]) -> T:
-    """Run a search or another long computation in a worker thread, up to ``max_searches`` at a time."""
+    """Run a search or another long computation in a worker thread, at most ``max_searches`` at a time."""
     state, limit = request.app.state, get_service(request).settings.max_searches
     if state.running_searches >= limit:
         raise OverloadedError(f"Too many searches are running (limit {limit}, OAHU_MAX_SEARCHES).", retry_after=1)

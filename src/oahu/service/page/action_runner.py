@@ -1,4 +1,4 @@
-"""Running a visitor's actions: role check first, error message on failure."""
+"""Run the actions of a visitor: check the role, and show errors as notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("oahu.service")
 
 
 class ActionRunner:
-    """Runs actions of one visitor, and shows what goes wrong as a notification."""
+    """Runs the actions of one visitor, and shows errors as notifications."""
 
     def __init__(self, visitor: Visitor) -> None:
         self.visitor = visitor
@@ -28,7 +28,7 @@ class ActionRunner:
     def run(
         self, needed: Role, on_contradiction: Callable[[ContradictoryFeedbackError], None] | None = None
     ) -> Iterator[None]:
-        """Run the body of a ``with`` statement if the visitor has a role. Errors are shown and not raised."""
+        """Run the body of a ``with`` statement if the visitor has the role. Errors are shown, not raised."""
         try:
             self.visitor.check(needed)
             yield

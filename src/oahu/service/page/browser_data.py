@@ -1,4 +1,4 @@
-"""Items and feedback records as JSON data for the browser, which renders all of it as text."""
+"""Items and feedback records as JSON data for the browser. The browser shows all of it as text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = [
     "tiles",
 ]
 
-_MAX_CHARACTERS: Final = 160  # of a payload value
-_MAX_FIELDS: Final = 12  # of a payload
+_MAX_CHARACTERS: Final = 160  # per payload value
+_MAX_FIELDS: Final = 12  # per payload
 
 
 def page_path(name: str, **parameters: str | None) -> str:
@@ -34,7 +34,7 @@ def page_path(name: str, **parameters: str | None) -> str:
 
 
 def thumbnail_path(name: str, key: str) -> str | None:
-    """Return the path of an item's thumbnail, or None for a key that a browser would remove from the path.
+    """Return the path of an item's thumbnail. Return None for "." and "..", which browsers remove from paths.
 
     >>> thumbnail_path("books", "a/b?c#d")
     '/v1/collections/books/thumbnails/a%2Fb%3Fc%23d'
@@ -52,11 +52,11 @@ def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
 
 def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return tiles by key. The tile of a deleted item has only the key."""
-    wanted = list(dict.fromkeys(keys))
-    found = collection.catalogue.items(wanted)
+    distinct = list(dict.fromkeys(keys))
+    found = collection.catalogue.items(distinct)
     name = collection.config.name
     deleted = {"label": None, "src": None, "deleted": True}
-    return {key: tile(name, found[key]) if key in found else {"key": key, **deleted} for key in wanted}
+    return {key: tile(name, found[key]) if key in found else {"key": key, **deleted} for key in distinct}
 
 
 def tile_with_payload(name: str, item: CatalogueItem) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def keys_of(change: Change) -> tuple[str, ...]:
-    """Return the keys of the items that a log record mentions."""
+    """Return the keys of the items in a log record."""
     if isinstance(change, Click):
         return (change.query, *change.positive, *change.negative)
     if isinstance(change, Triplet):
@@ -80,7 +80,7 @@ def keys_of(change: Change) -> tuple[str, ...]:
 
 
 def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the data of a log row: an item with similar and dissimilar ones, or a note."""
+    """Return the data of a log row: an item with similar and dissimilar items, or a note."""
     row: dict[str, Any] = {"seq": record.seq, "time": record.time, "active": active}
     change = record.change
     if isinstance(change, Undo):

@@ -1,4 +1,4 @@
-"""The catalogue view: all items, optionally of one label."""
+"""The catalogue view: all items, or the items with one label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CatalogueView", "Filters", "Tiles", "natural_order"]
 
 _PAGE_SIZE: Final = 60
 _MAX_LABELS: Final = 500
-_EMPTY: Final = "There are no items yet. Add some with oahu.Client or PUT /v1/collections/{name}/items."
+_EMPTY: Final = "There are no items yet. Add items with oahu.Client or PUT /v1/collections/{name}/items."
 
 
 class Tiles(Component, component="components/oahu_tiles.js"):
@@ -52,7 +52,7 @@ class Filters:
         self._collection.queries.apply_changes()
         _, labels = self._collection.queries.index.items()
         counts = Counter(label for label in labels if label is not None)
-        return sorted(counts.most_common(_MAX_LABELS), key=lambda one: natural_order(one[0])), len(labels)
+        return sorted(counts.most_common(_MAX_LABELS), key=lambda count: natural_order(count[0])), len(labels)
 
     def show(self) -> None:
         self._component.show(labels=self._labels, total=self._total, chosen=self.label)
@@ -82,7 +82,7 @@ class CatalogueView:
         self._tiles.on("more", lambda: runner.read(self._show_more))
 
     async def open(self, label: str | None) -> None:
-        """Show the items of a label, or all items. The number of shown items stays if the label does."""
+        """Show the items with a label, or all items. The number of shown items is reset if the label changes."""
         if label != self._label or not self._is_open:
             self._label, self._n_shown, self._is_open = label, _PAGE_SIZE, True
             await self.refresh()
@@ -95,7 +95,7 @@ class CatalogueView:
         name = self._collection.config.name
         shown: list[dict[str, Any]] = [tile(name, item) for item in items[: self._n_shown]]
         more = "Show more" if len(items) > self._n_shown else ""
-        empty = _EMPTY.format(name=name) if self._label is None else "No item has this label any more."
+        empty = _EMPTY.format(name=name) if self._label is None else "No item has this label."
         self._tiles.show(items=shown, mode="catalogue", title="Items", more=more, empty=empty)
 
     async def _show_more(self) -> None:

@@ -29,7 +29,7 @@ from oahu.service.page.visitor import Visitor
 __all__ = ["CollectionPage", "show_collection"]
 
 _POLL_SECONDS: Final = 0.5
-_MAP_SECONDS: Final = 2.0  # between two maps
+_MAP_SECONDS: Final = 2.0  # minimum time between two maps
 _BUILD_TIMEOUT: Final = 30.0  # seconds
 _VIEWS: Final = {"search": "Search", "compare": "Compare", "map": "Map", "metric": "Metric", "log": "Feedback"}
 
@@ -50,7 +50,7 @@ async def show_collection(request: Request, name: str) -> Response | None:
 
 
 class _ShownState(NamedTuple):
-    """What of the collection is shown. The page refreshes when it changes."""
+    """The state that the page shows. The page refreshes when it changes."""
 
     n_items: int
     metric_version: int
@@ -117,7 +117,7 @@ class CollectionPage:
     # -- navigation --------------------------------------------------------------------------------------
 
     async def show_address(self, query: str) -> None:
-        """Show what the query string of an address describes."""
+        """Show the search, label and view in the query string of an address."""
         parameters = {name: values[0] for name, values in parse_qs(query.removeprefix("?")).items()}
         view = parameters.get("view", "search")
         with self._runner.run("read"):
@@ -147,7 +147,7 @@ class CollectionPage:
             await self._refresh_view()
 
     def _update_address(self, replace: bool = False) -> None:
-        """Change the browser's address to describe what is shown, so that reload, back and links work."""
+        """Write the current search, label and view to the address bar, so that reload, back and links work."""
         first, second = self._comparison.selected if self._view == "compare" else (None, None)
         path = page_path(
             self._collection.config.name,
@@ -160,7 +160,7 @@ class CollectionPage:
         (ui.navigate.history.replace if replace else ui.navigate.history.push)(path)
 
     async def search(self, key: str) -> None:
-        """Search for items like another."""
+        """Search for items similar to an item."""
         with self._runner.run("read"):
             await self._ranking.open(key, self._filters.label)
             await self._open_view("search")
@@ -174,7 +174,7 @@ class CollectionPage:
             self._update_address()
 
     async def choose_label(self, label: str | None) -> None:
-        """Show only items of a label, or all items."""
+        """Show the items with a label, or all items."""
         with self._runner.run("read"):
             self._filters.label = label
             self._filters.show()
@@ -217,15 +217,15 @@ class CollectionPage:
             await self._refresh_map()
 
     async def _refresh_map(self) -> None:
-        """Draw the map again if it changed: at once for another query, else at most every `_MAP_SECONDS`."""
-        wanted = _ShownMap(
+        """Draw the map again if it changed: immediately for a new query, otherwise at most every `_MAP_SECONDS`."""
+        current = _ShownMap(
             self._collection.published.version, self._collection.queries.index.n_items, self._ranking.query
         )
-        same_query = self._shown_map is not None and self._shown_map.query == wanted.query
-        if wanted == self._shown_map or (same_query and time.monotonic() < self._map_time + _MAP_SECONDS):
+        same_query = self._shown_map is not None and self._shown_map.query == current.query
+        if current == self._shown_map or (same_query and time.monotonic() < self._map_time + _MAP_SECONDS):
             return
-        self._shown_map, self._map_time = wanted, time.monotonic()
-        await self._map.refresh(wanted.query)
+        self._shown_map, self._map_time = current, time.monotonic()
+        await self._map.refresh(current.query)
 
     def _state(self) -> _ShownState:
         state = self._collection.describe()
@@ -239,7 +239,7 @@ class CollectionPage:
         )
 
     async def poll(self) -> None:
-        """Refresh the page if the collection changed, also by other visitors."""
+        """Refresh the page if this or another visitor changed the collection."""
         if self._visitor.role is None:
             ui.navigate.to("/login")
             return

@@ -1,4 +1,4 @@
-"""The compare view: whether two items are alike."""
+"""The compare view: two items, and the answer whether they are alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _ComparisonComponent(Component, component="components/oahu_comparison.js")
 
 
 class ComparisonView:
-    """Two selected items and their comparison by the current metric.
+    """Two selected items, and their comparison with the current metric.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ComparisonView:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Compare the selected items by the current metric."""
+        """Compare the selected items with the current metric."""
         self._component.show(**await to_thread.run_sync(self._data, self.selected[0], self.selected[1]))
 
     def _data(self, first: str | None, second: str | None) -> dict[str, Any]:
@@ -80,6 +80,7 @@ class ComparisonView:
             "yes_below": _finite(result.yes_below),
             "no_from": _finite(result.no_from),
             "calibrated": result.calibrated,
+            "warnings": result.warnings,
         }
 
 

@@ -25,7 +25,7 @@ class ContradictionDialog:
     Parameters
     ----------
     undo_and_retry : callable
-        Called with the sequence number to undo, and the query, key and label of the rejected feedback.
+        Called with the sequence number to undo, and with query, key and ``same`` of the rejected feedback.
     """
 
     def __init__(self, undo_and_retry: Callable[[int, str, str, bool], Awaitable[None]]) -> None:
@@ -40,7 +40,7 @@ class ContradictionDialog:
     def open(
         self, collection: Collection, error: ContradictoryFeedbackError, rejected: tuple[str, str, bool]
     ) -> None:
-        """Show the proof of a contradiction. ``rejected`` is the feedback: query, key, whether they are similar."""
+        """Show the proof of a contradiction. ``rejected`` is the feedback as (query, key, same)."""
         pair, proof = error.more["pair"], error.more["proof"]
         shown = tiles(collection, [link[side] for link in [pair, *proof] for side in ("first", "second")])
 

@@ -1,4 +1,4 @@
-"""Giving feedback on search results, and undoing it."""
+"""Give feedback on search results, and undo it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FeedbackActions:
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
         self._runner, self._collection, self._ranking, self._on_change = runner, collection, ranking, on_change
-        self._own: list[int] = []  # sequence numbers of feedback from this browser
+        self._own_seqs: list[int] = []  # sequence numbers of feedback from this browser
         self._dialog = ContradictionDialog(self._undo_and_retry)
         ranking.tiles.on("mark", lambda event: self.mark(str(event.args[0]), bool(event.args[1])))
 
@@ -47,34 +47,34 @@ class FeedbackActions:
         elif direct is not None:
             await self.undo(direct.seq)
         else:
-            ui.notify("Other feedback implies this. Undo that feedback in the log.")
+            ui.notify("Other feedback implies this mark. Undo that feedback in the log.")
 
     async def undo(self, seq: int) -> bool:
         """Undo a feedback record. Return whether it succeeded."""
         succeeded = False
         with self._runner.run("feedback"):
             await asyncio.wrap_future(self._collection.undo(seq))
-            self._own = [one for one in self._own if one != seq]
+            self._own_seqs = [one for one in self._own_seqs if one != seq]
             succeeded = True
             await self._on_change()
         return succeeded
 
     async def undo_last(self) -> None:
         """Undo the newest feedback from this browser."""
-        if self._own:
-            await self.undo(self._own[-1])
+        if self._own_seqs:
+            await self.undo(self._own_seqs[-1])
         else:
-            ui.notify("You have not given feedback here yet. The log can undo the feedback of others.")
+            ui.notify("You have not given feedback on this page yet. Undo other feedback in the log.")
 
     async def _store(self, query: str, key: str, same: bool) -> None:
         rejected = query, key, same
         with self._runner.run("feedback", lambda error: self._dialog.open(self._collection, error, rejected)):
             click = Click(query, (key,), ()) if same else Click(query, (), (key,))
             receipt = await asyncio.wrap_future(self._collection.add_feedback([click]))
-            self._own.append(receipt.last_seq)
+            self._own_seqs.append(receipt.last_seq)
             await self._on_change()
 
     async def _undo_and_retry(self, seq: int, query: str, key: str, same: bool) -> None:
-        """Undo the feedback that contradicts, and store the rejected feedback."""
+        """Undo the contradicting feedback, and store the rejected feedback."""
         if await self.undo(seq):
             await self._store(query, key, same)

@@ -18,7 +18,7 @@ from oahu.service.records import Change, ModelReplacement, Undo, constraints_of
 __all__ = ["DirectFeedback", "FeedbackLogView", "recent_feedback"]
 
 _ROWS: Final = 15
-_RECENT: Final = 1_000  # log records
+_RECENT: Final = 1_000  # number of recent log records
 
 
 class _FeedbackLogComponent(Component, component="components/oahu_feedback_log.js"):
@@ -36,7 +36,7 @@ class FeedbackLogView:
         search: Callable[[str], Awaitable[None]],
     ) -> None:
         self._visitor, self._collection = runner.visitor, collection
-        self._n_newer = 0  # records that are newer than the shown ones
+        self._n_newer = 0  # number of records that are newer than the shown records
         self._component = _FeedbackLogComponent()
         self._component.on("undo", lambda event: undo(int(event.args)))
         self._component.on("search", lambda event: search(str(event.args)))
@@ -47,8 +47,8 @@ class FeedbackLogView:
         """Show the current page of the log."""
         self._component.show(**await to_thread.run_sync(self._data))
 
-    async def _turn_page(self, by: int) -> None:
-        self._n_newer = max(0, self._n_newer + by)
+    async def _turn_page(self, n_records: int) -> None:
+        self._n_newer = max(0, self._n_newer + n_records)
         await self.refresh()
 
     def _data(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class DirectFeedback(NamedTuple):
 
 
 def recent_feedback(collection: Collection, key: str) -> dict[str, DirectFeedback]:
-    """Return recent feedback on an item and others, by the other's key. Implied constraints are not included."""
+    """Return recent feedback on pairs with an item, by the key of the other item. Implied feedback is left out."""
     found: dict[str, DirectFeedback] = {}
     for record, active in collection.feedback_log.page(max(0, collection.feedback_log.last_seq - _RECENT), _RECENT):
         if active and key in keys_of(record.change):

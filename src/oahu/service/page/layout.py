@@ -31,7 +31,7 @@ ICON: Final = (
 
 
 class Component(Element, dependencies=["components/oahu_thumbnail.js"]):
-    """Base class of the Vue components. They get one JSON property and render it as text, never as HTML."""
+    """Base class of the Vue components. They receive one JSON property and show it as text, never as HTML."""
 
     def show(self, **data: Any) -> None:
         self._props["data"] = orjson.dumps(data).decode()
@@ -48,7 +48,7 @@ def add_head(title: str) -> None:
 
 
 def add_top_bar(visitor: Visitor, *headings: str) -> Element:
-    """Add the bar at the top of a page. Return the element in which the page can put more buttons."""
+    """Add the bar at the top of a page. Return the element for further buttons of the page."""
     with ui.element("header").classes("bar"):
         ui.link("oahu", "/").classes("brand")
         for heading in headings:

@@ -1,4 +1,4 @@
-"""Login with an API key. Before authentication, only the theme's script is served."""
+"""Login with an API key. The login page loads only the script of the theme."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_FORM_BYTES = 4_096
 
 
 def redirect_to_login(path: str) -> Response:
-    """Return a redirect to the login page, which leads back to ``path``."""
+    """Return a redirect to the login page. After the login, the browser returns to ``path``."""
     return RedirectResponse(f"/login?next={quote(path, safe='')}", _SEE_OTHER)
 
 
@@ -53,7 +53,7 @@ def add_login(app: FastAPI, visitor: Visitor) -> None:
 
 
 def _local_path(path: str | None) -> str:
-    """Return a path of this service, or the home page if ``path`` could lead to another site.
+    """Return ``path``, or the home page if ``path`` could lead to another site.
 
     >>> _local_path("/collections/digits?like=a"), _local_path("//other.example"), _local_path("https://other.example")
     ('/collections/digits?like=a', '/', '/')

@@ -9,14 +9,14 @@ from sklearn.decomposition import PCA
 
 __all__ = ["align", "project", "sample", "to_canvas"]
 
-_RADIUS = 2.0  # points farther from the centre, in root mean square distances, are drawn at the edge
+_RADIUS = 2.0  # radius of the map, in root mean square distances; points outside are drawn at the edge
 
 
 def sample(numbers: ArrayLike, size: int) -> NDArray[np.intp]:
     """Return the positions of at most ``size`` items, in increasing order.
 
-    The choice depends on a hash of each item's number. The same items are chosen every time, and a growing
-    catalogue keeps most of its sample.
+    A hash of the item numbers selects the items. The sample of an unchanged catalogue is therefore always the same,
+    and a growing catalogue keeps most of its sample.
 
     >>> sample([7, 8, 9], 5).tolist()
     [0, 1, 2]
@@ -38,7 +38,7 @@ def _hash(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 def project(vectors: ArrayLike) -> NDArray[np.float64]:
     """Return the first two principal components of vectors, of shape (n, 2).
 
-    They are centred and scaled to a root mean square length of 1, so that maps of different metrics are comparable.
+    They are centred and scaled to a root mean square length of 1, which makes maps of different metrics comparable.
     """
     X = np.asarray(vectors, np.float64)
     points = np.zeros((len(X), 2))
@@ -63,9 +63,9 @@ def align(points: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
 
 
 def to_canvas(points: ArrayLike) -> list[list[float]]:
-    """Return points scaled to the unit disc, with three digits. Outliers are moved to its edge."""
-    found = np.asarray(points, np.float64)
-    length = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
-    inside = found * np.minimum(1.0, _RADIUS / np.maximum(length, np.finfo(float).tiny)) / _RADIUS
+    """Return points scaled to the unit disc, with three digits. Outliers are moved to the edge."""
+    array = np.asarray(points, np.float64)
+    length = np.sqrt(np.square(array).sum(axis=1, keepdims=True))
+    inside = array * np.minimum(1.0, _RADIUS / np.maximum(length, np.finfo(float).tiny)) / _RADIUS
     rounded: list[list[float]] = inside.round(3).tolist()
     return rounded

@@ -25,7 +25,7 @@ __all__ = ["MapView"]
 
 _MAX_ITEMS: Final = 1_000
 _N_COLOURS: Final = 10
-_NO_VECTORS: Final = "This metric scores pairs of items and has no vectors. A map needs vectors."
+_NO_VECTORS: Final = "A map needs vectors. This metric has no vectors: it scores pairs of items."
 _TOO_FEW: Final = "A map needs at least three items."
 
 
@@ -48,7 +48,7 @@ class _Map(NamedTuple):
 
 
 class _MapCache:
-    """The maps of all collections. Each is computed once per metric version, for any number of browsers."""
+    """The maps of all collections. All browsers share them. A map is computed once per metric version."""
 
     def __init__(self) -> None:
         self._maps: WeakKeyDictionary[Collection, _Map] = WeakKeyDictionary()
@@ -69,7 +69,7 @@ class _MapCache:
 
 
 def _choose_items(collection: Collection, previous: _Map | None) -> _Sample:
-    """Return a sample of the catalogue: the previous one if its items and labels are unchanged."""
+    """Return a sample of the catalogue. Reuse the previous sample if its items and labels are unchanged."""
     collection.queries.apply_changes()
     index = collection.queries.index
     all_numbers, all_labels = index.items()
@@ -112,7 +112,7 @@ class MapView:
         self._component.on("search", lambda event: search(str(event.args)))
 
     async def refresh(self, query: str | None) -> None:
-        """Show the current map. Only what changed is sent to the browser."""
+        """Show the current map. Only changed data is sent to the browser."""
         data, after = await to_thread.run_sync(self._data, query)
         if data != self._sent:
             self._sent = data

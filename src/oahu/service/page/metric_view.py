@@ -1,4 +1,4 @@
-"""The metric view: the weights of its spaces, their history, and the feedback that waits to be learned."""
+"""The metric view: the weights of the spaces, their history, and the number of pending feedback records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from oahu.service.records import HistoryPoint, PublishedMetric
 
 __all__ = ["MetricView", "spaces_with_tints"]
 
-_MAX_POINTS: Final = 240  # of the history chart
+_MAX_POINTS: Final = 240  # in the history chart
 _LEARNER_FAILED: Final = (
-    "The learner has failed. Searches still use the last metric, and feedback is stored. "
+    "The learner has failed. Searches use the last metric. All accepted feedback is stored. "
     "Restart the service to learn it."
 )
 
@@ -84,6 +84,6 @@ def spaces_with_tints(weights: dict[str, float]) -> list[dict[str, Any]]:
 
 
 def _thin(points: list[HistoryPoint]) -> list[HistoryPoint]:
-    """Return at most `_MAX_POINTS` evenly spaced points, including the last."""
+    """Return at most `_MAX_POINTS` evenly spaced points, including the last point."""
     step = -(-len(points) // _MAX_POINTS) or 1
     return points[::-1][::step][::-1]

@@ -1,4 +1,4 @@
-"""The search results: ranked, marked, and updated when the metric changes."""
+"""The search results and their marks. The ranking is updated when the metric changes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from oahu.tasks import Match
 __all__ = ["QueryPanel", "RankingView"]
 
 _PAGE_SIZE: Final = 24
-_MAX_GROWTH: Final = 4  # times the page size, if feedback calls most results similar
-_HINT_START: Final = "Mark results as alike (=) or not alike (≠). The ranking follows."
-_HINT_NEEDS_NEGATIVE: Final = "Mark one that is not alike too: the metric learns from the difference."
-_HINT_NEEDS_POSITIVE: Final = "Mark one that is alike too: the metric learns from the difference."
+_MAX_GROWTH: Final = 4  # maximum number of pages, if most results are similar by feedback
+_HINT_START: Final = "Mark results as alike (=) or not alike (≠). The ranking changes with each mark."
+_HINT_NEEDS_NEGATIVE: Final = "Also mark a result that is not alike. The metric learns from the difference."
+_HINT_NEEDS_POSITIVE: Final = "Also mark a result that is alike. The metric learns from the difference."
 
 
 class QueryPanel(Component, component="components/oahu_query.js"):
-    """The item that is searched for."""
+    """The query item."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Ranking:
     """The data of one shown ranking."""
 
     query: dict[str, Any]
-    items: list[dict[str, Any]]  # by rank, then dissimilar items that are not among the results
+    items: list[dict[str, Any]]  # ordered by rank; dissimilar items outside the results follow
     direct_feedback: dict[str, DirectFeedback]
 
     @property
@@ -64,7 +64,7 @@ class RankingView:
         self.tiles.on("more", lambda: runner.read(self._show_more))
 
     async def open(self, query: str, label: str | None) -> None:
-        """Search for an item. If that fails, the previous search stays."""
+        """Search for items similar to ``query``. If this fails, keep the previous search."""
         previous = self.query, self.label, self._k
         if query != self.query:
             self._k = _PAGE_SIZE
@@ -79,12 +79,12 @@ class RankingView:
         self.query = self._ranking = None
 
     def feedback(self, key: str) -> str | None:
-        """Return the feedback on a result, given or implied: similar, dissimilar or None."""
+        """Return the feedback on a result, given or implied: "similar", "dissimilar" or None."""
         items = self._ranking.items if self._ranking else []
         return next((item["feedback"] for item in items if item["key"] == key), None)
 
     def direct_feedback(self, key: str) -> DirectFeedback | None:
-        """Return the given feedback on a result, or None if there is none or it is only implied."""
+        """Return the given feedback on a result. Return None if there is no feedback or only implied feedback."""
         return self._ranking.direct_feedback.get(key) if self._ranking else None
 
     async def refresh(self) -> None:
@@ -117,7 +117,7 @@ class RankingView:
         return _Ranking(tile_with_payload(name, item), items, direct)
 
     def _search_enough(self, query: str) -> SearchResult:
-        """Search for as many items as wanted without feedback, and within limits those called similar as well."""
+        """Return a page of results without feedback, and also the results that are similar by feedback."""
         limit = self._visitor.service.settings.max_k
         k = min(self._k, limit)
         while True:
@@ -131,7 +131,7 @@ class RankingView:
     def _show(self, ranking: _Ranking) -> None:
         previous = self._ranking
         if previous is not None and previous.query["key"] == ranking.query["key"]:
-            _note_moves(previous.items, ranking.items, previous.order == ranking.order)
+            _add_moves(previous.items, ranking.items, previous.order == ranking.order)
         self._ranking = ranking
         n_ranked = sum(item["rank"] is not None for item in ranking.items)
         has_more = self._k <= n_ranked < self._visitor.service.settings.max_k
@@ -172,11 +172,11 @@ def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None
     }
 
 
-def _note_moves(previous: list[dict[str, Any]], items: list[dict[str, Any]], same_order: bool) -> None:
-    """Add the number of ranks that each item moved. In the same order, the earlier notes stay."""
+def _add_moves(previous: list[dict[str, Any]], items: list[dict[str, Any]], same_order: bool) -> None:
+    """Add to each item the number of ranks that it moved. If the order is the same, keep the earlier numbers."""
     if same_order:
         for old, item in zip(previous, items, strict=True):
-            item.update({note: old[note] for note in ("moved", "is_new") if note in old})
+            item.update({name: old[name] for name in ("moved", "is_new") if name in old})
         return
     ranks = {item["key"]: item["rank"] for item in previous}
     for item in items:
@@ -204,7 +204,7 @@ def _exact(match: Match) -> str:
 
 
 def _hint(n_similar: int, n_dissimilar: int, n_learned: int) -> str:
-    """Return what the visitor can do next, until the metric has learned something."""
+    """Return a hint for the next action, or an empty text once the metric has learned a constraint."""
     if not n_similar and not n_dissimilar:
         return _HINT_START
     if n_learned or (n_similar and n_dissimilar):

@@ -24,7 +24,7 @@ _SHORTCUTS: Final = (
 
 
 class _ShortcutsComponent(Component, component="components/oahu_shortcuts.js"):
-    """Listens to key presses and to the browser's back button."""
+    """Handles key presses and the back button of the browser."""
 
 
 class Shortcuts:
@@ -35,7 +35,7 @@ class Shortcuts:
     on_escape : callable
         Called for the escape key.
     on_navigation : callable
-        Called with the query string of the address after the browser went back or forward.
+        Called after the back or forward button, with the query string of the address.
     """
 
     def __init__(
@@ -57,5 +57,5 @@ class Shortcuts:
         self._component.on("navigate", lambda event: on_navigation(str(event.args)))
 
     def on_undo(self, undo: Callable[[], Awaitable[None]]) -> None:
-        """Register what the undo key calls."""
+        """Register the callback of the undo key."""
         self._component.on("undo", undo)

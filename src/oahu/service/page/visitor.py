@@ -1,4 +1,4 @@
-"""The visitor of a page: its session and its role."""
+"""The visitor of a page, with session and role."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Visitor:
         return role is not None and allows(role, needed)
 
     def check(self, needed: Role) -> None:
-        """Raise an error if the visitor lacks a role."""
+        """Raise an error if the visitor does not have a role."""
         if self.role is None:
             raise UnauthorizedError("Log in with an API key.")
         if not self.may(needed):

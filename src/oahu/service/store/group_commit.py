@@ -1,4 +1,4 @@
-"""Group commit: one thread writes, and all commands that wait are committed together."""
+"""Group commit: one thread writes, and commits all waiting commands together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Connection(Protocol):
     def begin(self) -> None: ...
 
     def savepoint(self) -> Any:
-        """Set a savepoint and return the transaction to pass to the command."""
+        """Set a savepoint. Return the transaction for the command."""
         ...
 
     def release(self) -> None: ...
@@ -32,15 +32,15 @@ class Connection(Protocol):
     def back_to_savepoint(self) -> None: ...
 
     def commit(self) -> list[Callable[[], None]]:
-        """Commit to disk and return the calls to run after it."""
+        """Commit to disk. Return the calls to run afterwards."""
         ...
 
     def rollback(self) -> list[Callable[[], None]]:
-        """Roll everything back and return the calls to run after it."""
+        """Roll back all commands. Return the calls to run afterwards."""
         ...
 
     def problem(self, error: Exception) -> ServiceError | None:
-        """Return the service error for a failure of the database; None if the command itself failed."""
+        """Return the service error for a database failure, or None if the command itself failed."""
         ...
 
 
@@ -51,15 +51,15 @@ class _Request(NamedTuple):
 
 
 class GroupCommit:
-    """Runs commands one after the other in one thread, and commits those that wait together.
+    """Runs commands one after the other in one thread, and commits waiting commands as a group.
 
-    A command that fails is rolled back alone. If the commit fails, the whole group is rolled back, and every future
-    of the group receives the error. A command that is cancelled while it waits is skipped.
+    A failed command is rolled back alone. If the commit fails, the whole group is rolled back, and all futures of
+    the group receive the error. A command that is cancelled while it waits is skipped.
 
     Parameters
     ----------
     max_write_queue : int
-        The limit of the total weight in the write queue.
+        Maximum total weight of the commands in the write queue.
     """
 
     def __init__(self, connection: Connection, max_write_queue: int) -> None:
@@ -72,20 +72,20 @@ class GroupCommit:
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
-        """The total weight of the commands that wait or run."""
+    def queue_weight(self) -> int:
+        """The total weight of waiting and running commands."""
         return self._weight
 
     def submit(self, command: Callable[[Any], Any], weight: int) -> Future[Any]:
-        """Append a command to the write queue. A queue that is empty accepts any weight."""
+        """Append a command to the write queue. An empty queue accepts any weight."""
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
                 raise StoreUnavailableError("The service is shutting down.", retry_after=5)
             if self._weight and self._weight + weight > self._max_write_queue:
                 raise OverloadedError(
-                    f"Write queue full: {self._weight:,} items and feedback records wait (limit "
-                    f"{self._max_write_queue:,}).",
+                    f"The write queue is full: {self._weight:,} items and feedback records (limit "
+                    f"{self._max_write_queue:,}, OAHU_MAX_WRITE_QUEUE). Send the request again later.",
                     retry_after=1,
                 )
             self._queue.append(_Request(command, future, weight))
@@ -94,7 +94,7 @@ class GroupCommit:
         return future
 
     def close(self) -> None:
-        """Commit the write queue, and stop the thread."""
+        """Commit the commands in the write queue, then stop the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -121,14 +121,14 @@ class GroupCommit:
                     self._weight -= weight
 
     def _commit(self, group: list[_Request]) -> None:
-        done: list[tuple[Future[Any], Any]] = []
+        succeeded: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.begin()
             for command, future, _ in group:
                 try:
                     result = command(self._connection.savepoint())
                     self._connection.release()
-                    done.append((future, result))
+                    succeeded.append((future, result))
                 except Exception as error:
                     if self._connection.problem(error):
                         raise
@@ -141,7 +141,7 @@ class GroupCommit:
             return
         for call in calls:
             _run_and_log(call)
-        for future, result in done:
+        for future, result in succeeded:
             future.set_result(result)
 
     def _fail(self, group: list[_Request], error: Exception) -> None:
@@ -155,7 +155,7 @@ class GroupCommit:
 
 
 def _run_and_log(call: Callable[[], None]) -> None:
-    """Run a call after a commit or a rollback. Its errors are only logged: they cannot change what is stored."""
+    """Run a call after a commit or a rollback. Log its errors, because the stored data cannot change any more."""
     try:
         call()
     except Exception:

@@ -1,8 +1,8 @@
-"""The interface of a store. The SQLite store implements it; a shared database can implement it too.
+"""The interface of a store. The SQLite store implements it. A store in a shared database could implement it too.
 
-Every write goes through `Store.commit`. It runs a command inside a transaction, one command after the other, and
-completes its future once the data are on disk. A command that depends on stored state (is the key taken? is the
-feedback contradictory?) decides inside the transaction. Reads run in any thread and see committed data.
+All writes use `Store.commit`. It runs commands one after the other, each in a transaction, and completes the future
+of a command when the data are on disk. Checks that depend on stored data, such as the search for contradictions,
+run inside the transaction. Reads run in any thread and see committed data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class StoredCollection(NamedTuple):
-    """A collection's id in the store, its settings, and when it was created."""
+    """The id of a collection in the store, its settings, and its creation time."""
 
     id: int
     config: CollectionConfig
@@ -37,7 +37,7 @@ class StoredCollection(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """The answer to an earlier request with an idempotency key."""
+    """The receipt of an earlier request with an idempotency key."""
 
     digest: str
     first_seq: int
@@ -54,11 +54,11 @@ class StoreReader(Protocol):
         ...
 
     def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
-        """Return the same log entries as `log`, with their training examples."""
+        """Return the log entries of `log`, with their training examples."""
         ...
 
     def last_seq(self, collection: int) -> int:
-        """Return the last sequence number; 0 for an empty log."""
+        """Return the last sequence number, or 0 for an empty log."""
         ...
 
     def undos(self, collection: int, after: int = 0) -> list[UndoEntry]:
@@ -66,7 +66,7 @@ class StoreReader(Protocol):
         ...
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
-        """Return the ranges (first, last) of sequence numbers that no longer count."""
+        """Return the undone ranges (first, last) of sequence numbers."""
         ...
 
     def model(self, collection: int, seq: int) -> bytes:
@@ -82,7 +82,7 @@ class StoreReader(Protocol):
         ...
 
     def n_vectors(self, collection: int) -> int:
-        """Return how many rows of features are stored."""
+        """Return the number of stored feature vectors."""
         ...
 
     def items(self, collection: int, after: int, limit: int, label: str | None) -> list[CatalogueItem]:
@@ -90,7 +90,7 @@ class StoreReader(Protocol):
         ...
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
-        """Return the items of those keys that exist."""
+        """Return items by key. Missing keys are left out."""
         ...
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
@@ -106,11 +106,11 @@ class Transaction(StoreReader, Protocol):
     """The write operations of a command. All of them take effect, or none."""
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Run ``call`` once the data are on disk, before any caller gets a result."""
+        """Run ``call`` when the data are on disk, before any future completes."""
         ...
 
     def after_rollback(self, call: Callable[[StoreReader], None]) -> None:
-        """Run ``call`` if the command is rolled back, with a reader of the state before it.
+        """Run ``call`` if the command is rolled back. It gets a reader of the state before the command.
 
         A rollback of several commands runs each distinct call once.
         """
@@ -131,7 +131,7 @@ class Transaction(StoreReader, Protocol):
     def store_model(self, collection: int, seq: int, data: bytes) -> None: ...
 
     def find_receipt(self, collection: int, request: str) -> StoredReceipt | None:
-        """Return the answer to the request with this idempotency key."""
+        """Return the receipt of the request with this idempotency key, or None."""
         ...
 
     def store_receipt(self, collection: int, request: str, receipt: StoredReceipt) -> None: ...
@@ -143,7 +143,7 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
-        """Store an item under a number, with its features if the number is ``new``."""
+        """Store an item with a number. Also store its features if the number is ``new``."""
         ...
 
     def delete_items(self, collection: int, keys: Iterable[str]) -> None:
@@ -167,16 +167,16 @@ class Store(StoreReader, Protocol):
     """Durable storage of collections, with one writer."""
 
     @property
-    def waiting(self) -> int:
+    def queue_weight(self) -> int:
         """The total weight of the commands in the write queue."""
         ...
 
     def commit(self, command: Commit[T], weight: int = 1) -> Future[T]:
-        """Run a command in a transaction. The future completes once it is on disk or rolled back."""
+        """Run a command in a transaction. The future completes when the command is on disk or rolled back."""
         ...
 
     def save_snapshot(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Store a learner as of a sequence number."""
+        """Store a learner that has learned the log up to ``seq``."""
         ...
 
     def snapshots(self, collection: int) -> list[int]:
@@ -184,7 +184,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """Return a learner and its notes; raise `ModelFileError` if the file is damaged."""
+        """Return a learner and its notes. Raise `ModelFileError` if the file is damaged."""
         ...
 
     def drop_snapshots(self, collection: int, seqs: Iterable[int]) -> None: ...

@@ -1,4 +1,4 @@
-"""A lock file: one process per store."""
+"""A lock file that allows only one process per store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Lock"]
 
 
 class Lock:
-    """An exclusive lock on a file. The operating system releases it when the process ends, even after a kill."""
+    """An exclusive lock on a file. The operating system releases it when the process ends or is killed."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -23,10 +23,10 @@ class Lock:
             os.close(self._file)
             process = f" (process {holder})" if holder else ""
             raise StoreBusyError(
-                f"{path.parent} is in use by another oahu service{process}. A store has one writer. "
+                f"{path.parent} is in use by another oahu service{process}. Only one process can use a folder. "
                 "Stop that service first, or choose another folder with --data."
             ) from error
-        with suppress(OSError):  # on a full disk the process id is missing from the file, but the lock holds
+        with suppress(OSError):  # on a full disk the file has no process id, but the lock works
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
 

@@ -1,4 +1,4 @@
-"""Snapshots of learners: files beside the database. They can be rebuilt from the log."""
+"""Snapshots of learners, in files next to the database. They can be rebuilt from the log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FILE_NAME: Final = re.compile(r"[0-9]{20}\.oahu\Z")
 
 
 class SnapshotFolder:
-    """One folder per collection, and one file per snapshot, named by its sequence number."""
+    """A folder per collection with a file per snapshot. The sequence number is the file name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def save(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Store a learner as of a sequence number."""
+        """Store a learner that has learned the log up to ``seq``."""
         path = self._path(collection, seq)
         path.parent.mkdir(parents=True, exist_ok=True)
         model_files.save(learner, path, notes)
@@ -41,9 +41,9 @@ class SnapshotFolder:
         return load(path), model_files.read_notes(path)
 
     def drop(self, collection: int, seqs: Iterable[int]) -> None:
-        """Delete snapshots. A file that cannot be deleted stays: its notes show that it is outdated."""
+        """Delete snapshots. If a file cannot be deleted, its notes show that it is outdated."""
         folder = self._folder / str(collection)
-        leftovers = folder.glob(".oahu-*.tmp")  # of a process that was killed while writing
+        leftovers = folder.glob(".oahu-*.tmp")  # from a process that was killed while writing
         for path in [*(self._path(collection, seq) for seq in seqs), *leftovers]:
             _delete(path)
         with suppress(OSError):

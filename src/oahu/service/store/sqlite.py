@@ -1,4 +1,4 @@
-"""The store in one SQLite file, with a write-ahead log that every commit flushes to disk."""
+"""A store in one SQLite file. Every commit flushes the write-ahead log to disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CREATE TABLE history (
   time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
 _TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
-#: SQLite errors that a command causes, not the state of the database.
+#: SQLite errors that an invalid command causes. All others are failures of the database.
 _COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -119,7 +119,7 @@ class _Reader:
             "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
-        # One call for all rows takes a fraction of the time of one call per row.
+        # One call for all rows is much faster than one call per row.
         changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")
         return [
             LoggedChange(seq, when, change_from_json(change))
@@ -168,7 +168,7 @@ class _Reader:
         return int(count)
 
     def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield all rows ordered by number, in pages: a long read would keep the write-ahead log from shrinking."""
+        """Yield all rows ordered by number, in pages. A long read would keep the write-ahead log from shrinking."""
         after = 0
         sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_PAGE_SIZE}"
         while page := self._query(sql, collection, after):
@@ -221,7 +221,7 @@ class _Reader:
 
 
 class _Writer(_Reader):
-    """The only connection that writes: a `Transaction` for commands, a `Connection` for the group commit."""
+    """The only connection that writes. It implements `Transaction` and `Connection`."""
 
     def __init__(self, path: Path) -> None:
         self.database = _connect(path)
@@ -232,7 +232,7 @@ class _Writer(_Reader):
             raise
         self._after_commit: list[Callable[[], None]] = []
         self._after_rollback: list[Callable[[StoreReader], None]] = []
-        self._savepoint = (0, 0)  # how many calls were registered before the current command
+        self._savepoint = (0, 0)  # number of registered calls before the current command
 
     def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return self.database.execute(sql, values).fetchall()
@@ -371,8 +371,15 @@ class _Writer(_Reader):
         self.database.executemany(
             "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (collection, m.version, m.constraints, orjson.dumps(m.weights).decode(), m.error_rate, m.time)
-                for m in points
+                (
+                    collection,
+                    point.version,
+                    point.constraints,
+                    orjson.dumps(point.weights).decode(),
+                    point.error_rate,
+                    point.time,
+                )
+                for point in points
             ],
         )
 
@@ -391,9 +398,9 @@ class SQLiteStore(_Reader):
     Parameters
     ----------
     folder : path
-        Created if it does not exist.
+        The data folder. It is created if it does not exist.
     max_write_queue : int
-        The limit of the write queue: items and feedback records that wait to be stored.
+        Maximum number of items and feedback records in the write queue.
     """
 
     def __init__(self, folder: Path, max_write_queue: int = 20_000) -> None:
@@ -413,8 +420,8 @@ class SQLiteStore(_Reader):
         self._group = GroupCommit(self._writer, max_write_queue)
 
     @property
-    def waiting(self) -> int:
-        return self._group.waiting
+    def queue_weight(self) -> int:
+        return self._group.queue_weight
 
     @property
     def n_commits(self) -> int:
@@ -451,7 +458,7 @@ class SQLiteStore(_Reader):
         return found
 
     def _new_reader(self) -> sqlite3.Connection:
-        """Open a connection for the current thread, and close those of threads that have ended."""
+        """Open a connection for the current thread. Close the connections of ended threads."""
         reader = _connect(self._path)
         reader.execute("PRAGMA query_only = ON")
         with self._connecting:
@@ -466,13 +473,13 @@ def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database; reject the format of a newer oahu."""
-    database.execute("PRAGMA foreign_keys = ON")  # rejects rows of a deleted collection
+    """Create the tables of a new database. Reject a database of a newer version of oahu."""
+    database.execute("PRAGMA foreign_keys = ON")  # reject rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _FORMAT:
         raise StoreUnavailableError(
-            f"{path} was written by a newer oahu (store format {version}; this version reads format {_FORMAT}). "
-            "Upgrade oahu."
+            f"{path} was written by a newer version of oahu (store format {version}; this version reads format "
+            f"{_FORMAT}). Upgrade oahu."
         )
     if version == 0:
         database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")

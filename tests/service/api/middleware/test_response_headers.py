@@ -22,8 +22,8 @@ SECURE = {
 
 
 @pytest.fixture
-def failing(server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server whose list of collections raises an unexpected error."""
+def failing_server(server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server that raises an unexpected error when it lists the collections."""
 
     def fail(*_: Any) -> None:
         raise RuntimeError("a secret")
@@ -60,8 +60,10 @@ def test_api_responses_are_not_cached(server: Any) -> None:
         assert response.headers["cache-control"] == "no-store"
 
 
-def test_an_unexpected_error_reveals_only_its_request_id(failing: Any, caplog: pytest.LogCaptureFixture) -> None:
-    response = failing.send(X_Request_ID="mine")
+def test_an_unexpected_error_reveals_only_its_request_id(
+    failing_server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = failing_server.send(X_Request_ID="mine")
     assert response.status_code == 500
     assert response.json() == {
         "type": "urn:oahu:problem:internal",

@@ -36,12 +36,12 @@ def events(response: httpx.Response) -> Iterator[Event]:
             fields = {}
 
 
-def first_event(events: Iterator[Event], kind: str, **what: Any) -> dict[str, Any]:
+def first_event(events: Iterator[Event], kind: str, **fields: Any) -> dict[str, Any]:
     """Return the content of the first event of a kind that has the given fields."""
     for result, content in events:
-        if result == kind and content.items() >= what.items():
+        if result == kind and content.items() >= fields.items():
             return content
-    raise AssertionError(f"the stream ended without {kind} {what}")
+    raise AssertionError(f"the stream ended without {kind} {fields}")
 
 
 def test_the_first_event_is_the_current_metric(server: Any) -> None:
@@ -142,7 +142,7 @@ def test_deleting_the_collection_ends_the_stream(server: Any) -> None:
     with event_stream(server, path) as events:
         next(events)
         server.request("DELETE", path, 204)
-        list(events)  # it ends
+        list(events)  # returns when the stream ends
 
 
 def test_a_closed_connection_ends_the_subscription(server: Any, wait_until: Any) -> None:

@@ -170,7 +170,7 @@ def test_the_idempotency_key_of_a_rejected_request_can_be_used_again(server: Any
     assert not server.add_feedback(path, opposite, headers={"Idempotency-Key": "later"})["replayed"]
 
 
-def test_the_newest_feedback_can_win(server: Any) -> None:
+def test_the_newest_policy_keeps_the_newest_feedback(server: Any) -> None:
     path = server.new_collection(contradictions="newest")
     server.add_feedback(path, {"first": "i0", "second": "i1", "same": True})
     server.add_feedback(path, {"first": "i0", "second": "i1", "same": False})

@@ -170,10 +170,28 @@ def test_calibration_needs_similar_and_dissimilar_pairs(server: Any) -> None:
     assert not server.request("GET", path)["calibrated"]
 
 
+@pytest.mark.filterwarnings("ignore:target_far.* needs .* pairs:UserWarning")
+def test_calibrate_and_compare_warn_about_too_few_pairs(server: Any) -> None:
+    path = server.new_collection()
+    pairs = [{"first": "i0", "second": f"i{at}", "same": at % 2 == 0} for at in range(1, 12)]
+    calibrated = post(server, path, "calibrate", pairs=pairs, target_far=0.01)
+    (warning,) = calibrated["warnings"]
+    assert warning.startswith("target_far=0.01 needs about 1,000 dissimilar pairs")
+    compared = post(server, path, "compare", first={"key": "i0"}, second={"key": "i1"})
+    assert compared["warnings"] == [warning]
+
+
+def test_calibration_without_a_target_rate_gives_no_warnings(server: Any) -> None:
+    path = server.new_collection()
+    pairs = [{"first": "i0", "second": f"i{at}", "same": at % 2 == 0} for at in range(1, 12)]
+    assert post(server, path, "calibrate", pairs=pairs, target="f1")["warnings"] == []
+    assert post(server, path, "compare", first={"key": "i0"}, second={"key": "i1"})["warnings"] == []
+
+
 def test_calibration_with_unknown_items_is_rejected(server: Any) -> None:
     path = server.new_collection()
-    pairs = [{"first": "i0", "second": "nobody", "same": True}, {"first": "i0", "second": "i2", "same": False}]
-    assert post(server, path, "calibrate", 404, pairs=pairs, target="accuracy")["key"] == "nobody"
+    pairs = [{"first": "i0", "second": "missing", "same": True}, {"first": "i0", "second": "i2", "same": False}]
+    assert post(server, path, "calibrate", 404, pairs=pairs, target="accuracy")["key"] == "missing"
     assert not server.request("GET", path)["calibrated"]
 
 

@@ -1,4 +1,4 @@
-"""ASGI middleware: one file for each check that a request passes before an operation handles it."""
+"""ASGI middleware: checks and limits that apply to every request, one file each."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["middleware_stack"]
 def middleware_stack(settings: Settings, access: AccessControl, metrics: PrometheusMetrics) -> list[Middleware]:
     """Return all middleware, the outermost first.
 
-    The first four see every response, also those to rejected requests. The checks follow, the cheapest first: no
-    body is read before the caller is known.
+    The first four also process the responses to rejected requests. The checks follow, the cheapest first. The body
+    is read last, after authentication.
     """
     return [
         Middleware(RequestIdMiddleware),

@@ -15,7 +15,7 @@ from oahu.service.api.request_info import SAFE_METHODS, client_address, request_
 __all__ = ["AccessLogMiddleware"]
 
 _KNOWN_METHODS: Final = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
-_CLIENT_CLOSED_REQUEST: Final = 499  # nginx's status for it
+_CLIENT_CLOSED_REQUEST: Final = 499  # the status that nginx uses
 
 log = logging.getLogger("oahu.access")
 
@@ -32,21 +32,21 @@ class AccessLogMiddleware:
             return
         started_at, status, seconds = time.perf_counter(), 500, 0.0
 
-        async def send_and_note_status(message: Message) -> None:
+        async def send_and_record_status(message: Message) -> None:
             nonlocal status, seconds
             if message["type"] == "http.response.start":
                 status, seconds = message["status"], time.perf_counter() - started_at
             await send(message)
 
         try:
-            await self.app(scope, receive, send_and_note_status)
+            await self.app(scope, receive, send_and_record_status)
         except ClientDisconnect:
             status = _CLIENT_CLOSED_REQUEST
         finally:
             self._record(scope, status, seconds)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # Unknown methods and paths share one label: a client must not be able to create new time series.
+        # Unknown methods and paths share one label, so that clients cannot create new time series.
         method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
         route = getattr(scope.get("route"), "path", None) or "other"
         self._metrics.observe_request(method, route, status, seconds)

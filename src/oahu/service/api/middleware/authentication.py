@@ -11,10 +11,10 @@ __all__ = ["AuthenticationMiddleware"]
 
 
 class AuthenticationMiddleware:
-    """Require a valid API key for every API request that may change something.
+    """Require a valid API key for every API request that may change data.
 
-    Each operation checks its own role later. This check comes first so that nobody without a key can make the
-    service store or parse a request body.
+    Each operation checks the role later. This check comes first, so that the service does not read or parse the
+    body of a request without a key.
     """
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:

@@ -60,7 +60,7 @@ class BodyReader:
             self._buffered -= len(body)
 
     async def _read_chunk(self, body: bytearray, receive: Receive) -> bool:
-        """Append the next chunk to ``body``. Return whether more follow."""
+        """Append the next chunk to ``body``. Return whether more chunks follow."""
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
@@ -70,19 +70,21 @@ class BodyReader:
         if len(body) > self._max_body:
             raise self._too_large()
         if self._buffered > self._max_buffered:
-            raise OverloadedError("Too many request bytes are being received (OAHU_MAX_BUFFERED).", retry_after=1)
+            raise OverloadedError(
+                "The request bodies in memory exceed the limit (OAHU_MAX_BUFFERED).", retry_after=1
+            )
         return bool(message.get("more_body"))
 
     def _too_large(self) -> BodyTooLargeError:
         return BodyTooLargeError(
-            f"A request body may have up to {self._max_body} bytes (OAHU_MAX_BODY). Send several smaller requests."
+            f"A request body must have at most {self._max_body} bytes (OAHU_MAX_BODY). Split the request."
         )
 
 
 class BodyLimitMiddleware:
-    """Read the body of a request that may change something, and pass it on in one message.
+    """Read the body of a request that may change data, and pass it on in one message.
 
-    A request with a safe method is passed on as it is, so responses to it can be streamed for as long as needed.
+    A request with a safe method is passed on unchanged, because its response can be a long stream.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -99,7 +101,7 @@ class BodyLimitMiddleware:
 
 
 def _receive_body(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` that gives the body in one message, and then whatever the server sends."""
+    """Return a ``receive`` function that returns the body in one message, then the later messages of the server."""
     pending: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
     async def receive_again() -> Message:

@@ -41,14 +41,14 @@ class ErrorResponseMiddleware:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def send_and_note_start(message: Message) -> None:
+        async def send_and_record_start(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         id_ = request_id(scope)
         try:
-            await self.app(scope, receive, send_and_note_start)
+            await self.app(scope, receive, send_and_record_start)
         except ClientDisconnect:
             raise
         except ServiceError as error:
@@ -58,7 +58,7 @@ class ErrorResponseMiddleware:
         except Exception:
             log.exception("request %s failed", id_, extra={"request_id": id_})
             if started:
-                raise  # the only thing left is to close the connection
+                raise  # the server closes the connection
             response = problem(
                 id_, 500, "internal", "Internal error", f"Internal error. The service log describes request {id_}."
             )

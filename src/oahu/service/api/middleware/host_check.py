@@ -20,16 +20,17 @@ class WrongHostError(ServiceError):
 
 
 class HostCheckMiddleware:
-    """Reject a request whose ``Host`` header does not name this service.
+    """Reject requests with the ``Host`` header of another host.
 
-    This prevents DNS rebinding: a web site whose name points to this machine would share the origin of an open
-    service. With API keys, any name is accepted unless OAHU_TRUSTED_HOSTS lists the names.
+    This prevents DNS rebinding: the host name of another web site can point to this machine, and scripts of the
+    site could then use a service without API keys. With API keys, every name is accepted unless OAHU_TRUSTED_HOSTS
+    is set.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
         self.app, self._access = app, access
         self._names = {settings.host.lower(), *(name.lower() for name in settings.trusted_hosts)}
-        self._names_are_listed = bool(settings.trusted_hosts)
+        self._has_trusted_hosts = bool(settings.trusted_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -43,4 +44,4 @@ class HostCheckMiddleware:
     def _is_accepted(self, name: str) -> bool:
         if name in self._names or is_loopback(name):
             return True
-        return bool(name) and not self._access.is_open and not self._names_are_listed
+        return bool(name) and not self._access.is_open and not self._has_trusted_hosts

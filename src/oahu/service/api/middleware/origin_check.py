@@ -18,10 +18,10 @@ class WrongOriginError(ForbiddenError):
 
 
 class OriginCheckMiddleware:
-    """Reject a request that may change something and whose ``Origin`` is not this service.
+    """Reject requests that may change data and have the ``Origin`` of another site.
 
-    Browsers send the header, so a page of another site cannot use its visitor's access (CSRF). Programs usually
-    send no ``Origin`` and are not affected.
+    Browsers always send this header. A page of another site can therefore not use the access of its visitor (CSRF).
+    Programs usually send no ``Origin`` and are not affected.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -32,7 +32,5 @@ class OriginCheckMiddleware:
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
-                raise WrongOriginError(
-                    f"Requests from pages of another origin are rejected. Got origin {origin!r}."
-                )
+                raise WrongOriginError(f"Requests from pages of other sites are rejected. Got origin {origin!r}.")
         await self.app(scope, receive, send)

@@ -25,9 +25,9 @@ class RateLimitedError(ServiceError):
 
 
 class TokenBuckets:
-    """One token bucket per caller: ``burst`` tokens at most, refilled at ``rate`` tokens per second.
+    """One token bucket per caller, with at most ``burst`` tokens and ``rate`` new tokens per second.
 
-    A rate of 0 means no limit. Only the most recent 10,000 callers are remembered.
+    A rate of 0 means no limit. Only the buckets of the 10,000 most recent callers are kept.
     """
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -47,12 +47,12 @@ class TokenBuckets:
         if tokens < 1:
             wait = (1 - tokens) / self._rate
             raise RateLimitedError(
-                f"The limit is {self._rate:g} requests per second (OAHU_RATE).", retry_after=wait
+                f"Too many requests. The limit is {self._rate:g} requests per second (OAHU_RATE).", retry_after=wait
             )
 
 
 class RateLimitMiddleware:
-    """Limit the requests per second of each valid API key, and of each address without one."""
+    """Limit the requests per second of each API key, and of each client address without a key."""
 
     def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
         self.app, self._access = app, access

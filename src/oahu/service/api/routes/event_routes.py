@@ -39,14 +39,16 @@ async def stream_events(
 
     The first event is the current metric. A client that reads too slowly misses events.
     """
-    most = get_service(request).settings.max_streams
-    if request.app.state.open_streams >= most:
-        raise OverloadedError(f"Too many event streams are open (limit {most}, OAHU_MAX_STREAMS).", retry_after=10)
+    max_streams = get_service(request).settings.max_streams
+    if request.app.state.open_streams >= max_streams:
+        raise OverloadedError(
+            f"Too many event streams are open (limit {max_streams}, OAHU_MAX_STREAMS).", retry_after=10
+        )
     return _CountedStream(request.app.state, _events(collection, limit))
 
 
 class _CountedStream(StreamingResponse):
-    """A stream that counts as open until it ends, for whatever reason."""
+    """A stream that is counted as open until it ends."""
 
     def __init__(self, state: Any, content: AsyncIterator[bytes]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -64,7 +66,7 @@ class _CountedStream(StreamingResponse):
 async def _events(collection: Collection, limit: int | None) -> AsyncIterator[bytes]:
     """Yield the current metric and then all later events.
 
-    The subscription starts before the metric is read, so no event is missed in between.
+    The subscription starts before the metric is read. Otherwise an event in between would be lost.
     """
     subscription = collection.events.subscribe()
     upcoming: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(subscription))
@@ -86,7 +88,7 @@ async def _events(collection: Collection, limit: int | None) -> AsyncIterator[by
             n_sent += 1
     finally:
         if not upcoming.cancel() and not upcoming.cancelled():
-            upcoming.exception()  # mark it as retrieved: asyncio would log it otherwise
+            upcoming.exception()  # mark the exception as retrieved, otherwise asyncio logs it
 
 
 def _encode(kind: str, content: dict[str, Any]) -> bytes:

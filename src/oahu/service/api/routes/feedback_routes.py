@@ -37,7 +37,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=128,
         pattern=r"^[\x21-\x7e]+$",
-        description="A unique text. A repeated request with this key gives the same response and changes nothing.",
+        description="A text that is unique to this request. Sending the request again changes nothing.",
     ),
 ]
 
@@ -55,7 +55,9 @@ async def add_feedback(
     The feedback is on disk when the response is sent. The next search takes it into account.
     """
     check_batch_size(request, len(body.feedback), "feedback records")
-    receipt = await wait_for(collection.add_feedback([_constraint(one) for one in body.feedback], idempotency_key))
+    receipt = await wait_for(
+        collection.add_feedback([_feedback_record(one) for one in body.feedback], idempotency_key)
+    )
     return FeedbackAccepted(
         accepted=receipt.last_seq - receipt.first_seq + 1,
         first_seq=receipt.first_seq,
@@ -64,7 +66,7 @@ async def add_feedback(
     )
 
 
-def _constraint(feedback: TripletFeedback | PairFeedback | ClickFeedback) -> FeedbackRecord:
+def _feedback_record(feedback: TripletFeedback | PairFeedback | ClickFeedback) -> FeedbackRecord:
     if isinstance(feedback, TripletFeedback):
         return Triplet(feedback.anchor, feedback.positive, feedback.negative)
     if isinstance(feedback, PairFeedback):
@@ -79,7 +81,7 @@ def list_feedback(
     after: Annotated[int, Query(ge=0, le=2**62, description="Return records with larger sequence numbers.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Number of records.")] = 100,
 ) -> FeedbackPage:
-    """Return one page of the feedback log, in the order in which it is learned."""
+    """Return one page of the feedback log, in the order of learning."""
     records = [_record(entry, active) for entry, active in collection.feedback_log.page(after, limit)]
     return FeedbackPage(records=records, next=records[-1].seq if len(records) == limit else None)
 
@@ -107,5 +109,5 @@ _RECORDS: dict[str, Any] = {
 
 @router.delete("/{name}/feedback/{seq}")
 async def undo_feedback(name: CollectionName, seq: int, collection: CollectionForFeedback) -> LogPosition:
-    """Undo a feedback record. The model becomes exactly what it would be without it."""
+    """Undo a feedback record. The model becomes identical to a model that was never trained on it."""
     return LogPosition(seq=await wait_for(collection.undo(seq)))

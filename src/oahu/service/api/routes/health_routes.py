@@ -18,13 +18,13 @@ router = APIRouter(tags=["health"], responses=RESPONSES)
 
 
 class Health(BaseModel):
-    """The process is running."""
+    """The response while the process is running."""
 
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
-    """All collections are loaded and all learners run."""
+    """The response when all collections are loaded and all learners run."""
 
     ready: Literal[True]
 

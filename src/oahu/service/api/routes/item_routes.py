@@ -54,7 +54,7 @@ def _check_unique(keys: Sequence[str]) -> None:
     seen: set[str] = set()
     for row, key in enumerate(keys):
         if key in seen:
-            raise InvalidRequestError(f"The key {key!r} occurs twice (second time at index {row}).", key=key)
+            raise InvalidRequestError(f"Keys must be unique. The key {key!r} occurs again at index {row}.", key=key)
         seen.add(key)
 
 
@@ -70,11 +70,11 @@ def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewIt
 
 def _check_payload(payload: dict[str, Any] | None, where: str) -> None:
     if _is_deeper(payload, _MAX_PAYLOAD_DEPTH):
-        raise InvalidRequestError(f"{where} is nested more than {_MAX_PAYLOAD_DEPTH} levels deep.", where=where)
+        raise InvalidRequestError(f"{where} must be nested at most {_MAX_PAYLOAD_DEPTH} levels deep.", where=where)
     size = len(orjson.dumps(payload))
     if size > _MAX_PAYLOAD_BYTES:
         raise InvalidRequestError(
-            f"{where} has {size} bytes as JSON. The limit is {_MAX_PAYLOAD_BYTES}.", where=where
+            f"{where} must have at most {_MAX_PAYLOAD_BYTES} bytes as JSON. Got {size} instead.", where=where
         )
 
 
@@ -94,7 +94,7 @@ def _decode_image(text: str | None, where: str) -> bytes | None:
         raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
     if len(data) > _MAX_THUMBNAIL_BYTES:
         raise InvalidRequestError(
-            f"{where} has {len(data)} bytes. The limit is {_MAX_THUMBNAIL_BYTES}.", where=where
+            f"{where} must have at most {_MAX_THUMBNAIL_BYTES} bytes. Got {len(data)} instead.", where=where
         )
     if image_type(data) is None:
         raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)

@@ -18,16 +18,16 @@ router = new_router("metric")
 
 @router.get("/{name}/history")
 def get_history(name: CollectionName, collection: CollectionForReading) -> HistoryResponse:
-    """Return how the weights of the metric changed."""
+    """Return the history of the weights of the metric."""
     points = [
         WeightsAtVersion(
-            metric_version=moment.version,
-            constraints=moment.constraints,
-            weights=list(moment.weights),
-            error_rate=moment.error_rate,
-            time=moment.time,
+            metric_version=point.version,
+            constraints=point.constraints,
+            weights=list(point.weights),
+            error_rate=point.error_rate,
+            time=point.time,
         )
-        for moment in collection.learner.history()
+        for point in collection.learner.history()
     ]
     return HistoryResponse(spaces=list(collection.published.weights), points=points)
 
@@ -38,7 +38,7 @@ def get_history(name: CollectionName, collection: CollectionForReading) -> Histo
     responses={200: {"content": {"application/octet-stream": {}}, "description": "A file for oahu.load."}},
 )
 def download_model(name: CollectionName, collection: CollectionForReading) -> Response:
-    """Return the learner as a file that oahu.load reads."""
+    """Return the learner as a model file for oahu.load."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.oahu"'}
     return Response(collection.learner.model_file(), media_type="application/octet-stream", headers=headers)
 
@@ -53,7 +53,7 @@ def download_model(name: CollectionName, collection: CollectionForReading) -> Re
     },
 )
 async def replace_model(request: Request, name: CollectionName, collection: CollectionForAdmin) -> LogPosition:
-    """Replace the learner by one from a file. Learning continues with it."""
+    """Replace the learner by one from a model file. Learning continues with it."""
     data = await request.body()
     future = await to_thread.run_sync(collection.replace_model, data)
     return LogPosition(seq=await wait_for(future))
@@ -61,5 +61,5 @@ async def replace_model(request: Request, name: CollectionName, collection: Coll
 
 @router.post("/{name}/restore")
 async def restore_metric(name: CollectionName, collection: CollectionForAdmin, body: RestoreRequest) -> LogPosition:
-    """Restore an earlier version of the metric. All later feedback is undone."""
+    """Restore an earlier version of the metric. All later log entries are undone."""
     return LogPosition(seq=await wait_for(collection.restore(body.metric_version)))

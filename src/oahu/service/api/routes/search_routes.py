@@ -38,7 +38,7 @@ router = new_router("search")
 async def search(
     request: Request, name: CollectionName, collection: CollectionForReading, body: SearchRequest
 ) -> SearchResponse:
-    """Return the items most similar to an item or to given features, by the current metric."""
+    """Return the items most similar to an item or to given features, according to the current metric."""
     _check_k(request, body.k)
     return await run_search(request, lambda: _search(collection, body))
 
@@ -94,6 +94,7 @@ async def compare(
             yes_below=_finite(found.yes_below),
             no_from=_finite(found.no_from),
             calibrated=found.calibrated,
+            warnings=list(found.warnings),
             **_metric_fields(found),
         )
 
@@ -104,12 +105,17 @@ async def compare(
 async def calibrate(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: CalibrateRequest
 ) -> CalibrateResponse:
-    """Store labelled pairs. Thresholds for compare are chosen from them whenever the metric changes."""
+    """Store labelled pairs. The thresholds of compare are chosen from them, now and whenever the metric changes."""
     pairs = [(pair.first, pair.second, pair.same) for pair in body.pairs]
-    await run_search(request, lambda: collection.queries.check_calibration(pairs, body.targets))
+    warnings = await run_search(request, lambda: collection.queries.check_calibration(pairs, body.targets))
     await wait_for(collection.calibrate(pairs, body.targets))
     published = collection.published
-    return CalibrateResponse(pairs=len(pairs), metric_version=published.version, constraints=published.constraints)
+    return CalibrateResponse(
+        pairs=len(pairs),
+        metric_version=published.version,
+        constraints=published.constraints,
+        warnings=warnings,
+    )
 
 
 def _metric_fields(result: QueryResult) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def _metric_fields(result: QueryResult) -> dict[str, Any]:
 
 
 def _query(collection: Collection, item: Any, where: str = "") -> Any:
-    """Return the key or the validated features that a request gives."""
+    """Return the key or the validated features of a request."""
     key = getattr(item, "key", None)
     return key if key is not None else collection.catalogue.parse_features(item.vector, f"{where}vector")
 
@@ -139,5 +145,5 @@ def _check_k(request: Request, k: int) -> None:
 
 
 def _finite(threshold: float) -> float:
-    """Return a threshold as JSON can represent it: infinity becomes the largest float."""
+    """Return a threshold that JSON can represent. Infinity becomes the largest float."""
     return float(np.clip(threshold, -np.finfo(float).max, np.finfo(float).max))

@@ -25,10 +25,11 @@ class CreateCollection(RequestModel):
     )
     contradictions: Literal["reject", "newest"] = Field(
         "reject",
-        description="What to do when feedback contradicts earlier feedback: reject it, or let the newest count.",
+        description="Reject feedback that contradicts earlier feedback, or let the newest feedback replace it.",
     )
     vote: Literal["experts", "joint"] = Field(
-        "experts", description="Search in every space of the metric and combine the votes, or search joint vectors."
+        "experts",
+        description="Rank by the votes of the metric's spaces (experts), or by their joint vectors (joint).",
     )
 
 
@@ -44,18 +45,18 @@ class CollectionState(BaseModel):
     vote: str
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
-    last_seq: int = Field(description="Sequence number of the newest feedback record.")
+    last_seq: int = Field(description="Sequence number of the newest log entry.")
     metric_version: int = Field(
-        description="Sequence number of the last feedback record that the metric has learned."
+        description="Version of the metric: the sequence number of the last learned log entry."
     )
-    constraints: int = Field(description="Number of constraints that the metric has learned.")
+    constraints: int = Field(description="Number of learned constraints.")
     weights: dict[str, float] = Field(description="Weight of each space of the metric.")
     error_rate: float | None = Field(
-        description="Recent share of triplets that were ranked wrongly before training on them; null without any."
+        description="Recent share of triplets that were ranked wrongly before training on them, or null."
     )
-    pending_feedback: int = Field(description="Number of feedback records that are not learned yet.")
+    pending_feedback: int = Field(description="Number of log entries that are not learned yet.")
     candidates: CandidateAge
-    calibrated: bool = Field(description="Whether thresholds are chosen from labelled pairs.")
+    calibrated: bool = Field(description="Whether the thresholds of compare are chosen from labelled pairs.")
     ready: bool = Field(description="Whether the collection is loaded.")
     learner_error: str | None = Field(description="The error that stopped the learner, or null.")
 

@@ -35,7 +35,7 @@ _DOT_SEGMENT = re.compile(r"(^|[/\\])\.{1,2}($|[/\\])")
 
 
 class _HashableFailFast(FailFast):
-    """Stop validating a list at its first error, so that a million wrong numbers do not give a million errors."""
+    """Stop validating a list at its first error, instead of collecting an error for each element."""
 
     __hash__ = object.__hash__  # pydantic requires hashable metadata in unions
 
@@ -46,7 +46,7 @@ STOP_AT_FIRST_ERROR = _HashableFailFast()
 def _without_dot_segments(key: str) -> str:
     if _DOT_SEGMENT.search(key):
         raise ValueError(
-            "a key must not contain '.' or '..' as a path segment, because clients remove them from URLs"
+            "a key must not contain '.' or '..' as a path segment, because HTTP clients remove them from URLs"
         )
     return key
 
@@ -74,7 +74,7 @@ class RequestModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _reject_surplus_fields(cls, given: Any) -> Any:
-        """Stop at the first unknown field if there are too many, so that a million of them give one error."""
+        """Raise one error if there are too many fields, instead of one error for each unknown field."""
         if isinstance(given, dict) and len(given) > len(cls.model_fields):
             unknown = next(name for name in given if name not in cls.model_fields)
             raise ValueError(f"unknown field {unknown[:100]!r}; the fields are {', '.join(cls.model_fields)}")
@@ -82,17 +82,17 @@ class RequestModel(BaseModel):
 
 
 class CandidateAge(BaseModel):
-    """Age of the catalogue encoding that search candidates come from."""
+    """The age of the index that search candidates come from."""
 
-    metric_version: int = Field(description="Version of the metric that encoded the catalogue.")
-    constraints_behind: int = Field(description="Constraints learned since then.")
+    metric_version: int = Field(description="Version of the metric that encoded the index.")
+    constraints_behind: int = Field(description="Number of constraints learned since then.")
     age_seconds: float = Field(description="Seconds since then.")
 
 
 def selected_by_field(**fields: str) -> Discriminator:
-    """Return a discriminator that selects the form of a request by a field that only this form has.
+    """Return a discriminator that selects the form of a request by a field that is unique to the form.
 
-    The tags are written ``<form>``, so that error locations can leave them out.
+    The tags have the form ``<name>``. Error messages leave them out of locations.
     """
 
     def select(given: Any) -> str | None:

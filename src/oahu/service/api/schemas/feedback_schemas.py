@@ -81,7 +81,7 @@ FeedbackItem = Annotated[
 
 
 class FeedbackBatch(RequestModel):
-    """Feedback in the order in which it is to be learned. Either all of it is accepted or none."""
+    """Feedback records, in the order of learning. Either all of them are accepted or none."""
 
     feedback: Annotated[list[FeedbackItem], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
@@ -89,11 +89,11 @@ class FeedbackBatch(RequestModel):
 class FeedbackAccepted(BaseModel):
     """The sequence numbers of stored feedback."""
 
-    accepted: int = Field(description="Number of feedback records.")
-    first_seq: int = Field(description="Sequence number of the first one.")
-    last_seq: int = Field(description="Sequence number of the last one.")
+    accepted: int = Field(description="Number of accepted feedback records.")
+    first_seq: int = Field(description="Sequence number of the first record.")
+    last_seq: int = Field(description="Sequence number of the last record.")
     replayed: bool = Field(
-        description="Whether this repeats the response to an earlier request with the same Idempotency-Key."
+        description="Whether an earlier request with the same Idempotency-Key already stored this feedback."
     )
 
 
@@ -142,7 +142,7 @@ class ModelRecord(_Record):
     """A replacement of the model by an uploaded file."""
 
     kind: Literal["model"]
-    sha256: str = Field(description="Checksum of the file.")
+    sha256: str = Field(description="SHA-256 checksum of the file.")
 
 
 StoredFeedback = TripletRecord | PairRecord | ClickRecord | UndoRecord | ModelRecord
@@ -156,12 +156,12 @@ class FeedbackPage(BaseModel):
 
 
 class LogPosition(BaseModel):
-    """The sequence number of the record that an undo, a restore or a model upload added to the log."""
+    """The new log entry of an undo, a restore or a model upload."""
 
-    seq: int
+    seq: int = Field(description="Sequence number of the log entry.")
 
 
 class RestoreRequest(RequestModel):
-    """The metric version to go back to. All later feedback is undone."""
+    """The metric version to restore. All later log entries are undone."""
 
-    metric_version: int = Field(ge=0)
+    metric_version: int = Field(ge=0, description="Sequence number of the last log entry to keep.")

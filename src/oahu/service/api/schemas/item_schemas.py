@@ -24,8 +24,10 @@ class ItemUpload(RequestModel):
     key: ItemKey = Field(examples=["sencha"])
     vector: Vector
     label: Label | None = None
-    payload: dict[str, JsonValue] | None = Field(None, description="Any JSON object, up to 64 KiB.")
-    thumbnail: Base64 | None = Field(None, description="A PNG, JPEG, WebP or GIF image in base64, up to 256 KiB.")
+    payload: dict[str, JsonValue] | None = Field(None, description="A JSON object of up to 64 KiB.")
+    thumbnail: Base64 | None = Field(
+        None, description="A PNG, JPEG, WebP or GIF image of up to 256 KiB, in base64."
+    )
 
 
 class ItemUploads(RequestModel):
@@ -53,7 +55,7 @@ class ItemsDeleted(BaseModel):
 
 
 class ItemResponse(BaseModel):
-    """An item. The features are included on request."""
+    """An item, with its features if the request has ``vector=true``."""
 
     key: str
     label: str | None

@@ -40,12 +40,12 @@ __all__ = [
 
 
 class MetricResponse(BaseModel):
-    """The metric that gave a response."""
+    """The metric that was used for a response."""
 
     metric_version: int = Field(
-        description="Sequence number of the last feedback record that the metric has learned."
+        description="Version of the metric: the sequence number of the last learned log entry."
     )
-    constraints: int = Field(description="Number of constraints that the metric has learned.")
+    constraints: int = Field(description="Number of learned constraints.")
     candidates: CandidateAge
 
 
@@ -56,7 +56,7 @@ class ItemByKey(RequestModel):
 
 
 class ItemByVector(RequestModel):
-    """Any item, given by its features."""
+    """An item given by its features. It need not be in the collection."""
 
     vector: Vector
 
@@ -76,7 +76,7 @@ class _SearchOptions(RequestModel):
     payload: bool = Field(False, description="Whether to return payloads.")
     use_feedback: bool = Field(
         True,
-        description="Rank items similar to the query by feedback first, and those dissimilar to it last.",
+        description="Whether items that feedback calls similar to the query come first, and dissimilar items last.",
     )
 
 
@@ -105,7 +105,7 @@ class SearchMatch(BaseModel):
     distance: float | None = Field(description="Distance to the query; null if the metric has no distance.")
     similarity: float = Field(description="Similarity to the query; higher is more similar.")
     feedback: Literal["similar", "dissimilar"] | None = Field(
-        description="Label of the pair of query and item, given by feedback or implied by it; null if unknown."
+        description="Relation to the query according to feedback, given or implied; null if unknown."
     )
     label: str | None
     payload: dict[str, JsonValue] | None = None
@@ -128,31 +128,34 @@ class CompareRequest(RequestModel):
 
 
 class CompareResponse(MetricResponse):
-    """Whether two items are similar."""
+    """The answer whether two items are similar."""
 
     answer: Literal["yes", "no", "unknown"]
     probability: float | None = Field(
         description="Calibrated probability that the items are similar; null before calibration."
     )
-    vote_share: float = Field(description="Total weight of the spaces in which the items are similar.")
-    score: float
+    vote_share: float = Field(description="Total weight of the spaces in which the items are similar, from 0 to 1.")
+    score: float = Field(description="Similarity of the two items; higher is more similar.")
     yes_below: float = Field(description="The answer is yes for distances below this threshold.")
     no_from: float = Field(description="The answer is no for distances from this threshold on.")
     calibrated: bool = Field(description="Whether the thresholds are chosen from labelled pairs.")
+    warnings: list[str] = Field(description="Warnings of the calibration, for example about too few pairs.")
 
 
 class CalibrateRequest(RequestModel):
-    """Labelled pairs from which thresholds are chosen, now and whenever the metric changes."""
+    """Labelled pairs. Thresholds are chosen from them now and whenever the metric changes."""
 
     pairs: Annotated[list[PairFeedback], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
-    target: Literal["accuracy", "f1", "eer"] | None = Field(None, description="What a single threshold optimises.")
-    target_far: float | None = Field(None, ge=0, le=1, description="Highest accepted false accept rate.")
-    target_frr: float | None = Field(None, ge=0, le=1, description="Highest accepted false reject rate.")
+    target: Literal["accuracy", "f1", "eer"] | None = Field(
+        None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates."
+    )
+    target_far: float | None = Field(None, ge=0, le=1, description="Maximum false accept rate.")
+    target_frr: float | None = Field(None, ge=0, le=1, description="Maximum false reject rate. Needs target_far.")
 
     @model_validator(mode="after")
     def _check_one_target(self) -> CalibrateRequest:
         if (self.target is None) == (self.target_far is None):
-            raise ValueError("give either target, or target_far with or without target_frr")
+            raise ValueError("give either target or target_far; target_frr is optional with target_far")
         if self.target_frr is not None and self.target_far is None:
             raise ValueError("target_frr requires target_far")
         return self
@@ -165,11 +168,14 @@ class CalibrateRequest(RequestModel):
 
 
 class CalibrateResponse(BaseModel):
-    """The number of stored pairs, and the metric with which they were validated."""
+    """The number of stored pairs, and the metric that was calibrated with them."""
 
-    pairs: int
-    metric_version: int
-    constraints: int
+    pairs: int = Field(description="Number of stored pairs.")
+    metric_version: int = Field(
+        description="Version of the metric: the sequence number of the last learned log entry."
+    )
+    constraints: int = Field(description="Number of learned constraints.")
+    warnings: list[str] = Field(description="Warnings of the calibration, for example about too few pairs.")
 
 
 # -- classify ------------------------------------------------------------------------------------------------
@@ -201,12 +207,12 @@ class LabelVote(BaseModel):
     """A label and its share of the votes."""
 
     label: str
-    share: float
+    share: float = Field(description="Share of the votes, from 0 to 1.")
 
 
 class ClassifyResponse(MetricResponse):
-    """The predicted label, or null if no item has a label."""
+    """The predicted label and the votes."""
 
-    label: str | None
-    votes: list[LabelVote]
-    familiarity: float
+    label: str | None = Field(description="The label with the most votes; null if no item has a label.")
+    votes: list[LabelVote] = Field(description="Labels with votes, most votes first.")
+    familiarity: float = Field(description="Similarity to the nearest labelled item.")

@@ -6,16 +6,16 @@ export default {
   props: { data: String },
   emits: ["undo", "older", "newer", "search"],
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
   },
   template: `
     <section class="log" aria-label="Feedback log">
-      <header><h2>Feedback</h2><span class="over">{{ d.total.toLocaleString('en') }} {{ d.total === 1 ? 'record' : 'records' }}</span></header>
-      <p v-if="!d.rows.length" class="empty">No feedback yet. Search for an item and mark results as alike or not alike.</p>
+      <header><h2>Feedback</h2><span class="caption">{{ content.total.toLocaleString('en') }} {{ content.total === 1 ? 'record' : 'records' }}</span></header>
+      <p v-if="!content.rows.length" class="empty">No feedback yet. Search for an item and mark results as alike or not alike.</p>
       <ol>
-        <li v-for="row in d.rows" :key="row.seq" :data-seq="row.seq" :class="{ undone: !row.active }">
+        <li v-for="row in content.rows" :key="row.seq" :data-seq="row.seq" :class="{ undone: !row.active }">
           <span class="seq">{{ row.seq }}</span>
           <span v-if="row.note" class="note">{{ row.note }}</span>
           <span v-else class="items">
@@ -27,14 +27,14 @@ export default {
             </template>
           </span>
           <time :datetime="new Date(1000 * row.time).toISOString()" :title="new Date(1000 * row.time).toLocaleString()">{{ shortTime(row.time) }}</time>
-          <button v-if="!row.note && row.active" type="button" class="undo" :disabled="!d.may_undo" :title="d.may_undo ? 'Undo' : d.reason"
+          <button v-if="!row.note && row.active" type="button" class="undo" :disabled="!content.may_undo" :title="content.may_undo ? 'Undo' : content.reason"
                   :aria-label="'Undo feedback ' + row.seq" @click="$emit('undo', row.seq)">Undo</button>
-          <span v-else-if="!row.note" class="over">undone</span>
+          <span v-else-if="!row.note" class="caption">undone</span>
         </li>
       </ol>
-      <nav v-if="d.has_newer || d.has_older" aria-label="Pages of the log">
-        <button type="button" class="quiet" :disabled="!d.has_newer" @click="$emit('newer')">Newer</button>
-        <button type="button" class="quiet" :disabled="!d.has_older" @click="$emit('older')">Older</button>
+      <nav v-if="content.has_newer || content.has_older" aria-label="Pages of the log">
+        <button type="button" class="quiet" :disabled="!content.has_newer" @click="$emit('newer')">Newer</button>
+        <button type="button" class="quiet" :disabled="!content.has_older" @click="$emit('older')">Older</button>
       </nav>
     </section>`,
   methods: {

@@ -6,11 +6,11 @@ export default {
   emits: ["label", "find"],
   data: () => ({ typed: "" }),
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
     areFew() {
-      return this.d.labels.length <= MAX_BUTTONS;
+      return this.content.labels.length <= MAX_BUTTONS;
     },
   },
   template: `
@@ -19,17 +19,17 @@ export default {
         <input v-model="typed" type="search" placeholder="Find by key" aria-label="Find an item by its key"
                autocomplete="off" spellcheck="false">
       </form>
-      <div v-if="d.labels.length && areFew" class="chips" role="group" aria-label="Filter by label">
-        <button type="button" class="chip" :aria-pressed="d.chosen === null" @click="$emit('label', null)">
-          All <i>{{ d.total.toLocaleString('en') }}</i></button>
-        <button v-for="one in d.labels" :key="one[0]" type="button" class="chip" :aria-pressed="d.chosen === one[0]"
-                @click="$emit('label', d.chosen === one[0] ? null : one[0])">
+      <div v-if="content.labels.length && areFew" class="chips" role="group" aria-label="Filter by label">
+        <button type="button" class="chip" :aria-pressed="content.chosen === null" @click="$emit('label', null)">
+          All <i>{{ content.total.toLocaleString('en') }}</i></button>
+        <button v-for="one in content.labels" :key="one[0]" type="button" class="chip" :aria-pressed="content.chosen === one[0]"
+                @click="$emit('label', content.chosen === one[0] ? null : one[0])">
           <span>{{ one[0] }}</span> <i>{{ one[1].toLocaleString('en') }}</i></button>
       </div>
-      <select v-else-if="d.labels.length" aria-label="Filter by label"
-              @change="$emit('label', $event.target.selectedIndex ? d.labels[$event.target.selectedIndex - 1][0] : null)">
-        <option :selected="d.chosen === null">All labels ({{ d.total.toLocaleString('en') }})</option>
-        <option v-for="one in d.labels" :key="one[0]" :selected="d.chosen === one[0]">
+      <select v-else-if="content.labels.length" aria-label="Filter by label"
+              @change="$emit('label', $event.target.selectedIndex ? content.labels[$event.target.selectedIndex - 1][0] : null)">
+        <option :selected="content.chosen === null">All labels ({{ content.total.toLocaleString('en') }})</option>
+        <option v-for="one in content.labels" :key="one[0]" :selected="content.chosen === one[0]">
           {{ one[0] }} ({{ one[1].toLocaleString('en') }})</option>
       </select>
     </div>`,

@@ -20,36 +20,36 @@ export default {
   emits: ["search"],
   data: () => ({ hovered: null, isWide: true, showsAfter: true, highlighted: null }),
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
     pointsAfter() {
       return JSON.parse(this.after || "[]");
     },
     legend() {
-      const shown = this.d.labels.length > COLOURS.length ? this.d.labels.slice(0, COLOURS.length - 1) : this.d.labels;
+      const shown = this.content.labels.length > COLOURS.length ? this.content.labels.slice(0, COLOURS.length - 1) : this.content.labels;
       return shown.map((label, group) => ({ label, group, colour: COLOURS[group] }));
     },
     colours() {
-      return this.d.groups.map((group) => this.legend[group]?.colour ?? OTHER);
+      return this.content.groups.map((group) => this.legend[group]?.colour ?? OTHER);
     },
     panels() {
-      const both = [["Before", this.d.before], ["After", this.pointsAfter]];
+      const both = [["Before", this.content.before], ["After", this.pointsAfter]];
       return this.isWide ? both : [both[this.showsAfter ? 1 : 0]];
     },
     item() {
-      const [key, hasThumbnail] = this.d.items[this.hovered];
-      const src = hasThumbnail ? this.d.base + encodeURIComponent(key) : null;
-      return { key, src, label: this.d.labels[this.d.groups[this.hovered]] };
+      const [key, hasThumbnail] = this.content.items[this.hovered];
+      const src = hasThumbnail ? this.content.base + encodeURIComponent(key) : null;
+      return { key, src, label: this.content.labels[this.content.groups[this.hovered]] };
     },
   },
   template: `
     <section class="map" aria-label="Map of the catalogue">
-      <p v-if="d.message" class="empty">{{ d.message }}</p>
+      <p v-if="content.message" class="empty">{{ content.message }}</p>
       <template v-else>
         <header>
-          <p>{{ d.items.length.toLocaleString('en') }} of {{ d.total.toLocaleString('en') }} items. Similar items are
-            close together: before learning, and with the current metric.</p>
+          <p>{{ content.items.length.toLocaleString('en') }} of {{ content.total.toLocaleString('en') }} items. Similar items are
+            close together. The maps show the metric before learning and the current metric.</p>
           <div v-if="!isWide" class="chips" role="group" aria-label="Before or after">
             <button type="button" class="chip" :aria-pressed="!showsAfter" @click="showsAfter = false">Before</button>
             <button type="button" class="chip" :aria-pressed="showsAfter" @click="showsAfter = true">After</button>
@@ -60,8 +60,8 @@ export default {
             <figcaption>{{ title }}</figcaption>
             <svg viewBox="-1.05 -1.05 2.1 2.1" role="img" :aria-label="'Map of the catalogue ' + title.toLowerCase() + ' learning'" :data-panel="title"
                  @pointermove="hover($event, points)" @pointerleave="hovered = null" @click="search($event, points)">
-              <Points :points="points" :colours="colours" :groups="d.groups" :highlighted="highlighted"/>
-              <circle v-if="d.query !== null && points[d.query]" class="query" r="0.035" :cx="points[d.query][0]" :cy="-points[d.query][1]"/>
+              <Points :points="points" :colours="colours" :groups="content.groups" :highlighted="highlighted"/>
+              <circle v-if="content.query !== null && points[content.query]" class="query" r="0.035" :cx="points[content.query][0]" :cy="-points[content.query][1]"/>
               <circle v-if="hovered !== null && points[hovered]" class="ring" r="0.028" :cx="points[hovered][0]" :cy="-points[hovered][1]"/>
             </svg>
           </figure>
@@ -71,7 +71,7 @@ export default {
         <ul v-if="legend.length" class="legend" aria-label="Labels">
           <li v-for="entry in legend" :key="entry.group" @pointerenter="highlighted = entry.group" @pointerleave="highlighted = null">
             <i :style="{ background: entry.colour }"></i>{{ entry.label }}</li>
-          <li v-if="legend.length < d.labels.length"><i :style="{ background: '${OTHER}' }"></i>others</li>
+          <li v-if="legend.length < content.labels.length"><i :style="{ background: '${OTHER}' }"></i>others</li>
         </ul>
       </template>
     </section>`,
@@ -99,7 +99,7 @@ export default {
     },
     search(event, points) {
       const index = this.nearest(event, points);
-      if (index !== null) this.$emit("search", this.d.items[index][0]);
+      if (index !== null) this.$emit("search", this.content.items[index][0]);
     },
   },
 };

@@ -6,68 +6,68 @@ export default {
   props: { data: String },
   data: () => ({ hovered: null, WIDTH, HEIGHT }),
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
     history() {
-      const last = { constraints: this.d.constraints, weights: this.d.spaces.map((space) => space.weight) };
-      const past = this.d.history.filter((point) => point.constraints < last.constraints);
+      const last = { constraints: this.content.constraints, weights: this.content.spaces.map((space) => space.weight) };
+      const past = this.content.history.filter((point) => point.constraints < last.constraints);
       return past.length ? [...past, last] : [last, { ...last, constraints: last.constraints + 1 }];
     },
     shown() {
-      return this.hovered === null ? this.d.spaces.map((space) => space.weight) : this.history[this.hovered].weights;
+      return this.hovered === null ? this.content.spaces.map((space) => space.weight) : this.history[this.hovered].weights;
     },
     largest() {
-      return Math.max(0.25, ...this.d.spaces.map((space) => Math.max(space.weight, space.start)), ...this.shown);
+      return Math.max(0.25, ...this.content.spaces.map((space) => Math.max(space.weight, space.start)), ...this.shown);
     },
     bands() {
       let bottom = this.history.map(() => 0);
-      return this.d.spaces.map((_, space) => {
+      return this.content.spaces.map((_, space) => {
         const top = this.history.map((point, index) => bottom[index] + point.weights[space]);
-        const forth = top.map((y, index) => this.point(index, y));
-        const back = bottom.map((y, index) => this.point(index, y)).reverse();
+        const upper = top.map((y, index) => this.point(index, y));
+        const lower = bottom.map((y, index) => this.point(index, y)).reverse();
         bottom = top;
-        return `M${forth.join("L")}L${back.join("L")}Z`;
+        return `M${upper.join("L")}L${lower.join("L")}Z`;
       });
     },
     description() {
-      return this.d.spaces.map((space) => `${space.name} ${this.percent(space.weight)}`).join(", ");
+      return this.content.spaces.map((space) => `${space.name} ${this.percent(space.weight)}`).join(", ");
     },
   },
   template: `
     <section class="metric" aria-label="Metric">
-      <header><h2>Metric</h2><span class="over">{{ d.learner }}</span></header>
-      <p v-if="d.error" class="banner" role="alert">{{ d.error }}</p>
+      <header><h2>Metric</h2><span class="caption">{{ content.learner }}</span></header>
+      <p v-if="content.error" class="banner" role="alert">{{ content.error }}</p>
       <dl class="numbers">
-        <div title="Sequence number of the last feedback record that the metric has learned."><dt>Version</dt>
-          <dd data-number="version">{{ d.version.toLocaleString('en') }}</dd></div>
-        <div title="Constraints learned: given by feedback or implied by it."><dt>Learned</dt>
-          <dd data-number="constraints">{{ d.constraints.toLocaleString('en') }}</dd></div>
-        <div title="Recent share of triplets that the metric ranked wrongly before training on them."><dt>Error rate</dt>
-          <dd data-number="error-rate">{{ d.error_rate === null ? '–' : percent(d.error_rate) }}</dd></div>
+        <div title="Sequence number of the last learned log entry."><dt>Version</dt>
+          <dd data-number="version">{{ content.version.toLocaleString('en') }}</dd></div>
+        <div title="Number of learned constraints, given by feedback or implied."><dt>Learned</dt>
+          <dd data-number="constraints">{{ content.constraints.toLocaleString('en') }}</dd></div>
+        <div title="Recent share of triplets that were ranked wrongly before training on them."><dt>Error rate</dt>
+          <dd data-number="error-rate">{{ content.error_rate === null ? '–' : percent(content.error_rate) }}</dd></div>
         <div title="Constraints learned since the catalogue was encoded. Search candidates come from that encoding."><dt>Candidates</dt>
-          <dd data-number="candidates" :class="{ stale: d.candidates_behind }">{{
-            d.candidates_behind ? d.candidates_behind.toLocaleString('en') + ' behind' : 'up to date' }}</dd></div>
+          <dd data-number="candidates" :class="{ stale: content.candidates_behind }">{{
+            content.candidates_behind ? content.candidates_behind.toLocaleString('en') + ' behind' : 'up to date' }}</dd></div>
       </dl>
-      <p v-if="d.pending" class="hint" data-number="pending">Learning {{ d.pending.toLocaleString('en') }} feedback records …</p>
+      <p v-if="content.pending" class="hint" data-number="pending">Learning {{ content.pending.toLocaleString('en') }} feedback records …</p>
       <ul class="bars" :aria-label="'Weights: ' + description">
-        <li v-for="(space, index) in d.spaces" :key="space.name" :data-space="space.name" :title="meaning(space.name)">
+        <li v-for="(space, index) in content.spaces" :key="space.name" :data-space="space.name" :title="meaning(space.name)">
           <span class="space">{{ withSubscript(space.name) }}</span>
           <span class="track"><span class="fill" :style="{ width: width(shown[index]), background: tint(index) }"></span>
             <span class="start-weight" :style="{ left: width(space.start) }" title="Weight at the start"></span></span>
           <span class="weight">{{ percent(shown[index]) }}</span>
         </li>
       </ul>
-      <figure v-if="d.spaces.length > 1">
+      <figure v-if="content.spaces.length > 1">
         <svg :viewBox="'0 0 ' + WIDTH + ' ' + HEIGHT" preserveAspectRatio="none" role="img"
-             :aria-label="'History of the weights over ' + d.constraints + ' constraints'"
+             :aria-label="'History of the weights over ' + content.constraints + ' constraints'"
              @pointermove="hover" @pointerleave="hovered = null">
           <path v-for="(band, index) in bands" :key="index" :d="band" :style="{ fill: tint(index) }"/>
           <line v-if="hovered !== null" :x1="x(hovered)" :x2="x(hovered)" y1="0" :y2="HEIGHT"/>
         </svg>
         <figcaption><span>0</span>
           <span>{{ hovered === null ? 'weights by constraints learned' : 'at ' + history[hovered].constraints.toLocaleString('en') }}</span>
-          <span>{{ d.constraints.toLocaleString('en') }}</span></figcaption>
+          <span>{{ content.constraints.toLocaleString('en') }}</span></figcaption>
       </figure>
     </section>`,
   methods: {
@@ -78,7 +78,7 @@ export default {
       return `${((100 * share) / this.largest).toFixed(2)}%`;
     },
     tint(index) {
-      return `var(--space-${this.d.spaces[index].tint})`;
+      return `var(--space-${this.content.spaces[index].tint})`;
     },
     x(index) {
       const first = this.history[0].constraints;
@@ -98,7 +98,7 @@ export default {
       return name.replace(/^E_(\d+)$/, (_, depth) => "E" + [...depth].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]).join(""));
     },
     meaning(name) {
-      if (name === "unlearned") return "The features as they were given.";
+      if (name === "unlearned") return "The original features.";
       if (name === "whitened") return "The features after whitening.";
       const depth = /^E_(\d+)$/.exec(name);
       return depth ? `The expert at depth ${depth[1]} of the network.` : name;

@@ -2,12 +2,12 @@
 export default {
   props: { data: String },
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
   },
   template: `
-    <div class="summary" aria-hidden="true"><span>{{ d.constraints.toLocaleString('en') }} learned</span>
-      <div class="mix"><i v-for="space in d.spaces" :key="space.name"
+    <div class="summary" aria-hidden="true"><span>{{ content.constraints.toLocaleString('en') }} learned</span>
+      <div class="weight-bar"><i v-for="space in content.spaces" :key="space.name"
         :style="{ width: 100 * space.weight + '%', background: 'var(--space-' + space.tint + ')' }"></i></div></div>`,
 };

@@ -9,25 +9,25 @@ export default {
   emits: ["search", "mark", "compare", "more"],
   data: () => ({ focused: null, buttons: {}, FEEDBACK }),
   computed: {
-    d() {
+    content() {
       return JSON.parse(this.data);
     },
     current() {
-      const exists = this.d.items.some((item) => item.key === this.focused);
-      return exists ? this.focused : this.d.items[0]?.key;
+      const exists = this.content.items.some((item) => item.key === this.focused);
+      return exists ? this.focused : this.content.items[0]?.key;
     },
   },
   template: `
     <div class="tiles-part">
-      <TransitionGroup tag="ul" name="tile" class="tiles" :class="d.mode" :aria-label="d.title">
-        <li v-for="item in d.items" :key="item.key" class="tile" :class="item.feedback" :data-key="item.key">
+      <TransitionGroup tag="ul" name="tile" class="tiles" :class="content.mode" :aria-label="content.title">
+        <li v-for="item in content.items" :key="item.key" class="tile" :class="item.feedback" :data-key="item.key">
           <button type="button" class="image" :ref="(element) => register(item.key, element)" :aria-label="description(item)"
                   :tabindex="item.key === current ? 0 : -1" @focus="focused = item.key" @click="$emit('search', item.key)">
             <Thumbnail :item="item"/>
             <span v-if="item.rank" class="rank">{{ item.rank }}</span>
-            <span v-if="item.moved" :key="d.update + ':' + item.moved" class="moved" :class="item.moved > 0 ? 'up' : 'down'">
+            <span v-if="item.moved" :key="content.update + ':' + item.moved" class="moved" :class="item.moved > 0 ? 'up' : 'down'">
               {{ item.moved > 0 ? '▲' : '▼' }}{{ Math.abs(item.moved) }}</span>
-            <span v-if="item.is_new" :key="d.update" class="moved up">new</span>
+            <span v-if="item.is_new" :key="content.update" class="moved up">new</span>
             <span v-if="item.feedback" class="badge">{{ FEEDBACK[item.feedback] }}</span>
           </button>
           <div class="under">
@@ -35,11 +35,11 @@ export default {
             <span class="key" :title="item.key">{{ item.key }}</span>
             <span v-if="item.value" class="value" :title="item.exact">{{ item.value }}</span>
           </div>
-          <div v-if="d.mode === 'results'" class="marks">
-            <button type="button" class="mark similar" :disabled="!d.may_mark" :title="d.may_mark ? 'Alike (a)' : d.reason"
+          <div v-if="content.mode === 'results'" class="marks">
+            <button type="button" class="mark similar" :disabled="!content.may_mark" :title="content.may_mark ? 'Alike (a)' : content.reason"
                     :tabindex="item.key === current ? 0 : -1" :aria-pressed="item.feedback === 'similar'"
                     :aria-label="'Alike: ' + item.key" @click="$emit('mark', item.key, true)">=</button>
-            <button type="button" class="mark dissimilar" :disabled="!d.may_mark" :title="d.may_mark ? 'Not alike (n)' : d.reason"
+            <button type="button" class="mark dissimilar" :disabled="!content.may_mark" :title="content.may_mark ? 'Not alike (n)' : content.reason"
                     :tabindex="item.key === current ? 0 : -1" :aria-pressed="item.feedback === 'dissimilar'"
                     :aria-label="'Not alike: ' + item.key" @click="$emit('mark', item.key, false)">≠</button>
             <button type="button" class="mark compare" title="Compare with the query (c)"
@@ -48,8 +48,8 @@ export default {
           </div>
         </li>
       </TransitionGroup>
-      <p v-if="!d.items.length && d.empty" class="empty">{{ d.empty }}</p>
-      <button v-if="d.more" type="button" class="more" @click="$emit('more')">{{ d.more }}</button>
+      <p v-if="!content.items.length && content.empty" class="empty">{{ content.empty }}</p>
+      <button v-if="content.more" type="button" class="more" @click="$emit('more')">{{ content.more }}</button>
     </div>`,
   mounted() {
     document.addEventListener("keydown", this.pressed);
@@ -61,7 +61,7 @@ export default {
     this.hadFocus = this.$el.contains(document.activeElement) && document.activeElement.classList.contains("image");
   },
   updated() {
-    // An element that moves in the document loses the focus. Restore it.
+    // An element loses the focus when it moves in the document. Restore it.
     if (this.hadFocus && !this.$el.contains(document.activeElement)) this.focus(this.current, true);
   },
   methods: {
@@ -84,14 +84,14 @@ export default {
     },
     pressed(event) {
       const inside = this.$el.contains(document.activeElement);
-      const free = document.activeElement === document.body && this.d.mode === "results";
+      const free = document.activeElement === document.body && this.content.mode === "results";
       if (this.$el.offsetParent === null || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (!(inside || free) || !this.d.items.length || document.querySelector(".q-dialog")) return;
-      const handled = this.move(event.key, inside) || (this.d.mode === "results" && this.mark(event.key, inside));
+      if (!(inside || free) || !this.content.items.length || document.querySelector(".q-dialog")) return;
+      const handled = this.move(event.key, inside) || (this.content.mode === "results" && this.mark(event.key, inside));
       if (handled) event.preventDefault();
     },
     move(pressed, inside) {
-      const keys = this.d.items.map((item) => item.key);
+      const keys = this.content.items.map((item) => item.key);
       const position = keys.indexOf(this.current);
       const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns(), ArrowUp: -this.columns() };
       let target = { Home: 0, End: keys.length - 1 }[pressed] ?? position + steps[pressed];
@@ -105,7 +105,7 @@ export default {
       const same = { a: true, "+": true, "=": true, n: false, "-": false }[pressed];
       if (pressed === "c") this.$emit("compare", this.current);
       else if (same === undefined) return false;
-      else if (this.d.may_mark) {
+      else if (this.content.may_mark) {
         const marked = this.current;
         this.focus(this.nextUnmarked(marked), true);
         this.$emit("mark", marked, same);
@@ -113,7 +113,7 @@ export default {
       return true;
     },
     nextUnmarked(key) {
-      const keys = this.d.items.filter((item) => !item.feedback || item.key === key).map((item) => item.key);
+      const keys = this.content.items.filter((item) => !item.feedback || item.key === key).map((item) => item.key);
       const position = keys.indexOf(key);
       return keys[position + 1] ?? keys[position - 1] ?? key;
     },

@@ -1,4 +1,4 @@
-// Applies the chosen theme, or the system's, before the page is drawn.
+// Applies the chosen theme, or the theme of the system, before the page is drawn.
 window.oahuTheme = {
   system: matchMedia("(prefers-color-scheme: dark)"),
   onChange: () => {},

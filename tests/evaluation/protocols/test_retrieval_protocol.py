@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method
-from oahu.evaluation.protocols.retrieval import DEPTHS, split_classes
+from oahu.evaluation.protocols.retrieval_protocol import DEPTHS, split_classes
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
@@ -165,7 +165,7 @@ def test_folds_partition_the_development_items(
 def test_small_data_set_is_rejected(n: int, n_classes: int) -> None:
     data = Dataset("few", np.zeros((n, 1)), np.arange(n) % n_classes)
     with pytest.raises(
-        InvalidInputError, match=f"more than 64 items, and a class with at least four. few has {n} items"
+        InvalidInputError, match=f"at least 66 items, and a class of at least four. few has {n} items"
     ):
         PROTOCOLS["retrieval"].check_dataset(data)
     PROTOCOLS["retrieval"].check_dataset(Dataset("enough", np.zeros((66, 1)), np.arange(66) % 2))

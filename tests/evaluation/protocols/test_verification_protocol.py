@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from oahu.evaluation import eer
 from oahu.evaluation.datasets import Dataset, Fold, Views
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.verification import views_of
+from oahu.evaluation.protocols.verification_protocol import views_of
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
@@ -157,7 +157,7 @@ def test_disjoint_people_with_all_pairs_in_the_fold(faces: Dataset, measure: Mea
 def test_fold_with_every_class_is_rejected(digits: Dataset, measure: Measure) -> None:
     everybody = Fold(np.array([[i, i + 1] for i in range(199)]), digits.y[:-1] == digits.y[1:])
     with_all = replace(digits, views=Views((everybody, everybody), (everybody, replace(everybody))))
-    with pytest.raises(InvalidInputError, match="Fold 0 of some digits contains every class"):
+    with pytest.raises(InvalidInputError, match="fold 0 of some digits leaves fewer than two classes"):
         measure("verification", with_all, "OASIS", people="disjoint")
 
 
@@ -322,7 +322,7 @@ def test_data_set_without_enough_pairs_is_rejected(faces: Dataset, digits: Datas
     check(faces)
     check(digits)
     few = Dataset("few", digits.X[:95], np.arange(95) // 2)
-    with pytest.raises(InvalidInputError, match=r"needs pairs to verify.*few has 95 items and 48 class"):
+    with pytest.raises(InvalidInputError, match=r"needs official pairs.*few has 95 items and 48 class"):
         check(few)
     assert faces.views is not None
     one = replace(faces, views=Views(faces.views.development, faces.views.folds[:1]))

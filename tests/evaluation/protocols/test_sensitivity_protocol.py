@@ -12,7 +12,7 @@ import pytest
 import oahu
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_method
-from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols.classification_protocol import split_halves
 from oahu.evaluation.trials import Outcome
 
 Measure = Callable[..., Outcome]

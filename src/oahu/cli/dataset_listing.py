@@ -1,4 +1,4 @@
-"""`oahu datasets`: lists data sets and downloads them."""
+"""`oahu datasets`: the list of data sets, and their download."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.progress import Progress as Bars
+from rich.progress import Progress as ProgressBars
 
 from oahu.cli.output import NOTHING, cell, print_facts, print_json, table
 from oahu.evaluation.datasets import DATASETS, DatasetSource, data_home, fetch, source
-from oahu.evaluation.datasets.downloads import Progress
+from oahu.evaluation.datasets.downloads import DownloadProgress
 
-__all__ = ["get", "show"]
+__all__ = ["download_datasets", "print_datasets"]
 
 _TASKS = {"classification": "classify", "verification": "verify", "retrieval": "retrieve"}
 
 
-def show(console: Console, as_json: bool) -> None:
+def print_datasets(console: Console, as_json: bool) -> None:
     """Print all data sets and whether they are available."""
     home = data_home()
     if as_json:
-        print_json({"home": home, "datasets": [_described(source(name), home) for name in DATASETS]})
+        print_json({"home": home, "datasets": [_as_json(source(name), home) for name in DATASETS]})
         return
     listed = table("name", ">items x features", ">classes", "task", "licence", "available")
     for column in listed.columns:
@@ -44,12 +44,12 @@ def show(console: Console, as_json: bool) -> None:
     print_facts(console, _facts(home))
 
 
-def get(console: Console, errors: Console, names: Sequence[str]) -> None:
+def download_datasets(console: Console, errors: Console, names: Sequence[str]) -> None:
     """Download data sets into the data folder."""
     home = data_home()
-    entries = [source(name) for name in dict.fromkeys(names)]  # rejects a wrong name before any download
+    entries = [source(name) for name in dict.fromkeys(names)]  # an unknown name is rejected before any download
     for entry in entries:
-        with _bars(errors) as progress:
+        with _show_progress(errors) as progress:
             fetch(entry.name, home, progress)
         console.print(cell(_result(entry, home)), soft_wrap=True)
 
@@ -61,7 +61,7 @@ def _result(entry: DatasetSource, home: Path) -> str:
 
 
 @contextmanager
-def _bars(console: Console) -> Iterator[Progress]:
+def _show_progress(console: Console) -> Iterator[DownloadProgress]:
     """Show a progress bar for each file, on a terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -70,7 +70,7 @@ def _bars(console: Console) -> Iterator[Progress]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with ProgressBars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def progress(name: str, done: int, total: int | None) -> None:
@@ -82,7 +82,7 @@ def _bars(console: Console) -> Iterator[Progress]:
 
 
 def _availability(entry: DatasetSource, home: Path) -> str:
-    """Return "yes", or what to do: "path", "copy" or "download"."""
+    """Return "yes", or how to get the data set: "path", "copy" or "download"."""
     if not entry.file_sets:
         return "path"
     if entry.is_available(home):
@@ -102,18 +102,18 @@ def _count(n: int | None) -> str:
 
 def _facts(home: Path) -> dict[str, str | None]:
     notes: dict[str, str | None] = {name: _note(source(name), home) for name in DATASETS}
-    way = "`oahu datasets get NAME` downloads a data set into the folder"
-    return {"folder": str(home), "download": way, "copy": "copy the files to the folder yourself", **notes}
+    command = "`oahu datasets get NAME` downloads a data set into the folder"
+    return {"folder": str(home), "download": command, "copy": "copy the files to the folder yourself", **notes}
 
 
 def _note(entry: DatasetSource, home: Path) -> str | None:
-    """Return which files to copy, and the note of the registry."""
+    """Return the files to copy, and the note of the registry."""
     files = entry.manual_files(home)
     copy = [f"Copy {' and '.join(files)} to the folder."] if files else []
     return " ".join([*copy, *([entry.note] if entry.note else [])]) or None
 
 
-def _described(entry: DatasetSource, home: Path) -> dict[str, Any]:
+def _as_json(entry: DatasetSource, home: Path) -> dict[str, Any]:
     return {
         "name": entry.name,
         "title": entry.title,

@@ -1,4 +1,4 @@
-"""The style sheet of the HTML report: narrow and wide, light and dark, screen and print."""
+"""Style sheet of the HTML report."""
 
 from __future__ import annotations
 

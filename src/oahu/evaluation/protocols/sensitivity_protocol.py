@@ -1,4 +1,4 @@
-"""Sensitivity of OAHU to its parameters, Section 4.6 of the paper, and the regret of its hedge."""
+"""Sensitivity of OAHU to its parameters (Section 4.6 of the paper), and regret of its weighted experts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
-from oahu.evaluation.protocols.classification import ClassificationProtocol, split_halves
+from oahu.evaluation.protocols.classification_protocol import ClassificationProtocol, split_halves
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch
 from oahu.evaluation.protocols.methods import Method

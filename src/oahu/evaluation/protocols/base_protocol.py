@@ -18,23 +18,23 @@ from oahu.version import __version__
 
 __all__ = ["EvaluationProtocol", "outcome_of"]
 
-_MINIMUM: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
+_MINIMUM_VALUES: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
 
 
 class EvaluationProtocol(ABC):
-    """A way to measure a method on a data set.
+    """An experiment that measures a method on a data set.
 
     Attributes
     ----------
     name : str
     score : str
         The score that tuning optimises.
-    higher : bool
+    higher_is_better : bool
         Whether a higher score is better.
     tunable : bool
-        Whether `validate` is implemented.
+        Whether parameters can be tuned with `validate`.
     tuned_as : str, optional
-        The protocol that is used for tuning, if it is another one.
+        Name of the protocol that is used for tuning, if not this one.
     runs : int
         Default number of runs.
     defaults : mapping
@@ -45,7 +45,7 @@ class EvaluationProtocol(ABC):
 
     name: ClassVar[str]
     score: ClassVar[str]
-    higher: ClassVar[bool] = False
+    higher_is_better: ClassVar[bool] = False
     tunable: ClassVar[bool] = True
     tuned_as: ClassVar[str | None] = None
     runs: ClassVar[int] = 10
@@ -74,9 +74,9 @@ class EvaluationProtocol(ABC):
                     f"The setting {name!r} must be one of {', '.join(self.choices[name])}. "
                     f"Got {shorten(value)} instead."
                 )
-            if name in _MINIMUM and value is not None and value < _MINIMUM[name]:
+            if name in _MINIMUM_VALUES and value is not None and value < _MINIMUM_VALUES[name]:
                 raise InvalidInputError(
-                    f"The setting {name!r} must be at least {_MINIMUM[name]}. Got {value} instead."
+                    f"The setting {name!r} must be at least {_MINIMUM_VALUES[name]}. Got {value} instead."
                 )
         check_components(changed.get("pca"), dataset.n_features)
         return {**settings, **changed}

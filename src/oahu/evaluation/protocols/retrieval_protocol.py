@@ -1,4 +1,4 @@
-"""Image retrieval, Section 4.5 of the paper: does a query find an item of its class among the first K?"""
+"""Retrieval protocol (Section 4.5 of the paper): Recall@K of test items as queries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import recall_at_k
 from oahu.evaluation.trials import Outcome, Trial
@@ -27,7 +27,7 @@ Rows = NDArray[np.intp]
 DEPTHS: Final = (1, 2, 4, 8, 16, 32)
 
 _N_EXAMPLES: Final = 4  # stored example queries with a correct first match, and as many with a wrong one
-_N_MATCHES: Final = 3  # stored matches of each
+_N_MATCHES: Final = 3  # stored matches per example
 
 
 def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
@@ -44,11 +44,11 @@ def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
 
 
 class RetrievalProtocol(EvaluationProtocol):
-    """Learn from the development items; each test item is a query among all other test items."""
+    """Learn from the development items; search with each test item among the other test items."""
 
     name = "retrieval"
     score = "recall@1"
-    higher = True
+    higher_is_better = True
     runs = 1
     defaults: ClassVar[Mapping[str, Any]] = {"n_constraints": 50_000, "n_seeds": 25_000, "queries": None}
 
@@ -56,8 +56,8 @@ class RetrievalProtocol(EvaluationProtocol):
         largest = np.unique(dataset.y, return_counts=True)[1].max(initial=0)
         if len(dataset) < 2 * (DEPTHS[-1] + 1) or largest < 4:
             raise InvalidInputError(
-                f"Retrieval needs more than {2 * DEPTHS[-1]} items, and a class with at least four. {dataset.name} "
-                f"has {len(dataset)} items, and its largest class has {largest}."
+                f"Retrieval needs at least {2 * (DEPTHS[-1] + 1)} items, and a class of at least four. "
+                f"{dataset.name} has {len(dataset)} items, and its largest class has {largest}."
             )
 
     def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:

@@ -1,4 +1,4 @@
-"""Image classification, Section 4.3 of the paper: train on half of the items, k-NN error on the other half."""
+"""Classification protocol (Section 4.3 of the paper): train on half of the items, classify the other half."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.evaluation.datasets.dataset import Dataset
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.scores import error_rate, macro_f1
 from oahu.evaluation.trials import Outcome, Trial
@@ -25,13 +25,13 @@ Rows = NDArray[np.intp]
 
 
 def split_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """Return the rows of the development half and of the test half: a random 1:1 split for each run."""
+    """Return the rows of the development half and of the test half. Each run has its own random split."""
     order = generator_for(seed, dataset.name, "split", run).permutation(len(dataset))
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
 class ClassificationProtocol(EvaluationProtocol):
-    """Random 1:1 split; learn from constraints; classify the test half by k-NN in the development half."""
+    """Train on a random half of the items; classify the other half by k-NN search in the first."""
 
     name = "classification"
     score = "error_rate"
@@ -51,7 +51,7 @@ class ClassificationProtocol(EvaluationProtocol):
         return self._measure(trial, dataset, method, cache, (development, test[:queries]), seed_words)
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure one fold of a cross-validation within the first run's development half, or a part of it."""
+        """Measure one fold of a cross-validation on the development half of the first run, or a subset of it."""
         seed, n_folds = trial.settings["seed"], trial.settings["folds"]
         development, _ = split_halves(dataset, seed, 0)
         folds = np.array_split(development[: trial.settings["tune_items"]], n_folds)
@@ -83,14 +83,14 @@ class ClassificationProtocol(EvaluationProtocol):
 
 
 class ConstraintCountProtocol(ClassificationProtocol):
-    """Error against the number of constraints: uniform samples of the constraints of `ClassificationProtocol`."""
+    """Classification error by number of constraints. Smaller numbers are random samples of the largest."""
 
     name = "constraints"
     tuned_as = "classification"
     counts: Final = tuple(range(1_000, 10_001, 1_000))
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> list[Trial]:
-        if method.learns_from == "labels":  # such a learner forms its own constraints, in its own number
+        if method.learns_from == "labels":  # the learner forms the constraints, so their number is not a setting
             return []
         total = settings["n_constraints"]
         learns = method.learns_from != "nothing"

@@ -1,4 +1,4 @@
-"""Face verification, Section 4.4 of the paper: do two images show the same person?"""
+"""Verification protocol (Section 4.4 of the paper): decide whether two images show the same person."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from oahu.constraints import sample_pairs
 from oahu.evaluation.datasets.dataset import Dataset, Fold, Views
+from oahu.evaluation.protocols.base_protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch, TrainedMetric, train_method
 from oahu.evaluation.protocols.methods import Method
-from oahu.evaluation.protocols.protocol import EvaluationProtocol, outcome_of
 from oahu.evaluation.protocols.scaling import fit_scaling
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
@@ -31,13 +31,13 @@ _N_EXAMPLES: Final = 4  # stored right and wrong answers, for similar and for di
 class VerificationProtocol(EvaluationProtocol):
     """LFW's image-unrestricted setting: View 1 for tuning, the ten folds of View 2 for the result.
 
-    Constraints are drawn from the names of all images; none contains a pair of either view. With ``people``
-    "disjoint", the learner sees no image of a person in the tested fold, which is stricter than the paper.
+    Constraints are drawn from the names of all images. None contains a pair of either view. With ``people``
+    "disjoint", training uses no image of a person in the tested fold, which is stricter than the paper.
     """
 
     name = "verification"
     score = "auc"
-    higher = True
+    higher_is_better = True
     runs = 10
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **EvaluationProtocol.choices,
@@ -50,7 +50,7 @@ class VerificationProtocol(EvaluationProtocol):
             n_folds = len(views_of(dataset).folds)
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"Verification needs pairs to verify, as lfw has them, or enough labelled items to draw pairs "
+                f"Verification needs official pairs, such as those of lfw, or enough labelled items to draw pairs "
                 f"from. {dataset.name} has {len(dataset)} items and {dataset.n_classes} class(es): {error}"
             ) from error
         if n_folds < 2:
@@ -65,14 +65,14 @@ class VerificationProtocol(EvaluationProtocol):
     def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
         views = views_of(dataset)
         stopwatch, tested = Stopwatch(), views.folds[trial.run]
-        others = _joined(views.folds[: trial.run] + views.folds[trial.run + 1 :])
+        others = _join(views.folds[: trial.run] + views.folds[trial.run + 1 :])
         training = np.arange(len(dataset))
         if trial.settings["people"] == "disjoint":
             training = np.flatnonzero(~np.isin(dataset.y, np.unique(dataset.y[tested.pairs])))
             if len(np.unique(dataset.y[training])) < 2:
                 raise InvalidInputError(
-                    f"Fold {trial.run} of {dataset.name} contains every class, so that people=disjoint leaves "
-                    "nothing to learn from."
+                    f"With people=disjoint, fold {trial.run} of {dataset.name} leaves fewer than two classes to "
+                    "learn from."
                 )
         trained, items = self._train(trial, dataset, method, cache, stopwatch, training)
         with stopwatch("evaluation"):
@@ -90,8 +90,8 @@ class VerificationProtocol(EvaluationProtocol):
         return replace(outcome, facts={**outcome.facts, "n_missing": tested.n_missing})
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure the AUC on the pairs of View 1; ``trial.run`` selects the draw of constraints."""
-        stopwatch, development = Stopwatch(), _joined(views_of(dataset).development)
+        """Measure the AUC on the pairs of View 1. ``trial.run`` selects the random constraints."""
+        stopwatch, development = Stopwatch(), _join(views_of(dataset).development)
         trained, items = self._train(trial, dataset, method, cache, stopwatch, np.arange(len(dataset)))
         with stopwatch("evaluation"):
             auc = Comparator(trained.metric, preprocessor=items).auc(development.pairs, development.same)
@@ -106,7 +106,7 @@ class VerificationProtocol(EvaluationProtocol):
         stopwatch: Stopwatch,
         training: NDArray[np.intp],
     ) -> tuple[TrainedMetric, NDArray[np.float32]]:
-        """Train on some of the items; return the metric and all items, scaled."""
+        """Train on the items in rows ``training``; return the metric and all items, scaled."""
         settings = trial.settings
         with stopwatch("inputs"):
             transform = fit_scaling(dataset.X[training], settings["scaling"], settings["pca"])
@@ -119,7 +119,7 @@ class VerificationProtocol(EvaluationProtocol):
 
 
 def views_of(dataset: Dataset) -> Views:
-    """Return the official pairs; without any, pairs drawn from the labels of twelve parts of the items."""
+    """Return the official pairs. If there are none, draw pairs from the labels in twelve parts of the items."""
     if dataset.views is not None:
         return dataset.views
     rng = generator_for(0, dataset.name, "views")
@@ -133,12 +133,12 @@ def _draw_fold(dataset: Dataset, rows: NDArray[np.intp], rng: np.random.Generato
     return Fold(rows[pairs], same > 0)
 
 
-def _joined(folds: Any) -> Fold:
+def _join(folds: Any) -> Fold:
     return Fold(np.concatenate([fold.pairs for fold in folds]), np.concatenate([fold.same for fold in folds]))
 
 
 def _pairs_within(pairs: NDArray[np.intp], rows: NDArray[np.intp], n_items: int) -> NDArray[np.intp]:
-    """Return the pairs whose items are both in ``rows``, as positions in ``rows``."""
+    """Return the pairs with both items in ``rows``, as positions in ``rows``."""
     positions = np.full(n_items, -1)
     positions[rows] = np.arange(len(rows))
     moved = positions[pairs]

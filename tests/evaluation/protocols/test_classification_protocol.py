@@ -17,8 +17,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import oahu
 from oahu.evaluation.datasets import Dataset
-from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification
-from oahu.evaluation.protocols.classification import split_halves
+from oahu.evaluation.protocols import PROTOCOLS, Method, as_method, classification_protocol
+from oahu.evaluation.protocols.classification_protocol import split_halves
 from oahu.evaluation.trials import Outcome
 from oahu.exceptions import InvalidInputError
 
@@ -163,7 +163,7 @@ def test_given_learner_is_not_modified(digits: Dataset, measure: Measure) -> Non
 def observed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """Return the metrics and predictions, in order."""
     seen: dict[str, list[Any]] = {"metric": [], "predicted": []}
-    train_method, error_rate = classification.train_method, classification.error_rate
+    train_method, error_rate = classification_protocol.train_method, classification_protocol.error_rate
 
     def learning(*arguments: Any) -> Any:
         learned = train_method(*arguments)
@@ -174,8 +174,8 @@ def observed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         seen["predicted"].append(predicted.tolist())
         return error_rate(truth, predicted)
 
-    monkeypatch.setattr(classification, "train_method", learning)
-    monkeypatch.setattr(classification, "error_rate", scoring)
+    monkeypatch.setattr(classification_protocol, "train_method", learning)
+    monkeypatch.setattr(classification_protocol, "error_rate", scoring)
     return seen
 
 
@@ -224,7 +224,7 @@ def test_folds_partition_the_development_half(
 ) -> None:
     training_sets, queries = [], []
 
-    class Watching(classification.Classifier):  # type: ignore[name-defined, misc]
+    class Watching(classification_protocol.Classifier):  # type: ignore[name-defined, misc]
         def fit(self, X: Any, y: Any) -> Any:
             training_sets.append(X[:, 0].astype(int).tolist())
             return super().fit(X, y)
@@ -233,7 +233,7 @@ def test_folds_partition_the_development_half(
             queries.append(X[:, 0].astype(int).tolist())
             return super().predict(X)
 
-    monkeypatch.setattr(classification, "Classifier", Watching)
+    monkeypatch.setattr(classification_protocol, "Classifier", Watching)
     for fold in range(folds):
         measure("classification", numbered, "Euclidean", fold, "tuning", folds=folds, tune_items=tune_items)
     development = set(split_halves(numbered, 0, 0)[0].tolist())
