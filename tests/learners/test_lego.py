@@ -171,8 +171,8 @@ def test_pairs_of_mixed_scales_leave_the_matrix_positive_definite(seed: int) -> 
 def test_pairs_of_mixed_scales_give_the_same_model_in_float32_and_float64() -> None:
     """If A were stored instead of its factor, the largest eigenvalue would be wrong by a factor of ten.
 
-    The rounding errors of 200 steps add up to 0.2 or 0.3 %, depending on the processor. No pair of this stream is so
-    close to its bound that rounding decides whether it is learned.
+    The rounding errors of 200 steps add up to 0.2 or 0.3 %, depending on the processor. No pair of this stream is
+    so close to its bound that rounding decides whether it is learned.
     """
     single, double = (LEGO(dtype=dtype).partial_fit(*mixed_scales(0)).matrix_ for dtype in ("float32", "float64"))
     np.testing.assert_allclose(single, double, atol=1e-2 * np.abs(double).max())
