@@ -360,7 +360,7 @@ def test_the_last_error_is_raised_after_all_retries(waiting_times: list[float]) 
     assert (error.value.status, len(service.requests), len(waiting_times)) == (503, 4, 3)
 
 
-def test_zero_retries(waiting_times: list[float]) -> None:
+def test_zero_retries_raises_the_first_error(waiting_times: list[float]) -> None:
     service = FailingService(httpx.ConnectError("refused"))
     with pytest.raises(ServiceRequestError) as error:
         service.client(retries=0).describe()

@@ -36,7 +36,7 @@ def port(tmp_path: Path) -> Iterator[int]:
         yield int(found[1])
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
 
 
 def test_the_guide_runs_from_top_to_bottom(

@@ -37,6 +37,7 @@ from oahu.service.settings import Settings
 runner = CliRunner()
 ROWS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
+TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
 @pytest.fixture(autouse=True)
@@ -190,8 +191,8 @@ class Command:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        assert self._listening.wait(120), self.lines
-        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        assert self._listening.wait(TIMEOUT), self.lines
+        self.http = httpx.Client(base_url=self.url, timeout=TIMEOUT, trust_env=False)
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -204,7 +205,7 @@ class Command:
 
     def wait_for(self, words: str) -> bool:
         """Wait until a line of output contains some words."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + TIMEOUT
         while time.monotonic() < end and not any(words in line for line in self.lines):
             time.sleep(0.01)
         return any(words in line for line in self.lines)
@@ -213,7 +214,7 @@ class Command:
         """Send a signal, and return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        code = self.process.wait(60)
+        code = self.process.wait(TIMEOUT)
         self._reader.join()
         self.http.close()
         self.process.communicate()
@@ -254,7 +255,7 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
 
     def give_feedback(worker: int) -> None:
         with (
-            httpx.Client(base_url=command.url, timeout=60, trust_env=False) as http,
+            httpx.Client(base_url=command.url, timeout=TIMEOUT, trust_env=False) as http,
             suppress(httpx.TransportError),
         ):
             for at in range(100_000):
@@ -268,7 +269,7 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
 
     def listen() -> None:
         url = f"{command.url}/v1/collections/c/events"
-        with httpx.stream("GET", url, timeout=60, trust_env=False) as answer:
+        with httpx.stream("GET", url, timeout=TIMEOUT, trust_env=False) as answer:
             for _ in answer.iter_lines():
                 pass
         ended.set()  # the server ended the stream
@@ -277,7 +278,7 @@ def test_a_stop_signal_finishes_requests_and_loses_nothing(serve: Any, tmp_path:
     threads.append(threading.Thread(target=listen))
     for thread in threads:
         thread.start()
-    assert enough.wait(60)
+    assert enough.wait(TIMEOUT)
     assert command.end(signal.SIGTERM) == 0
     for thread in threads:
         thread.join()
@@ -305,7 +306,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         (tmp_path / "keys.json").write_text("{")
         output += request_until(main, f"{url}/v1/collections", "cannot reload the API keys")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(TIMEOUT) == 0
     finally:
         process.kill()
         process.wait()
@@ -317,7 +318,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
 
 def read_until(terminal: int, words: str) -> str:
     """Read a terminal until it shows some words."""
-    output, end = "", time.monotonic() + 120
+    output, end = "", time.monotonic() + TIMEOUT
     while words not in output:
         assert time.monotonic() < end, output
         if select.select([terminal], [], [], 1)[0]:
@@ -327,7 +328,7 @@ def read_until(terminal: int, words: str) -> str:
 
 def request_until(terminal: int, url: str, words: str) -> str:
     """Repeat a request until a terminal shows some words."""
-    output, end = "", time.monotonic() + 60
+    output, end = "", time.monotonic() + TIMEOUT
     while words not in output or not output.endswith("\n"):
         assert time.monotonic() < end, output
         httpx.get(url, trust_env=False)
@@ -344,7 +345,7 @@ def test_a_public_address_needs_a_key_and_limits_headers(serve: Any, tmp_path: P
     command.http.headers["Authorization"] = f"Bearer {key}"
     assert command.request("GET", "") == {"collections": []}
     host, port = command.url.removeprefix("http://").split(":")
-    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+    with closing(socket.create_connection((host, int(port)), timeout=TIMEOUT)) as connection:
         with suppress(OSError):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000)
         assert connection.recv(65_536).startswith(b"HTTP/1.1 4")

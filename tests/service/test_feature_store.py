@@ -1,4 +1,4 @@
-"""Features by number: every added row can be read, also while others are added."""
+"""The feature store: every added row can be read, also while other rows are added."""
 
 from __future__ import annotations
 

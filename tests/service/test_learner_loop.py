@@ -433,10 +433,10 @@ def test_learning_continues_if_a_snapshot_cannot_be_saved(
 ) -> None:
     harness = make_harness(options={"snapshot_every": 1})
 
-    def full(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(harness.store, "save_snapshot", full)
+    monkeypatch.setattr(harness.store, "save_snapshot", fail)
     harness.append(*harness.records(5))
     harness.learn()
     harness.append(*harness.records(5, 1))

@@ -1,4 +1,4 @@
-"""The whole service: collections outlive a restart, and deletion is complete."""
+"""The whole service: a restart keeps all collections, and a deletion removes all data."""
 
 from __future__ import annotations
 

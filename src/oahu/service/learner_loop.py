@@ -43,7 +43,7 @@ _BATCH_DELAY: Final = 0.01  # seconds to wait for more feedback if no query wait
 _FULL_BATCH: Final = 16  # number of waiting log entries that are learned without delay
 _SAMPLE: Final = 16  # triplets per batch on which the metric is evaluated before training
 _DECAY: Final = 0.98  # decay of the running error rate per triplet
-_DENSE_HISTORY: Final = 200  # every version up to this one has a history point, later ones are thinned out
+_DENSE_HISTORY: Final = 200  # constraints; the history has every version up to here, and fewer later versions
 
 log = logging.getLogger("oahu.service")
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -36,6 +37,7 @@ def serve(settings: Settings, started: Started) -> None:
     """Run the service until it receives a signal. ``started`` is called once it accepts requests."""
     _require_key(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    warnings.filterwarnings("ignore", "target_f(ar|rr)=", UserWarning)  # the API returns calibration warnings
     with threadpool_limits(1, "blas"), _bind(settings.host, settings.port) as listening:
         app = create_app(settings)
         try:

@@ -38,7 +38,9 @@ def test_every_view_fits_a_phone(open_window: Any, address: str, digits: Any) ->
         overflow[view] = _overflow(window)
     assert overflow == dict.fromkeys(VIEWS, 0)
     window.page.tap(".tab-search")
-    box = window.page.locator(".mark.similar").first.bounding_box()
+    button = window.page.locator(".mark.similar").first
+    expect(button).to_be_visible()
+    box = button.bounding_box()
     assert min(box["width"], box["height"]) >= 32
     window.go()
     expect(window.page.locator(f"[data-collection={digits.name}]")).to_be_visible()

@@ -16,11 +16,9 @@ from oahu.service.keys import KeyFile
 C = "/v1/collections"
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "127.1.2.3", "[::1]:80", "[::1]"]
-)
-def test_an_open_service_accepts_loopback_names(server: Any, host: str) -> None:
-    assert server.send(Host=host).status_code == 200
+def test_an_open_service_accepts_loopback_names(server: Any) -> None:
+    for host in ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "127.1.2.3", "[::1]:80", "[::1]"]:
+        assert server.send(Host=host).status_code == 200, host
 
 
 FOREIGN = [
@@ -38,22 +36,19 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("host", FOREIGN)
-def test_an_open_service_rejects_other_names(server: Any, host: str) -> None:
+def test_an_open_service_rejects_other_names(server: Any) -> None:
     """Otherwise a web site could point its host name to this machine and use the service."""
-    response = server.send(Host=host)
-    assert (response.status_code, response.json()["type"]) == (421, "urn:oahu:problem:wrong-host")
+    for host in FOREIGN:
+        response = server.send(Host=host)
+        assert (response.status_code, response.json()["type"]) == (421, "urn:oahu:problem:wrong-host"), host
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
+def test_all_methods_and_paths_check_the_host(server: Any) -> None:
+    for method, path in [
         *((method, C) for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE")),
         *(("GET", path) for path in ("/healthz", "/metrics", "/nothing")),
-    ],
-)
-def test_all_methods_and_paths_check_the_host(server: Any, method: str, path: str) -> None:
-    assert server.send(method, path, Host="evil.example").status_code == 421
+    ]:
+        assert server.send(method, path, Host="evil.example").status_code == 421, (method, path)
 
 
 @pytest.mark.parametrize("setting", [{"trusted_hosts": ("a.example",)}, {"https": True}, {"host": "0.0.0.0"}])

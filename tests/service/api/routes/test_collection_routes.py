@@ -82,10 +82,10 @@ def test_names_are_unique(server: Any) -> None:
     assert name in rejected["detail"]
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "-a", "_a", "a" * 65, "ä", "a\n", "a?", "a#b"])
-def test_invalid_names_are_rejected(server: Any, name: str) -> None:
-    rejected = server.request("POST", "/v1/collections", 422, json={"name": name, "dimension": 4})
-    assert rejected["detail"].startswith("body/name: ")
+def test_invalid_names_are_rejected(server: Any) -> None:
+    for name in ["", ".", "..", "a/b", "a b", "-a", "_a", "a" * 65, "ä", "a\n", "a?", "a#b"]:
+        rejected = server.request("POST", "/v1/collections", 422, json={"name": name, "dimension": 4})
+        assert rejected["detail"].startswith("body/name: "), name
 
 
 @pytest.mark.parametrize(

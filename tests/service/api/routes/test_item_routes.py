@@ -179,19 +179,21 @@ def test_unusual_keys_work_in_all_operations(server: Any, key: str) -> None:
     server.request("GET", address(path, key), 404)
 
 
-@pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "a/../b", "a/.", "./a", "..\\..\\windows", "a/.."])
-def test_keys_with_dot_segments_are_rejected(server: Any, key: str) -> None:
-    path = server.new_collection(n=1)
-    assert "must not contain '.' or '..' as a path segment" in put(server, path, item(key), status=422)["detail"]
-    assert server.request("GET", path)["items"] == 1
-    server.request("GET", address(path, key), 404)
+def test_keys_with_dot_segments_are_rejected(server: Any) -> None:
+    for key in [".", "..", "../../etc/passwd", "a/../b", "a/.", "./a", "..\\..\\windows", "a/.."]:
+        path = server.new_collection(n=1)
+        assert (
+            "must not contain '.' or '..' as a path segment" in put(server, path, item(key), status=422)["detail"]
+        )
+        assert server.request("GET", path)["items"] == 1
+        server.request("GET", address(path, key), 404)
 
 
-@pytest.mark.parametrize("key", ["", "a\x00b", "a\nb", "\x7f", "\t", "a" * 513])
-def test_keys_with_control_characters_or_too_many_characters_are_rejected(server: Any, key: str) -> None:
-    path = server.new_collection(n=1)
-    assert put(server, path, item(), item(key), status=422)["detail"].startswith("body/items/1/key: ")
-    assert server.request("GET", path)["items"] == 1
+def test_keys_with_control_characters_or_too_many_characters_are_rejected(server: Any) -> None:
+    for key in ["", "a\x00b", "a\nb", "\x7f", "\t", "a" * 513]:
+        path = server.new_collection(n=1)
+        assert put(server, path, item(), item(key), status=422)["detail"].startswith("body/items/1/key: "), key
+        assert server.request("GET", path)["items"] == 1
 
 
 @pytest.fixture(scope="module")

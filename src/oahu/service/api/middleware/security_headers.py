@@ -23,10 +23,8 @@ _HEADERS: Final = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
 ]
-_API_HEADERS: Final = [
-    *_HEADERS,
-    (b"cache-control", b"no-store"),
-]  # another user of the same cache may have no API key
+# The API forbids caching, because another user of the same cache may have no API key.
+_API_HEADERS: Final = [*_HEADERS, (b"cache-control", b"no-store")]
 
 
 class SecurityHeadersMiddleware:
