@@ -1,12 +1,13 @@
-"""AnchoredOAHU as its stream grows, beside OAHU and the unlearned metrics; with its parts taken away; and its
-defaults beside other values, on development data alone.
+"""Benchmark of AnchoredOAHU: quality by stream length, effect of each part, effect of other parameter values.
 
     python benchmarks/anchored.py [digits fashion-mnist ...] [--constraints 100,1000,10000] [--runs 5] [--out DIR]
     python benchmarks/anchored.py digits --parts
     python benchmarks/anchored.py digits --develop
 
-Everything at its defaults. p is of a paired t-test against the better of the unlearned metrics; "worse" says where
-a learner is significantly worse than it (p < 0.05). ConstraintCache DIR/curves.png.
+The first form compares AnchoredOAHU with OAHU and the unlearned metrics, and writes DIR/curves.png. --parts removes
+parts of AnchoredOAHU. --develop changes parameter values and uses only development data. All other parameters have
+their defaults. p is the p-value of a paired t-test against the better unlearned metric. "worse" marks learners that
+are significantly worse than it (p < 0.05).
 """
 
 import argparse
@@ -44,14 +45,14 @@ class NoExperts(AnchoredOAHU):
 
 
 class NoUnlearned(AnchoredOAHU):
-    """Without the unlearned space, once another has earned anything."""
+    """Without the unlearned space, as soon as another space has weight."""
 
     def _weights(self, arrays):
         return _without(super()._weights(arrays), [0])
 
 
 class UniformDepths(AnchoredOAHU):
-    """What the experts earned, spread evenly over the depths."""
+    """With the experts' total weight spread evenly over the depths."""
 
     def _weights(self, arrays):
         weights = super()._weights(arrays)
@@ -59,8 +60,8 @@ class UniformDepths(AnchoredOAHU):
         return weights
 
 
-class Deepest(AnchoredOAHU):
-    """What the experts earned, all for the deepest."""
+class DeepestExpert(AnchoredOAHU):
+    """With the experts' total weight on the deepest expert."""
 
     def _weights(self, arrays):
         weights = super()._weights(arrays)
@@ -69,15 +70,15 @@ class Deepest(AnchoredOAHU):
         return weights
 
 
-class NothingEarned(AnchoredOAHU):
-    """Every space counts in full from the beginning."""
+class FullWeights(AnchoredOAHU):
+    """With full weights from the start, without evidence."""
 
     def _weights(self, arrays):
         from oahu.learners.anchored.model_arrays import UNLEARNED_DISTANCE
         from oahu.learners.anchored.space_weights import space_weights
 
-        sure = np.stack([np.full(self.n_layers + 3, 1e3), np.ones(self.n_layers + 3)])
-        return space_weights(sure, self.strength, arrays["encoder_mean_squares"][UNLEARNED_DISTANCE])
+        evidence = np.stack([np.full(self.n_layers + 3, 1e3), np.ones(self.n_layers + 3)])
+        return space_weights(evidence, self.strength, arrays["encoder_mean_squares"][UNLEARNED_DISTANCE])
 
 
 def _without(weights, spaces):
@@ -93,10 +94,10 @@ PARTS = {
     "no whitened space": NoWhitened(),
     "no experts": NoExperts(),
     "no unlearned space": NoUnlearned(),
-    "nothing to earn": NothingEarned(),
-    "depths weighted alike": UniformDepths(),
-    "the deepest expert alone": Deepest(),
-    "L = 0: the linear expert alone": AnchoredOAHU(n_layers=0),
+    "full weights from the start": FullWeights(),
+    "equal weights for all depths": UniformDepths(),
+    "only the deepest expert": DeepestExpert(),
+    "L = 0: only the linear expert": AnchoredOAHU(n_layers=0),
     "L = 1": AnchoredOAHU(n_layers=1),
     "strength 1": AnchoredOAHU(strength=1.0),
     "temperature 0.1": AnchoredOAHU(temperature=0.1),
@@ -117,50 +118,50 @@ VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {
 }
 
 
-class Told(Listener):
-    """Says what is done."""
+class ProgressPrinter(Listener):
+    """Prints the title and the number of trials of each step."""
 
     def on_start(self, title, trials):
         print(f"{title}: {len(trials)} trials", flush=True)
 
 
-def measured(name, lengths, methods, given):
-    """Scores by (method, constraints), and the name of the score."""
+def test_scores(name, lengths, methods, options):
+    """Return the scores on test data by (method, number of constraints), and the name of the score."""
     data = datasets.load(name)
     protocol = PROTOCOLS.get(name, "classification")
-    settings = {} if protocol == "verification" else {"queries": given.queries}
+    common = {} if protocol == "verification" else {"queries": options.queries}
     values = {}
     for length in lengths:
-        told = settings | {"n_constraints": length, "n_seeds": length // 2, "seed": given.seed}
-        plan = Plan(protocol, data, 10 if protocol == "verification" else given.runs, settings=told)
-        record = bench([plan], list(methods.items()), Path(given.out) / f"{name}-{length}", 1, Told())
+        settings = common | {"n_constraints": length, "n_seeds": length // 2, "seed": options.seed}
+        plan = Plan(protocol, data, 10 if protocol == "verification" else options.runs, settings=settings)
+        record = bench([plan], list(methods.items()), Path(options.out) / f"{name}-{length}", 1, ProgressPrinter())
         for outcome in sorted(record.outcomes, key=lambda outcome: outcome.trial.run):
             values.setdefault((outcome.trial.method, length), []).append(outcome.scores[SCORES[protocol]])
     return values, SCORES[protocol]
 
 
-def developed(name, lengths, methods, given):
-    """The same on development data: what `Protocol.validate` measures, of every fold."""
+def development_scores(name, lengths, methods, options):
+    """Return the same on development data: the score of `Protocol.validate` for every fold."""
     data = datasets.load(name)
     protocol = PROTOCOLS_BY_NAME[PROTOCOLS.get(name, "classification")]
-    values, draws = {}, ConstraintCache()
+    values, cache = {}, ConstraintCache()
     for length in lengths:
-        told = protocol.settings(data, n_constraints=length, n_seeds=length // 2, seed=given.seed)
-        told |= {"folds": given.runs, "tune_items": 15_000}
+        settings = protocol.settings(data, n_constraints=length, n_seeds=length // 2, seed=options.seed)
+        settings |= {"folds": options.runs, "tune_items": 15_000}
         for method in map(as_method, methods.items()):
-            for fold in range(given.runs):
-                trial = Trial(protocol.name, name, method.name, fold, told, stage="tuning")
-                outcome = protocol.validate(trial, data, method, draws)
+            for fold in range(options.runs):
+                trial = Trial(protocol.name, name, method.name, fold, settings, stage="tuning")
+                outcome = protocol.validate(trial, data, method, cache)
                 values.setdefault((method.name, length), []).append(outcome.scores[protocol.score])
     return values, protocol.score
 
 
-def table(title, values, lengths, methods, better):
-    """Print means, and for all that learn p against the best unlearned metric."""
+def print_table(title, values, lengths, methods, better):
+    """Print means, and for learners the p-value against the best unlearned metric."""
     best = {}
     for length in lengths:
-        floors = [values[name, length] for name in UNLEARNED]
-        best[length] = (min if better == "lower" else max)(floors, key=np.mean)
+        baselines = [values[name, length] for name in UNLEARNED]
+        best[length] = (min if better == "lower" else max)(baselines, key=np.mean)
     print(f"\n{title}\n\n| | {' | '.join(f'{n:,}' for n in lengths)} |\n|---|{'---:|' * len(lengths)}")
     for name in methods:
         cells = []
@@ -173,24 +174,24 @@ def table(title, values, lengths, methods, better):
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def draw(curves, out):
-    """A panel for each data set: every method's mean by the number of constraints."""
+def draw_curves(curves, out):
+    """Draw one panel per data set: the mean of each method by the number of constraints."""
     from matplotlib.figure import Figure
 
     columns = min(3, len(curves))
     rows = -(-len(curves) // columns)
-    drawn = Figure(figsize=(4.0 * columns, 3.0 * rows), layout="constrained", dpi=150)
-    panels = np.ravel(drawn.subplots(rows, columns, squeeze=False))
-    looks = {
+    figure = Figure(figsize=(4.0 * columns, 3.0 * rows), layout="constrained", dpi=150)
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    styles = {
         "AnchoredOAHU": {"color": "#c1121f", "linewidth": 2.2, "marker": "o", "markersize": 4},
         "OAHU": {"color": "#1d3557", "linewidth": 1.6, "marker": "o", "markersize": 3},
         "Euclidean": {"color": "0.45", "linestyle": "--", "linewidth": 1.2},
         "Cosine": {"color": "0.45", "linestyle": ":", "linewidth": 1.6},
     }
     for ax, (name, (values, lengths, score)) in zip(panels, curves.items(), strict=False):
-        for method, look in looks.items():
+        for method, style in styles.items():
             means = [np.mean(values[method, length]) for length in lengths]
-            ax.plot(lengths, means, label=method, **look)
+            ax.plot(lengths, means, label=method, **style)
         ax.set_xscale("log")
         ax.set_xticks(lengths, [f"{n:,}" if n < 1_000 else f"{n // 1_000}k" for n in lengths], minor=False)
         ax.minorticks_off()
@@ -200,35 +201,35 @@ def draw(curves, out):
         ax.grid(alpha=0.2)
     for ax in panels[len(curves) :]:
         ax.set_visible(False)
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    drawn.savefig(Path(out) / "curves.png", facecolor="white")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(Path(out) / "curves.png", facecolor="white")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", default=["digits"])
-    parser.add_argument("--constraints", help="100,1000,3000,10000,30000, or for retrieval 1000,10000,50000")
+    parser.add_argument("--constraints", help="Stream lengths, separated by commas.")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--queries", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--parts", action="store_true", help="take parts away")
-    parser.add_argument(
-        "--develop", action="store_true", help="other values than the defaults, on development data"
-    )
+    parser.add_argument("--parts", action="store_true", help="Remove parts of AnchoredOAHU.")
+    parser.add_argument("--develop", action="store_true", help="Change parameter values, on development data.")
     parser.add_argument("--out", default="anchored-output")
-    given = parser.parse_args()
-    usual = {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
-    learners = PARTS if given.parts else VARIANTS if given.develop else usual
+    options = parser.parse_args()
+    compared = {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
+    learners = PARTS if options.parts else VARIANTS if options.develop else compared
     methods = UNLEARNED | learners
+    compute_scores = development_scores if options.develop else test_scores
     curves = {}
-    for name in given.datasets:
-        growing = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
-        lengths = [int(length) for length in (given.constraints or growing).split(",")]
-        values, score = (developed if given.develop else measured)(name, lengths, methods, given)
-        table(f"{NAMES[score]} on {name}", values, lengths, methods, "lower" if score == "error_rate" else "higher")
+    for name in options.datasets:
+        default = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
+        lengths = [int(length) for length in (options.constraints or default).split(",")]
+        values, score = compute_scores(name, lengths, methods, options)
+        better = "lower" if score == "error_rate" else "higher"
+        print_table(f"{NAMES[score]} on {name}", values, lengths, methods, better)
         curves[name] = values, lengths, score
-        if learners is usual:
-            draw(curves, given.out)
+        if learners is compared:
+            draw_curves(curves, options.out)
 
 
 if __name__ == "__main__":

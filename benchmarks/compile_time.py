@@ -1,10 +1,10 @@
-"""CPU time of each first call: in a new process with an empty cache of compiled code, then with a filled one.
+"""Benchmark of first calls: CPU time in a new process with an empty cache of compiled code, then with a filled one.
 
     python benchmarks/compile_time.py [--repeats 3]
 
-CPU time is user plus system time of the first call alone, on one thread; importing numba is a column of its own,
-because every program that compiles anything pays it once. The last column is the first call divided by that import,
-a ratio that does not depend on the machine's speed.
+CPU time is the user plus system time of the first call alone, in one thread. The import of numba has its own
+column, because every program that compiles needs it once. The last column is the time of the first call divided by
+that of the import. This ratio does not depend on the speed of the machine.
 """
 
 from __future__ import annotations

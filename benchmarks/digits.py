@@ -1,4 +1,4 @@
-"""What OAHU gives and takes on the bundled digits: held-out triplet accuracy and 5-nearest-neighbour error.
+"""Benchmark of OAHU on the bundled digits: held-out triplet accuracy and 5-nearest-neighbour error.
 
 python benchmarks/digits.py [--runs 10]
 """
@@ -45,7 +45,7 @@ def main() -> None:
             learner.partial_fit(triplets)
             spaces[f"OAHU, learning_rate={rate}"] = learner.transform(items), learner.transform(others)
         for name, (gallery, queries) in spaces.items():
-            scores.setdefault(name, []).append(judged(gallery, labels, queries, other_labels, held_out))
+            scores.setdefault(name, []).append(evaluate(gallery, labels, queries, other_labels, held_out))
     table = Table(
         title=f"Digits, {options.triplets:,} triplets, mean ± std of {options.runs} splits", title_justify="left"
     )
@@ -57,10 +57,10 @@ def main() -> None:
     Console(width=100).print(table)
 
 
-def judged(
+def evaluate(
     gallery: Items, labels: NDArray[np.int_], queries: Items, truth: NDArray[np.int_], held_out: NDArray[np.intp]
 ) -> tuple[float, float]:
-    """Triplet accuracy among the queries, and the error of labelling them by their 5 nearest in the gallery."""
+    """Return the triplet accuracy of the queries, and the error of 5-nearest-neighbour classification."""
     anchor, positive, negative = (queries[column] for column in held_out.T)
     near, far = np.linalg.norm(anchor - positive, axis=1), np.linalg.norm(anchor - negative, axis=1)
     knn = KNeighborsClassifier(n_neighbors=5).fit(gallery, labels)

@@ -1,9 +1,9 @@
 """Benchmark of the constraint graph: growth, memory and sampling. Speeds are ratios within one run.
 
-    python benchseconds_each/graph.py [--quick]
+    python benchmarks/graph.py [--quick]
 
-It runs in one thread. The reference is connected_components of scipy, which gets all similar pairs at once and does
-less: no dissimilar edges, no proofs, no result after each constraint.
+The benchmark uses one thread. The reference is scipy's connected_components. It gets all similar pairs at once and
+does less: no dissimilar edges, no proofs, and no result after each constraint.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(name: str, make: Callable[[int], list[Pair]], n: int, growth: Table,
 
 
 def run_scipy(stream: list[Pair], n_items: int) -> tuple[float, int]:
-    """Return the seconds that scipy takes for the similar pairs as arrays, and the number of components."""
+    """Return scipy's time in seconds for the similar pairs, given as arrays, and the number of components."""
     numbers = {item: i for i, item in enumerate(dict.fromkeys(x for pair in stream for x in pair[:2]))}
     edges = np.array([(numbers[pair.first], numbers[pair.second]) for pair in stream if pair.same]).T
     start = time.perf_counter()
@@ -98,7 +98,7 @@ def in_new_process(function: Callable[[str, int], float], name: str, n: int) -> 
 
 
 def memory(name: str, n: int) -> float:
-    """Return the bytes per constraint that a graph adds to this process. The process must be new."""
+    """Return the memory of a graph in bytes per constraint. It must run in a new process."""
     stream = STREAMS[name](n)
     before, graph = _resident(), ConstraintGraph()
     for pair in stream:
@@ -107,7 +107,7 @@ def memory(name: str, n: int) -> float:
 
 
 def _resident() -> int:
-    """Return the resident memory of this process now. The peak would include that of the parent process."""
+    """Return the current resident memory of this process. The peak would include the parent process."""
     return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[1])
 
 
@@ -132,7 +132,10 @@ def chain_and_hub(n: int) -> list[Pair]:
 
 
 def tournament(n: int) -> list[Pair]:
-    """Return a dissimilar pair for each item, then pairs that merge equal components: the most edge moves."""
+    """Return a dissimilar pair for each item, then pairs that merge components of equal size.
+
+    This stream moves the largest number of edges.
+    """
     m = 1 << (n // 2).bit_length() - 1
     stream = [Pair(i, -1 - i, False) for i in range(m)]
     step = 1

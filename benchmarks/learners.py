@@ -1,12 +1,12 @@
-"""Speed of every learner, as ratios against a plain numpy version of the same update and against memory.
+"""Benchmark of every learner: speed relative to a simple numpy implementation and to memory bandwidth.
 
     make bench-learners        (or: python benchmarks/learners.py [--quick])
 
-One thread, float32. Nearly every constraint of the streams changes the model; one that does not takes less time.
-All variants are measured in turns, and medians are shown. "numpy" is the update written from its formula; "apart"
-is the difference of the two models after the same constraints, relative to their largest number. "bound" is the
-time to read and write the d x d floats of the model once. "learn_one / bulk" is the time of `learn_one` over the
-time of one constraint in a long `partial_fit`.
+It uses one thread and float32. Nearly every constraint of the streams changes the model. Other constraints take
+less time. All variants are measured in turns, and the tables show medians. "numpy" is the formula of the update,
+written in numpy. "difference" is that of the two models after the same constraints, relative to the largest number.
+"bound" is the time to read and write the d x d floats of the model once. "learn_one / bulk" is the time of
+`learn_one` divided by the time per constraint of a long `partial_fit`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Plain = Callable[[Any, NDArray[Any], NDArray[Any]], Any]  # (state, constraints,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repeats: noisier")
+    parser.add_argument("--quick", action="store_true", help="Use fewer repeats: faster, noisier.")
     repeats = 3 if parser.parse_args().quick else 9
     versions = f"numpy {np.__version__}, numba {numba.__version__}, oahu {oahu.__version__}"
     console.print(f"[bold]{platform.processor() or platform.machine()}, {versions}[/bold]", highlight=False)
@@ -180,7 +180,7 @@ def plain_adasors(state: Any, triplets: Any, _: Any) -> Any:
     return M, squares
 
 
-#: Name: the learner, its plain update, the plain state at the start, and what of both must agree at the end.
+#: By name: the learner, its numpy update, the initial state for numpy, and functions that return the two models.
 CASES: dict[str, tuple[Any, Plain, Callable[[int], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "LEGO": (
         lambda: oahu.LEGO(0.01, bounds=(0.0, 100.0)),
@@ -251,7 +251,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def in_turns(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """Return the median time of each action; all are measured in turns."""
+    """Return the median time of each action. The actions are measured in turns."""
     times = [[seconds(action) for action in actions] for _ in range(repeats)]
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
@@ -271,13 +271,13 @@ def speeds(d: int, repeats: int) -> Table:
     names = (
         "",
         "used",
-        "µs a constraint",
-        "a second",
+        "µs each",
+        "per second",
         "numpy, µs",
         "numpy / oahu",
         "bound, µs",
         "oahu / bound",
-        "apart",
+        "difference",
     )
     for name in names:
         table.add_column(name, justify="right" if name else "left")
@@ -285,8 +285,8 @@ def speeds(d: int, repeats: int) -> Table:
     for name, (make, plain, start, ours, theirs) in CASES.items():
         pairs = name in ("LEGO", "RDML", "POLA")
         data, same = pairs_of(1024, d) if pairs else (triplets_of(1024, d), None)
-        slow = 24 if d > 300 else 128  # as many for numpy, which takes a while with eigenvalues
-        few = slow if name in ("RDML", "POLA") else 256
+        n_slow = 24 if d > 300 else 128  # numpy needs much time for eigenvalues
+        few = n_slow if name in ("RDML", "POLA") else 256
         some = None if same is None else same[:few]
         learner = make()
         learner.fit(data, same)
@@ -314,7 +314,7 @@ def difference(learner: Any, plain: Plain, start: Any, ours: Any, theirs: Any, d
 
 
 def oahu_row(d: int, repeats: int) -> list[str]:
-    """Return the row of OAHU at the paper's sizes; benchmarks/step.py has its bound and its peers."""
+    """Return the row of OAHU at the paper's sizes. benchmarks/step.py compares it with other implementations."""
     data, learner = triplets_of(1024, d), oahu.OAHU(random_state=0)
     learner.fit(data)
     few = 64
@@ -337,7 +337,7 @@ def oahu_difference(data: Floats, d: int) -> float:
 
 
 def plain_oahu(learner: Any, triplets: Floats) -> Any:
-    """Run Algorithm 1 with numpy from the learner's state; the thresholds are constants of a round."""
+    """Run Algorithm 1 with numpy from the learner's state. The thresholds are constants within a round."""
     W, bias = learner.hidden_weights_, learner.hidden_biases_
     T, bias_T = learner.embedding_weights_, learner.embedding_biases_
     alpha = learner.metric_weights_
@@ -376,7 +376,7 @@ def plain_oahu(learner: Any, triplets: Floats) -> Any:
 
 
 def one_by_one(d: int, repeats: int) -> Table:
-    """Time of `learn_one`, which must not copy the model, beside one constraint of a long call."""
+    """Compare the time of `learn_one`, which must not copy the model, with that per constraint of a long call."""
     table = Table(title=f"\nlearn_one, d = {d}", title_style="bold", title_justify="left")
     for name in ("", "learn_one, µs", "bulk, µs", "learn_one / bulk"):
         table.add_column(name, justify="right" if name else "left")
@@ -388,7 +388,7 @@ def one_by_one(d: int, repeats: int) -> Table:
         pairs = name in ("LEGO", "RDML", "POLA")
         data, same = pairs_of(256, d) if pairs else (triplets_of(256, d), None)
         single, bulk = make().fit(data[:16], None if same is None else same[:16]), make().fit(data, same)
-        actions = [partial(teach, single, data, same), partial(bulk.partial_fit, data, same)]
+        actions = [partial(learn_one_by_one, single, data, same), partial(bulk.partial_fit, data, same)]
         in_turns(actions, 1)  # compile
         times = [[seconds(action) for action in actions] for _ in range(repeats)]
         one, whole = (statistics.median(column) / len(data) * 1e6 for column in zip(*times, strict=True))
@@ -397,29 +397,29 @@ def one_by_one(d: int, repeats: int) -> Table:
     return table
 
 
-def teach(learner: Any, data: Floats, same: Any) -> None:
+def learn_one_by_one(learner: Any, data: Floats, same: Any) -> None:
     """Learn constraints one by one."""
     for t, items in enumerate(data):
         learner.learn_one(*items, y=None if same is None else bool(same[t]))
 
 
 def similar_steps(repeats: int) -> Table:
-    """The time of a similar pair that RDML and POLA must correct, which needs at most one eigenpair."""
-    title = "\nA similar pair that is wrong, against all eigenpairs of the matrix"
+    """Measure similar pairs that change the models of RDML and POLA. Each needs at most one eigenpair."""
+    title = "\nA similar pair that changes the model, compared with all eigenpairs of the matrix"
     table = Table(title=title, title_style="bold", title_justify="left")
-    for name in ("", "d", "wrong", "µs each", "eigh, µs", "eigh / oahu"):
+    for name in ("", "d", "used", "µs each", "eigh, µs", "eigh / oahu"):
         table.add_column(name, justify="right" if name else "left")
     for d in (64, 256, 784):
         pairs, same = pairs_of(1024, d)
-        new, alike = unit(np.random.default_rng(1).normal(size=(32, 2, d))), np.ones(32)
+        new, labels = unit(np.random.default_rng(1).normal(size=(32, 2, d))), np.ones(32)
         for name, learner in (("RDML", oahu.RDML(0.01)), ("POLA", oahu.POLA())):
-            learner.fit(pairs, same)  # a matrix that has learned something
+            learner.fit(pairs, same)
             matrix, own, everything, used = learner.matrix_, [], [], 0
             for _ in range(repeats):
                 again = copy.deepcopy(learner)
-                took = seconds(partial(again.partial_fit, new, alike))
+                duration = seconds(partial(again.partial_fit, new, labels))
                 used = round(again.utilization_similar_ * 544 - learner.utilization_similar_ * 512)
-                own.append(took / max(used, 1) * 1e6)
+                own.append(duration / max(used, 1) * 1e6)
                 everything.append(seconds(partial(np.linalg.eigh, matrix)) * 1e6)
             each, all_pairs = statistics.median(own), statistics.median(everything)
             table.add_row(
@@ -430,7 +430,7 @@ def similar_steps(repeats: int) -> Table:
 
 def sparse_growth(repeats: int) -> Table:
     table = Table(title="\nOASIS with sparse items", title_style="bold", title_justify="left")
-    for name in ("d", "dense", "non-zeros of x, of p - n", "µs a triplet", "ns a product of them", "dense, µs"):
+    for name in ("d", "density", "non-zeros of x, of p - n", "µs per triplet", "ns per product", "dense, µs"):
         table.add_column(name, justify="right")
     for d, density in ((1024, 0.01), (2048, 0.01), (4096, 0.01), (4096, 0.02), (4096, 0.04)):
         items = sparse.random_array(
@@ -443,7 +443,7 @@ def sparse_growth(repeats: int) -> Table:
         learner.fit(rows)
         full.fit(rows[:64])
         matrix = learner.matrix_
-        # A call copies the model once: that is not a triplet's cost.
+        # A call copies the model once. This time is subtracted.
         actions = [partial(learner.partial_fit, rows), partial(full.partial_fit, rows[:64]), matrix.copy]
         own, whole, copying = in_turns(actions, repeats)
         own, whole = (own - copying) / len(rows) * 1e6, (whole - copying) / 64 * 1e6

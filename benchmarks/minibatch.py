@@ -1,9 +1,9 @@
-"""The paper's loss and triplets under another optimiser: Adam, by minibatches, with several passes.
+"""Benchmark of the paper's loss with another optimiser: Adam with minibatches and several passes.
 
     python benchmarks/minibatch.py [--dataset fashion-mnist] [--runs 3] [--queries 5000]
 
-Splits, triplets and inputs are those of `oahu bench classification`. This is no online learning: a triplet is seen
-several times. It tells whether the loss or the plain online steps are what keeps OAHU's error up.
+Splits, triplets and inputs are those of `oahu bench classification`. This is not online learning, because a triplet
+is used several times. The benchmark shows whether OAHU's error is due to its loss or to its optimiser.
 """
 
 import argparse
@@ -30,8 +30,8 @@ VARIANTS = {
 BATCH, RATE = 32, 1e-3
 
 
-def learned(items, triplets, seed, n_layers, passes, tau=0.1):
-    """The metric after so many passes over the triplets, in a new order each time."""
+def learn_metric(items, triplets, seed, n_layers, passes, tau=0.1):
+    """Return the metric after several passes over the triplets. Each pass has a new random order."""
     torch.manual_seed(seed)
     head = OAHUHead(items.shape[1], n_layers=n_layers, tau=tau)
     optimizer = torch.optim.Adam(head.parameters(), lr=RATE)
@@ -65,7 +65,7 @@ def main():
                 scaled = fit_scaling(data.X[development], scaling)
                 items, labels = scaled(data.X[development]), data.y[development]
                 stream = ConstraintCache().get("triplets", labels, 10_000, 5_000, (0, data.name, "run", run))
-                metric = learned(items, stream.rows, run, **variant)
+                metric = learn_metric(items, stream.rows, run, **variant)
                 predicted = Classifier(metric, k=5, vote="experts").fit(items, labels).predict(scaled(data.X[test]))
                 errors.append(error_rate(data.y[test], predicted))
             means.append(f"{np.mean(errors):.3f}")

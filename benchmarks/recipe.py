@@ -1,8 +1,9 @@
-"""What OAHU's classification error depends on: one thing changed at a time, on every input scaling.
+"""Benchmark of OAHU's parameters: classification error with one parameter changed at a time, for four scalings.
 
     python benchmarks/recipe.py [--dataset fashion-mnist] [--runs 3] [--queries 5000] [--out recipe-output]
 
-The first row is the paper's recipe. "untrained" learns with steps of nothing: it is what the random network gives.
+The first row has the paper's parameters. "untrained" has a step size of almost 0: it is the result of the random
+network.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import Listener, Plan, bench
 
 VARIANTS = {
-    "the paper's: η = 0.3, τ = 0.1": {},
+    "paper: η = 0.3, τ = 0.1": {},
     "τ = 0.3": {"tau": 0.3},
     "τ = 0.6": {"tau": 0.6},
     "η = 0.1": {"learning_rate": 0.1},
@@ -31,15 +32,15 @@ VARIANTS = {
     "gradient through the thresholds": {"through_thresholds": True},
     "plain hedge": {"hedge": "hedge"},
     "log β in the hedge's condition": {"hedge": "log_beta"},
-    "L = 0: the linear expert alone": {"n_layers": 0},
+    "L = 0: only the linear expert": {"n_layers": 0},
     "η = 0.003, L = 0": {"learning_rate": 0.003, "n_layers": 0},
     "untrained (η = 1e-9)": {"learning_rate": 1e-9},
 }
 SCALINGS = ("range", "standard", "unit", "centred")
 
 
-class Told(Listener):
-    """Says what is done."""
+class ProgressPrinter(Listener):
+    """Prints the title and the number of trials of each step."""
 
     def on_start(self, title, trials):
         print(f"{title}: {len(trials)} trials", flush=True)
@@ -60,7 +61,7 @@ def main():
         Plan("classification", data, given.runs, settings={"scaling": scaling, "queries": given.queries})
         for scaling in SCALINGS
     ]
-    record = bench(plans, methods, given.out, given.jobs, Told())
+    record = bench(plans, methods, given.out, given.jobs, ProgressPrinter())
     errors = {}
     for outcome in record.results("classification"):
         where = outcome.trial.method, outcome.trial.settings["scaling"]

@@ -1,10 +1,10 @@
-"""Speed and memory of search, as ratios against faiss, scikit-learn and plain matrix products in the same run.
+"""Benchmark of search: speed and memory compared with faiss, scikit-learn and matrix products in the same run.
 
     make bench-search        (or: python benchmarks/search.py [--quick] [--items images.npy])
 
-Two threads, float32. Alternatives are measured in turns, and medians are shown. The embeddings are OAHU's, six
-experts of 50 dimensions, after 10,000 triplets: of the images in a file (70,000 x 784 for the sizes below, such as
-Fashion-MNIST), or of synthetic items, ten clusters in a 40-dimensional subspace.
+It uses two threads and float32. All variants are measured in turns, and the tables show medians. The embeddings are
+those of OAHU after 10,000 triplets: six experts of 50 dimensions. The items are images in a file (such as the
+70,000 x 784 pixels of Fashion-MNIST), or synthetic: ten clusters in a 40-dimensional subspace.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ K = 5
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the queries, fewer repeats: noisier")
-    parser.add_argument("--items", type=Path, help="images to embed: .npy, (n, n_features)")
+    parser.add_argument(
+        "--quick", action="store_true", help="Use a tenth of the queries and fewer repeats: faster, noisier."
+    )
+    parser.add_argument("--items", type=Path, help="Images to embed: an .npy file of shape (n, 784).")
     options = parser.parse_args()
     versions = f"faiss {faiss.__version__}, scikit-learn {sklearn_version}, usearch {usearch.__version__}"
     console.print(f"[bold]{platform.machine()}, numpy {np.__version__}, {versions}[/bold]", highlight=False)
@@ -54,16 +56,16 @@ def main() -> None:
         if options.items is None
         else np.load(options.items).reshape(-1, 784).astype(np.float32) / 255
     )
-    metric = learned(X)
+    metric = learn_metric(X)
     console.print(
         f"six experts, weights {metric.metric_weights.round(2)}; {len(X):,} items of {X.shape[1]} features"
     )
     repeats = 3 if options.quick else 7
     many_against_many(metric, X, 3_500 if options.quick else 35_000, 1 if options.quick else 2)
     one_against_many(metric, X, repeats)
-    one_among_long(X, repeats)
+    one_against_long_vectors(X, repeats)
     encoding(metric, X, repeats)
-    approximately(metric, X)
+    approximate_search(metric, X)
 
 
 # -- data ------------------------------------------------------------------------------------------------
@@ -76,8 +78,8 @@ def synthetic_items() -> Floats:
     return np.asarray(points @ plane / 40 + rng.normal(size=(70_000, 784)) / 10, np.float32)
 
 
-def learned(X: Floats) -> Any:
-    """OAHU's metric after 10,000 triplets."""
+def learn_metric(X: Floats) -> Any:
+    """Return OAHU's metric after 10,000 triplets."""
     learner = oahu.OAHU(learning_rate=0.05, preprocessor=X[:10_000], random_state=0)
     return learner.partial_fit(triplets_of(X)).metric()
 
@@ -102,7 +104,7 @@ def in_turns(repeats: int, **functions: Callable[[], Any]) -> dict[str, float]:
             start = time.perf_counter()
             function()
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return {name: statistics.median(duration) for name, duration in times.items()}
 
 
 def memory_of(function: Callable[[], Any]) -> float:
@@ -127,24 +129,24 @@ def table(title: str, rows: Sequence[Sequence[str]], *columns: str) -> None:
 
 
 def many_against_many(metric: Any, X: Floats, n_queries: int, repeats: int) -> None:
-    """35,000 queries against 35,000 items, in six spaces and by the joint vector."""
+    """Measure 35,000 queries against 35,000 items, in six spaces and with joint vectors."""
     items, queries = X[:35_000], X[35_000 : 35_000 + n_queries]
-    spaces, asked = list(metric.embed(items)), list(metric.embed(queries))
-    joint, asked_joint = metric.transform(items), metric.transform(queries)
+    spaces, query_vectors = list(metric.embed(items)), list(metric.embed(queries))
+    joint, joint_queries = metric.transform(items), metric.transform(queries)
     ours = [ExactIndex.empty(50).add(space) for space in spaces]
     ours_joint = ExactIndex.empty(joint.shape[1]).add(joint)
     flat = [faiss_flat(space) for space in spaces]
     brute = [NearestNeighbors(n_neighbors=K, algorithm="brute").fit(space) for space in spaces]
     flat_joint = faiss_flat(joint)
-    search_all(ours, [vectors[:4] for vectors in asked], K)  # compiles
-    ours_joint.search(asked_joint[:4], K)
+    search_all(ours, [vectors[:4] for vectors in query_vectors], K)  # compiles
+    ours_joint.search(joint_queries[:4], K)
     seconds = in_turns(
         repeats,
-        oahu=lambda: search_all(ours, asked, K),
-        faiss=lambda: [index.search(vectors, K) for index, vectors in zip(flat, asked, strict=True)],
-        sklearn=lambda: [one.kneighbors(vectors) for one, vectors in zip(brute, asked, strict=True)],
-        joint=lambda: ours_joint.search(asked_joint, K),
-        faiss_joint=lambda: flat_joint.search(asked_joint, K),
+        oahu=lambda: search_all(ours, query_vectors, K),
+        faiss=lambda: [index.search(vectors, K) for index, vectors in zip(flat, query_vectors, strict=True)],
+        sklearn=lambda: [one.kneighbors(vectors) for one, vectors in zip(brute, query_vectors, strict=True)],
+        joint=lambda: ours_joint.search(joint_queries, K),
+        faiss_joint=lambda: flat_joint.search(joint_queries, K),
     )
     rows = [
         row("oahu, six spaces", seconds["oahu"], n_queries, seconds["oahu"]),
@@ -154,18 +156,18 @@ def many_against_many(metric: Any, X: Floats, n_queries: int, repeats: int) -> N
         row("faiss IndexFlatL2, joint vector", seconds["faiss_joint"], n_queries, seconds["oahu"]),
     ]
     title = f"\n{n_queries:,} queries against {len(items):,} items, k={K}, two threads"
-    table(title, rows, "", "seconds", "µs a query", "times oahu's six spaces")
+    table(title, rows, "", "seconds", "µs per query", "times oahu's six spaces")
     console.print(
         f"oahu's joint search is {seconds['oahu'] / seconds['joint']:.2f} times as fast as its six spaces"
     )
-    needed = memory_of(lambda: search_all(ours, asked, K))
-    joint_needed = memory_of(lambda: ours_joint.search(asked_joint, K))
+    needed = memory_of(lambda: search_all(ours, query_vectors, K))
+    joint_needed = memory_of(lambda: ours_joint.search(joint_queries, K))
     stored = sum(space.nbytes for space in spaces) / 2**20
     console.print(
         f"memory beyond the {stored:.0f} MiB of embeddings: {needed:.0f} MiB in six spaces, {joint_needed:.0f} MiB "
         "by the joint vector"
     )
-    for name, index, other, vectors in zip(("E_0", "E_5"), ours[::5], flat[::5], asked[::5], strict=True):
+    for name, index, other, vectors in zip(("E_0", "E_5"), ours[::5], flat[::5], query_vectors[::5], strict=True):
         same = index.search(vectors[:1000], K).positions == other.search(vectors[:1000], K)[1]
         console.print(f"{name}: faiss finds the same items in the same order for {same.all(axis=1).mean():.1%}")
 
@@ -181,23 +183,23 @@ def faiss_flat(vectors: Floats) -> Any:
 
 
 def one_against_many(metric: Any, X: Floats, repeats: int) -> None:
-    """One query at a time against 65,000 items, against a plain matrix-vector product over the same bytes."""
+    """Measure single queries against 65,000 items, compared with a matrix-vector product of the same size."""
     items, queries = X[:65_000], X[65_000:]
     spaces, joint = list(metric.embed(items)), metric.transform(items)
-    side_by_side = np.concatenate(spaces, axis=1)  # all six spaces in one row: what a plain product reads fastest
+    side_by_side = np.concatenate(spaces, axis=1)  # all six spaces in one row, for one large product
     ours = [ExactIndex.empty(50).add(space) for space in spaces]
     ours_joint = ExactIndex.empty(joint.shape[1]).add(joint)
-    asked, asked_joint = metric.embed(queries[:50]), metric.transform(queries[:50])
-    vectors = np.concatenate(list(asked), axis=1)
-    search_all(ours, [vector[:1] for vector in asked], K)
-    ours_joint.search(asked_joint[:1], K)
+    query_vectors, joint_queries = metric.embed(queries[:50]), metric.transform(queries[:50])
+    vectors = np.concatenate(list(query_vectors), axis=1)
+    search_all(ours, [vector[:1] for vector in query_vectors], K)
+    ours_joint.search(joint_queries[:1], K)
     seconds = in_turns(
         repeats * 3,
-        six=lambda: [search_all(ours, list(asked[:, i : i + 1]), K) for i in range(50)],
-        joint=lambda: [ours_joint.search(asked_joint[i : i + 1], K) for i in range(50)],
+        six=lambda: [search_all(ours, list(query_vectors[:, i : i + 1]), K) for i in range(50)],
+        joint=lambda: [ours_joint.search(joint_queries[i : i + 1], K) for i in range(50)],
         product=lambda: [side_by_side @ vector for vector in vectors],
         products=lambda: [
-            space @ vector for i in range(50) for space, vector in zip(spaces, asked[:, i], strict=True)
+            space @ vector for i in range(50) for space, vector in zip(spaces, query_vectors[:, i], strict=True)
         ],
     )
     bound = seconds["product"]
@@ -207,13 +209,15 @@ def one_against_many(metric: Any, X: Floats, repeats: int) -> None:
         "product": "one product with all 300 dimensions",
         "products": "six products with 50 dimensions each",
     }
-    rows = [[names[name], f"{taken / 50 * 1e3:.2f}", f"{taken / bound:.2f}"] for name, taken in seconds.items()]
-    table("\nOne query against 65,000 items, k=5, two threads", rows, "", "ms a query", "times the product")
+    rows = [
+        [names[name], f"{duration / 50 * 1e3:.2f}", f"{duration / bound:.2f}"] for name, duration in seconds.items()
+    ]
+    table("\nOne query against 65,000 items, k=5, two threads", rows, "", "ms per query", "times the product")
     console.print(f"oahu's joint search is {seconds['six'] / seconds['joint']:.2f} times as fast as its six spaces")
 
 
-def one_among_long(X: Floats, repeats: int) -> None:
-    """One query at a time against 65,000 long vectors without a projection: AnchoredOAHU's joint ones."""
+def one_against_long_vectors(X: Floats, repeats: int) -> None:
+    """Measure single queries against 65,000 long vectors without a projection: joint vectors of AnchoredOAHU."""
     metric = oahu.AnchoredOAHU(preprocessor=X[:10_000], random_state=0).partial_fit(triplets_of(X)).metric()
     items, queries = metric.transform(X[:65_000]), metric.transform(X[65_000:65_020])
     index, flat = ExactIndex.empty(items.shape[1]).add(items), faiss_flat(items)
@@ -232,15 +236,15 @@ def one_among_long(X: Floats, repeats: int) -> None:
         "product": "one matrix-vector product",
     }
     rows = [
-        [names[name], f"{taken / len(queries) * 1e3:.2f}", f"{taken / seconds['product']:.2f}"]
-        for name, taken in seconds.items()
+        [names[name], f"{duration / len(queries) * 1e3:.2f}", f"{duration / seconds['product']:.2f}"]
+        for name, duration in seconds.items()
     ]
     title = f"\nOne query against {len(items):,} items of {items.shape[1]:,} dimensions"
-    table(title, rows, "", "ms a query", "times one product")
+    table(title, rows, "", "ms per query", "times one product")
 
 
 def encoding(metric: Any, X: Floats, repeats: int) -> None:
-    """Encode and index 65,000 items, compared with the matrix products that this needs."""
+    """Measure the encoding and indexing of 65,000 items, compared with the matrix products alone."""
     items = X[:65_000]
 
     def products() -> None:
@@ -263,29 +267,33 @@ def encoding(metric: Any, X: Floats, repeats: int) -> None:
         "six": "encoded, normalised and indexed in six spaces",
         "joint": "encoded, normalised and indexed by the joint vector",
     }
-    rows = [[names[n], f"{taken:.3f}", f"{taken / seconds['products']:.2f}"] for n, taken in seconds.items()]
+    rows = [
+        [names[n], f"{duration:.3f}", f"{duration / seconds['products']:.2f}"] for n, duration in seconds.items()
+    ]
     table("\nEncoding 65,000 x 784 items, two threads", rows, "", "seconds", "times the products")
 
 
-def approximately(metric: Any, X: Floats) -> None:
-    """Speed and recall of usearch compared with exact search, with the joint vector."""
-    joint, asked = metric.transform(X[:65_000]), metric.transform(X[65_000:66_000])
+def approximate_search(metric: Any, X: Floats) -> None:
+    """Compare the speed and recall of usearch with exact search, for joint vectors."""
+    joint, query_vectors = metric.transform(X[:65_000]), metric.transform(X[65_000:66_000])
     exact = ExactIndex.empty(joint.shape[1]).add(joint)
     start = time.perf_counter()
     graph = ApproximateIndex.empty(joint.shape[1]).add(joint)
     building = time.perf_counter() - start
-    truth, found = exact.search(asked, 10).positions, graph.search(asked, 10).positions
+    truth, found = exact.search(query_vectors, 10).positions, graph.search(query_vectors, 10).positions
     recall = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(truth, found, strict=True)])
     seconds = in_turns(
         3,
-        exact=lambda: [exact.search(asked[i : i + 1], 10) for i in range(200)],
-        graph=lambda: [graph.search(asked[i : i + 1], 10) for i in range(200)],
+        exact=lambda: [exact.search(query_vectors[i : i + 1], 10) for i in range(200)],
+        graph=lambda: [graph.search(query_vectors[i : i + 1], 10) for i in range(200)],
     )
     rows = [
         ["exact", "-", "1.000", f"{seconds['exact'] / 200 * 1e3:.2f}"],
         ["usearch", f"{building:.1f}", f"{recall:.3f}", f"{seconds['graph'] / 200 * 1e3:.2f}"],
     ]
-    table("\nExact and approximate, 65,000 joint vectors", rows, "", "seconds to build", "recall@10", "ms a query")
+    table(
+        "\nExact and approximate, 65,000 joint vectors", rows, "", "seconds to build", "recall@10", "ms per query"
+    )
 
 
 if __name__ == "__main__":

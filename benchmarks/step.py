@@ -1,8 +1,9 @@
-"""Speed and memory of the online step. Every speed is a ratio against something measured in the same run.
+"""Benchmark of the online update step: speed and memory. Speeds are ratios within one run.
 
     make bench-step        (or: python benchmarks/step.py [--quick])
 
-One thread, float32, and unless a table says otherwise the paper's sizes: d = 784, L = 5, 100 hidden, 50 embedding.
+It uses one thread and float32. Unless a table shows other sizes, they are those of the paper: d = 784, L = 5, 100
+hidden units, 50 embedding dimensions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from onn.OnlineNeuralNetwork import ONN
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +34,11 @@ import oahu
 from oahu import OAHU, AnchoredOAHU
 from oahu.learners.network.layers import Shape
 from oahu.torch import OAHUHead
+
+try:
+    from onn.OnlineNeuralNetwork import ONN
+except ImportError:  # its row is left out
+    ONN = None
 
 console = Console(width=112)
 PAPER = Shape(n_features=784, n_layers=5, hidden_size=100, embedding_size=50)
@@ -43,18 +48,19 @@ Triplets = NDArray[np.float32]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repeats: a minute, noisier")
+    parser.add_argument("--quick", action="store_true", help="Use fewer repeats: faster, noisier.")
     repeats = 5 if parser.parse_args().quick else 15
     torch.set_num_threads(1)
     console.print(f"[bold]{machine()}[/bold]", highlight=False)
     console.print(start_up())
-    console.print(against_peers(repeats))
-    console.print(evenness(repeats))
+    console.print(compare_implementations(repeats))
+    console.print(time_per_position(repeats))
     console.print(growth(repeats))
     console.print(memory())
 
 
 def machine() -> str:
+    """Return the processor and the versions of the libraries."""
     cpu = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),
@@ -63,18 +69,18 @@ def machine() -> str:
     return f"{cpu}, Python {platform.python_version()}, {versions}, oahu {oahu.__version__}"
 
 
-# -- starting up ---------------------------------------------------------------------------------------------
+# -- start-up ------------------------------------------------------------------------------------------------
 
 
 def start_up() -> Table:
-    """Import and first call in new processes, with an empty and then a filled cache of compiled code."""
-    first = "import time; t = time.perf_counter(); {}; took = time.perf_counter() - t\n"
+    """Measure imports and the first call in new processes, first with an empty cache of compiled code."""
+    timed_import = "import time; t = time.perf_counter(); {}; seconds = time.perf_counter() - t\n"
     scripts = (
-        first.format("import sklearn.base") + "print(took)",
-        first.format("import oahu") + "print(took)",
-        first.format("from oahu import OAHU")
+        timed_import.format("import sklearn.base") + "print(seconds)",
+        timed_import.format("import oahu") + "print(seconds)",
+        timed_import.format("from oahu import OAHU")
         + "import numpy as np; x = np.eye(3, 784)[None]; t = time.perf_counter()\n"
-        + "OAHU(random_state=0).partial_fit(x); print(took, time.perf_counter() - t)",
+        + "OAHU(random_state=0).partial_fit(x); print(seconds, time.perf_counter() - t)",
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"NUMBA_CACHE_DIR": folder}
@@ -82,50 +88,49 @@ def start_up() -> Table:
             [float(x) for text in scripts for x in _output([sys.executable, "-c", text], environment).split()]
             for _ in range(8)
         ]
-    table = Table(title="\nStarting up, seconds", title_justify="left")
+    table = Table(title="\nStart-up, seconds", title_justify="left")
     for heading in ("", "import sklearn.base", "import oahu", "from oahu import OAHU", "first partial_fit"):
         table.add_column(heading, justify="right" if heading else "left")
-    table.add_row("first ever: compiles", *(f"{seconds:.2f}" for seconds in runs[0]))
+    table.add_row("first process: compiles", *(f"{seconds:.2f}" for seconds in runs[0]))
     medians = (statistics.median(column) for column in zip(*runs[1:], strict=True))
-    table.add_row("afterwards, median of 7", *(f"{seconds:.2f}" for seconds in medians))
+    table.add_row("later processes, median of 7", *(f"{seconds:.2f}" for seconds in medians))
     return table
 
 
-# -- against peers and the physical bound --------------------------------------------------------------------
+# -- comparison with other implementations and with a lower bound --------------------------------------------
 
 
-def against_peers(repeats: int) -> Table:
-    """Seconds per constraint of everything, measured in turns so that noise falls on all alike."""
+def compare_implementations(repeats: int) -> Table:
+    """Measure the time per constraint of all implementations, in turns, so that noise affects all equally."""
     n = 1024
     triplets = np.random.default_rng(0).standard_normal((n, 3, PAPER.n_features)).astype(np.float32)
-    contestants: dict[str, tuple[int, Callable[[int], object]]] = {
+    implementations: dict[str, tuple[int, Callable[[int], object]]] = {
         "oahu.OAHU, partial_fit": (n, _learner(triplets)),
         "oahu.OAHU, learn_one": (n // 4, _learner_one_by_one(triplets)),
         "oahu.AnchoredOAHU, partial_fit": (n, _learning(_anchored(triplets), triplets)),
         "oahu.OAHU, partial_fit in float64": (n // 2, _learner(triplets.astype(np.float64), "float64")),
-        "bound: one pass, by two rows": (n, _bound(triplets, _one_pass_by_two)),
-        "bound: one pass, plain loop": (n, _bound(triplets, _one_pass)),
+        "bound: one pass, two rows at a time": (n, _bound(triplets, _one_pass_by_two)),
+        "bound: one pass, simple loop": (n, _bound(triplets, _one_pass)),
         "PyTorch eager, OAHUHead + SGD": (n // 16, _eager(triplets)),
-        "onn from PyPI: one labelled sample": (n // 64, _onn(triplets)),
     }
-    for _, run in contestants.values():
+    if ONN is not None:
+        implementations["onn from PyPI: one labelled sample"] = n // 64, _onn(triplets)
+    for _, run in implementations.values():
         run(8)
-    times: dict[str, list[float]] = {name: [] for name in contestants}
+    times: dict[str, list[float]] = {name: [] for name in implementations}
     for _ in range(repeats):
-        for name, (count, run) in contestants.items():
+        for name, (count, run) in implementations.items():
             times[name].append(_timed(run, count) / count)
     ours = times["oahu.OAHU, partial_fit"]
     table = Table(
         title=f"\nOne constraint at d=784, L=5, 100 hidden, 50 embedding; {repeats} turns", title_justify="left"
     )
-    for heading in ("", "µs, median", "constraints/s", "its time / OAHU", "OAHU / its time"):
+    for heading in ("", "µs, median", "constraints/s", "time / OAHU's time", "OAHU's time / time"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, its in times.items():
-        ratio = statistics.median(theirs / mine for theirs, mine in zip(its, ours, strict=True))
-        table.add_row(
-            name, f"{1e6 * statistics.median(its):.1f}", f"{1 / statistics.median(its):,.0f}", f"{ratio:.2f}",
-            f"{1 / ratio:.2f}",
-        )  # fmt: skip
+    for name, others in times.items():
+        ratio = statistics.median(other / own for other, own in zip(others, ours, strict=True))
+        median = statistics.median(others)
+        table.add_row(name, f"{1e6 * median:.1f}", f"{1 / median:,.0f}", f"{ratio:.2f}", f"{1 / ratio:.2f}")
     return table
 
 
@@ -152,7 +157,7 @@ def _learner_one_by_one(triplets: Triplets) -> Callable[[int], object]:
 
 
 def _eager(triplets: Triplets) -> Callable[[int], object]:
-    """The obvious PyTorch program: one round of the paper's Algorithm 1 for every triplet."""
+    """Return the usual PyTorch program: one round of the paper's Algorithm 1 for every triplet."""
     head = OAHUHead(PAPER.n_features)
     optimizer = torch.optim.SGD(head.parameters(), lr=0.3)
     tensors = torch.from_numpy(triplets)
@@ -169,7 +174,7 @@ def _eager(triplets: Triplets) -> Callable[[int], object]:
 
 
 def _onn(triplets: Triplets) -> Callable[[int], object]:
-    """Hedge Backpropagation, OAHU's ancestor: the same hidden layers, one labelled sample in place of three."""
+    """Return Hedge Backpropagation, which OAHU extends: the same hidden layers, one labelled sample per step."""
     network = ONN(PAPER.n_features, PAPER.n_layers, PAPER.hidden_size, n_classes=PAPER.embedding_size)
     labels = np.random.default_rng(0).integers(PAPER.embedding_size, size=len(triplets))
 
@@ -181,7 +186,7 @@ def _onn(triplets: Triplets) -> Callable[[int], object]:
 
 
 def _bound(triplets: Triplets, one_pass: Callable[..., None], shape: Shape = PAPER) -> Callable[[int], object]:
-    """Read as many parameters as the model has, apply three axpys, write, take three dot products; per triplet."""
+    """Return a lower bound of a step: read and write all parameters once, with three updates and dot products."""
     rows = 2 * -(-shape.n_parameters // (2 * shape.n_features))
     weights = np.random.default_rng(0).standard_normal((rows, shape.n_features)).astype(np.float32)
     steps, out = np.full((3, rows), 1e-9, np.float32), np.empty((3, rows), np.float32)
@@ -215,7 +220,7 @@ def _one_pass(weights, steps, old, new, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(fastmath={"reassoc", "contract"})
 def _one_pass_by_two(weights, steps, old, new, out):  # type: ignore[no-untyped-def]
-    """The same with two rows in flight, which share the loads of the vectors: the tightest we could write."""
+    """Do the same for two rows at a time, which share the loads of the vectors. The fastest version found."""
     x0, x1, x2, y0, y1, y2 = old[0], old[1], old[2], new[0], new[1], new[2]
     for i in range(0, weights.shape[0] - 1, 2):
         u, a, b, c = weights[i], steps[0, i], steps[1, i], steps[2, i]
@@ -236,16 +241,16 @@ def _one_pass_by_two(weights, steps, old, new, out):  # type: ignore[no-untyped-
         out[0, i + 1], out[1, i + 1], out[2, i + 1] = s, t, o
 
 
-# -- how even the cost is --------------------------------------------------------------------------------------
+# -- time of the slowest constraint ----------------------------------------------------------------------------
 
 
-def evenness(repeats: int) -> Table:
-    """What AnchoredOAHU's costliest constraint, the one that closes a window, costs beside a usual one.
+def time_per_position(repeats: int) -> Table:
+    """Compare AnchoredOAHU's slowest constraint, which closes a window, with a usual one.
 
-    As a caller of `learn_one` sees it, and the update alone. A place in the window is timed by its median over many
-    windows: a single constraint on a shared machine would time the neighbours.
+    Both `learn_one` and the update step alone are measured. The time of each position in the window is the median
+    over many windows, because single measurements are noisy on a shared machine.
     """
-    table = Table(title="\nAnchoredOAHU: one constraint after the other", title_justify="left")
+    table = Table(title="\nAnchoredOAHU: constraints one by one", title_justify="left")
     for heading in ("d", "learn_one: µs, median", "closing a window", "ratio", "update: µs", "closing", "ratio"):
         table.add_column(heading, justify="right")
     used = np.empty(1, np.bool_)
@@ -260,18 +265,18 @@ def evenness(repeats: int) -> Table:
         cells = []
         for way in ways:
             times = np.array([[_timed(way, i) for i in range(len(triplets))] for _ in range(8 * repeats)])
-            places = 1e6 * np.median(times, axis=0)
-            usual, closing = float(np.median(places)), float(places.max())
+            positions = 1e6 * np.median(times, axis=0)
+            usual, closing = float(np.median(positions)), float(positions.max())
             cells += [f"{usual:.0f}", f"{closing:.0f}", f"{closing / usual:.1f}"]
         table.add_row(f"{d:,}", *cells)
     return table
 
 
-# -- how cost grows --------------------------------------------------------------------------------------------
+# -- growth with the sizes of the network ----------------------------------------------------------------------
 
 
 def growth(repeats: int) -> Table:
-    """Cost and memory against d, S_hidden and L, beside the paper's Section 3.7 and one pass over as much."""
+    """Measure time and memory by d, S_hidden and L, with the paper's Section 3.7 and the lower bound."""
     shapes = (
         [Shape(d, 5, 100, 50) for d in (64, 256, 784, 2048, 4096)]
         + [Shape(784, 5, hidden, 50) for hidden in (25, 50, 200, 400)]
@@ -287,7 +292,7 @@ def growth(repeats: int) -> Table:
     for _ in range(repeats):
         for _, _, learn, bound, times in runs:
             times.append((_timed(learn, 256) / 256, _timed(bound, 256) / 256))
-    table = Table(title="\nHow cost grows", title_justify="left")
+    table = Table(title="\nTime and memory by network size", title_justify="left")
     for heading in (
         "d",
         "L",
@@ -295,9 +300,9 @@ def growth(repeats: int) -> Table:
         "parameters",
         "paper's space",
         "MiB stored",
-        "µs a triplet",
-        "ns a parameter",
-        "time / one pass",
+        "µs per triplet",
+        "ns per parameter",
+        "time / bound",
     ):
         table.add_column(heading, justify="right")
     for number, (shape, stored, _, _, times) in enumerate(runs):
@@ -313,7 +318,7 @@ def growth(repeats: int) -> Table:
 
 
 def papers_space(shape: Shape) -> int:
-    """Section 3.7: d S_emb + L S_hidden (d + S_emb) + L (L - 1) / 2 S_hidden^2."""
+    """Return the space of Section 3.7: d S_emb + L S_hidden (d + S_emb) + L (L - 1) / 2 S_hidden^2."""
     d, L, H, E = shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size
     return d * E + L * H * (d + E) + L * (L - 1) // 2 * H * H
 
@@ -322,7 +327,7 @@ def papers_space(shape: Shape) -> int:
 
 
 def memory() -> Table:
-    """Training from indices into a memory map, in a process of its own."""
+    """Measure the memory of training from row numbers of a memory map, in a new process."""
     rows, features = 35_000, 784
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
@@ -341,7 +346,7 @@ def memory() -> Table:
         traced, grown = map(int, _output([sys.executable, "-c", script, str(path)], dict(os.environ)).split())
     table = Table(title=f"\nMemory of learning 20,000 index triplets from a {rows:,} x {features} memory map, MiB",
                   title_justify="left")  # fmt: skip
-    for heading in ("the table", "its triplets as values", "peak of what partial_fit allocated", "process grew by"):
+    for heading in ("table", "triplets as values", "peak allocation of partial_fit", "growth of the process"):
         table.add_column(heading, justify="right")
     sizes = (4 * rows * features, 20_000 * 3 * features * 4, traced, grown)
     table.add_row(*(f"{size / 2**20:.1f}" for size in sizes))

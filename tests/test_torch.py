@@ -25,7 +25,7 @@ def test_loss_equals_the_formulas_of_the_learner() -> None:
 
 
 @pytest.mark.parametrize("through_thresholds", [False, True])
-def test_gradient_flows_through_the_thresholds_only_when_asked(through_thresholds: bool) -> None:
+def test_the_gradient_includes_the_thresholds_only_if_set(through_thresholds: bool) -> None:
     anchor, positive, negative = torch.eye(3, dtype=torch.float64)
     anchor.requires_grad_()
     AdaptiveBoundTripletLoss(0.5, through_thresholds)(anchor, positive, negative).backward()
@@ -39,7 +39,7 @@ def test_gradient_flows_through_the_thresholds_only_when_asked(through_threshold
 
 
 @pytest.mark.parametrize("tau", [0.0, 2.0, -1.0])
-def test_loss_refuses_a_tau_out_of_range(tau: float) -> None:
+def test_the_loss_rejects_a_tau_out_of_range(tau: float) -> None:
     with pytest.raises(InvalidInputError, match=r"'tau' parameter of AdaptiveBoundTripletLoss must be in \(0, 2\)"):
         AdaptiveBoundTripletLoss(tau)
 
@@ -47,7 +47,7 @@ def test_loss_refuses_a_tau_out_of_range(tau: float) -> None:
 @pytest.mark.parametrize("n_layers", [0, 1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_learner_to_head_and_back_is_the_same_to_the_bit(n_layers: int, dtype: str, bias: bool) -> None:
+def test_learner_to_head_and_back_is_identical(n_layers: int, dtype: str, bias: bool) -> None:
     triplets = np.random.default_rng(0).standard_normal((30, 3, 6))
     learner = OAHU(n_layers, 5, 4, dtype=dtype, bias=bias, tau=0.2, random_state=0).partial_fit(triplets)
     back = OAHUHead.from_learner(learner).to_learner(learning_rate=learner.learning_rate, random_state=0)
@@ -58,7 +58,7 @@ def test_learner_to_head_and_back_is_the_same_to_the_bit(n_layers: int, dtype: s
     np.testing.assert_array_equal(back._network.flat, learner._network.flat)
 
 
-def test_head_embeds_and_transforms_as_the_learner_does() -> None:
+def test_the_head_embeds_and_transforms_like_the_learner() -> None:
     rng = np.random.default_rng(0)
     learner = OAHU(2, 7, 5, dtype="float64", random_state=0).partial_fit(rng.standard_normal((50, 3, 6)))
     head, X = OAHUHead.from_learner(learner), rng.standard_normal((9, 6))
@@ -90,8 +90,8 @@ def test_zero_embedding_has_no_gradient() -> None:
     assert torch.isfinite(head.embeddings[0].weight.grad).all()
 
 
-def test_convolutions_before_the_head_learn_through_it() -> None:
-    """The paper's Extendability: OAHU in place of a CNN's classifier, trained end to end on real images."""
+def test_convolutions_before_the_head_are_trained() -> None:
+    """Section 3.8 of the paper: OAHU replaces the classifier of a CNN, trained end to end on real images."""
     torch.manual_seed(0)
     X, y = load_digits(return_X_y=True)
     images = torch.tensor(X.reshape(-1, 1, 8, 8) / 16, dtype=torch.float32)
@@ -137,32 +137,32 @@ def test_loss_warns_of_a_tau_that_theorem_1_does_not_cover() -> None:
     [{"n_layers": -1}, {"hidden_size": 0}, {"embedding_size": 2.5}, {"beta": 7}, {"smoothing": -3}, {"hedge": "x"}],
     ids=str,
 )
-def test_head_refuses_what_the_learner_refuses(parameters: dict[str, Any]) -> None:
+def test_the_head_rejects_the_same_parameters_as_the_learner(parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=f"'{next(iter(parameters))}' parameter of OAHUHead"):
         OAHUHead(3, **parameters)
 
 
 @pytest.mark.parametrize("sizes", [(0, 0, 0), (2, 2, 1), (1, 2, 3)])
-def test_batch_without_as_many_of_each_is_refused(sizes: tuple[int, int, int]) -> None:
+def test_a_batch_with_different_numbers_of_items_is_rejected(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(InvalidInputError, match="same number of anchors"):
         OAHUHead(3).losses(*(torch.zeros(n, 3) for n in sizes))
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e25])
-def test_huge_and_tiny_items_are_embedded_on_the_sphere(scale: float) -> None:
+def test_huge_and_tiny_items_are_embedded_as_unit_vectors(scale: float) -> None:
     x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
     head = OAHUHead(5, n_layers=0, bias=False)
     torch.testing.assert_close(head(x * scale), head(x), rtol=1e-4, atol=1e-6)
 
 
-def test_metric_weights_stay_in_float64_whatever_the_module_becomes() -> None:
+def test_metric_weights_stay_in_float64_when_the_module_is_converted() -> None:
     head = OAHUHead(4, n_layers=1)
     head.hedge_step(torch.tensor([0.1, 0.9]))
     before = head.metric_weights.clone()
     assert torch.equal(head.half().float().double().metric_weights, before)
 
 
-def test_biases_that_were_learned_come_along_though_the_switch_is_off() -> None:
+def test_learned_biases_are_kept_with_bias_false() -> None:
     rng = np.random.default_rng(0)
     learner = OAHU(1, 5, 4, random_state=0, dtype="float64").partial_fit(rng.standard_normal((20, 3, 6)))
     head, X = OAHUHead.from_learner(learner.set_params(bias=False)), rng.standard_normal((3, 6))
@@ -177,6 +177,6 @@ def test_head_with_nan_does_not_become_a_learner() -> None:
         head.to_learner()
 
 
-def test_learner_of_a_head_does_not_take_other_sizes() -> None:
+def test_to_learner_rejects_parameters_of_the_head() -> None:
     with pytest.raises(InvalidInputError, match="n_layers"):
         OAHUHead(4, n_layers=1).to_learner(n_layers=3)

@@ -1,4 +1,4 @@
-"""Euclidean and Cosine learn nothing, under the learners' contract."""
+"""Euclidean and Cosine have the interface of learners and learn nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_saved_learner_is_loaded(kind: type[Euclidean], tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.pair_distance(X[PAIRS]), learner.pair_distance(X[PAIRS]))
 
 
-def test_euclidean_scores_digits_as_a_learner_that_has_learned_nothing() -> None:
+def test_euclidean_scores_digits_like_an_untrained_learner() -> None:
     """LEGO starts at the identity."""
     euclidean, unlearned = (
         kind(n_constraints=2000, random_state=0).initialize(64).score(X, y) for kind in (Euclidean, LEGO)

@@ -17,8 +17,8 @@ from oahu import LEGO, InvalidInputError, load, sample_pairs
 Matrix = NDArray[np.float64]
 
 
-def warm(rng: np.random.Generator, d: int, rate: float, bounds: tuple[float, float]) -> LEGO:
-    """A learner whose matrix is no longer the identity."""
+def trained_learner(rng: np.random.Generator, d: int, rate: float, bounds: tuple[float, float]) -> LEGO:
+    """Return a learner with a matrix other than the identity."""
     learner = LEGO(rate, bounds=bounds, dtype="float64")
     return learner.partial_fit(rng.standard_normal((6, 2, d)), [1, -1, 1, -1, 1, -1])
 
@@ -48,7 +48,7 @@ def minimiser(start: Matrix, z: NDArray[np.float64], target: float, eta: float) 
 def test_step_is_the_minimiser_of_the_stated_problem(eta: float, same: bool) -> None:
     rng = np.random.default_rng(0)
     for d in range(2, 7):
-        learner = warm(rng, d, eta, (0.5, 4.0))
+        learner = trained_learner(rng, d, eta, (0.5, 4.0))
         before = learner.matrix_
         z = rng.standard_normal(d)
         z *= np.sqrt(rng.uniform(*((1.0, 9.0) if same else (0.2, 3.5))) / (z @ before @ z))  # violated
@@ -68,7 +68,7 @@ def test_step_is_the_minimiser_of_the_stated_problem(eta: float, same: bool) -> 
 def test_step_is_stationary_for_the_stated_problem(d: int, seed: int, eta: float, same: bool, size: float) -> None:
     """The gradient A_t^-1 - A^-1 + eta (z^T A z - target) z z^T, multiplied by both matrices, is 0."""
     rng = np.random.default_rng(seed)
-    learner = warm(rng, d, 0.1, (0.5, 4.0)).set_params(learning_rate=eta)
+    learner = trained_learner(rng, d, 0.1, (0.5, 4.0)).set_params(learning_rate=eta)
     before, target = learner.matrix_, 0.5 if same else 4.0
     z = rng.standard_normal(d)
     z *= np.sqrt(target * (1 + size if same else 1 / (1 + size)) / (z @ before @ z))
@@ -76,7 +76,7 @@ def test_step_is_stationary_for_the_stated_problem(d: int, seed: int, eta: float
     A = learner.matrix_
     pull = eta * (z @ A @ z - target)
     left, right = A - before, -pull * np.outer(A @ z, before @ z)
-    # the pull is known to a rounding of the target, which eta multiplies
+    # the gradient is exact up to a rounding error of the target, multiplied by eta
     room = 1e-9 + 1e-14 * eta * target
     np.testing.assert_allclose(left, right, atol=room * (np.linalg.norm(A) + np.linalg.norm(before)) * (1 + size))
 
@@ -98,8 +98,8 @@ def test_distance_after_the_step_is_the_positive_root(eta: float, apart: float, 
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_pair_on_the_right_side_of_its_bound_changes_nothing(same: bool) -> None:
-    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+def test_a_pair_within_its_bound_changes_nothing(same: bool) -> None:
+    learner = trained_learner(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
     before, used = learner.matrix_, learner.utilization_ * learner.n_seen_
     z = np.array([1.0, 2.0, 3.0])
     z *= np.sqrt((0.499 if same else 4.001) / (z @ before @ z))
@@ -110,7 +110,7 @@ def test_pair_on_the_right_side_of_its_bound_changes_nothing(same: bool) -> None
 
 @pytest.mark.parametrize("same", [True, False])
 def test_violated_pair_moves_towards_its_bound_and_not_past_it(same: bool) -> None:
-    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+    learner = trained_learner(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
     z = np.array([1.0, 2.0, 3.0]) * (1.0 if same else 0.1)
     before = z @ learner.matrix_ @ z
     learner.learn_one(z, np.zeros(3), y=1 if same else -1)
@@ -119,7 +119,7 @@ def test_violated_pair_moves_towards_its_bound_and_not_past_it(same: bool) -> No
 
 
 def test_bounds_are_squared_distances() -> None:
-    """Items 3 apart are 9 apart in squared distance: beyond a bound of 4 in one sense, not in the other."""
+    """Items at distance 3 have a squared distance of 9, which exceeds a bound of 4. The distance does not."""
     learner = LEGO(1.0, bounds=(4.0, 4.0), dtype="float64").initialize(1)
     learner.learn_one([3.0], [0.0], y=-1)
     assert learner.utilization_ == 0.0
@@ -129,7 +129,7 @@ def test_bounds_are_squared_distances() -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 def test_identical_points_change_nothing(same: bool) -> None:
-    learner = warm(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
+    learner = trained_learner(np.random.default_rng(0), 3, 1.0, (0.5, 4.0))
     before = learner.matrix_
     learner.learn_one(np.ones(3), np.ones(3), y=1 if same else -1)
     np.testing.assert_array_equal(learner.matrix_, before)
@@ -138,7 +138,7 @@ def test_identical_points_change_nothing(same: bool) -> None:
 
 @pytest.mark.parametrize("eta", [1e6, 1e9, 1e12, 1e15, 1e20])
 def test_step_of_a_huge_rate_ends_at_the_bound(eta: float) -> None:
-    """What (z^T A z - target)^2 is multiplied by decides; the divergence from the old matrix hardly counts."""
+    """With a huge rate, the penalty (z^T A z - target)^2 dominates the divergence from the old matrix."""
     learner = LEGO(eta, bounds=(0.7, 4.3), dtype="float64").initialize(2).learn_one([3.0, 1.0], [0.0, 0.0], y=1)
     z = np.array([3.0, 1.0])
     assert z @ learner.matrix_ @ z == pytest.approx(0.7, rel=10 / eta + 1e-12)
@@ -146,8 +146,8 @@ def test_step_of_a_huge_rate_ends_at_the_bound(eta: float) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 50])
-def test_features_of_a_huge_scale_leave_no_negative_distance(n: int, dtype: str) -> None:
-    """Exact steps would shrink squared distances to about 1: by more than what the type can tell from 0."""
+def test_huge_features_give_no_negative_distance(n: int, dtype: str) -> None:
+    """Exact steps would reduce squared distances to about 1, a factor below the precision of the dtype."""
     pairs = np.random.default_rng(0).standard_normal((n, 2, 2)) / np.finfo(dtype).eps
     learner = LEGO(1.0, bounds=(0.0, 1.0), dtype=dtype).partial_fit(pairs, np.ones(n))
     values = np.linalg.eigvalsh(learner.factor_.astype(np.float64).T @ learner.factor_.astype(np.float64))
@@ -156,7 +156,7 @@ def test_features_of_a_huge_scale_leave_no_negative_distance(n: int, dtype: str)
 
 
 def mixed_scales(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Pairs of which some are a hundred times as far apart as others."""
+    """Return pairs with distances that differ by a factor of a hundred."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(200, 2, 8)) * 10 ** rng.uniform(-1, 1, (200, 1, 1)), rng.choice([1, -1], 200)
 
@@ -168,10 +168,12 @@ def test_pairs_of_mixed_scales_leave_the_matrix_positive_definite(seed: int) -> 
     assert np.linalg.svd(factor, compute_uv=False)[-1] > 0  # squared, the smallest eigenvalue of L^T L
 
 
-def test_pairs_of_mixed_scales_end_in_float32_where_they_do_in_float64() -> None:
-    """Kept as a matrix instead of a factor, the largest eigenvalue is ten times off; 200 steps of rounding come to
-    0.2 or 0.3 %, by the processor. It holds as long as no pair is so close to its bound that rounding decides
-    whether it is learned; with these none is."""
+def test_pairs_of_mixed_scales_give_the_same_model_in_float32_and_float64() -> None:
+    """If A were stored instead of its factor, the largest eigenvalue would be wrong by a factor of ten.
+
+    The rounding errors of 200 steps add up to 0.2 or 0.3 %, depending on the processor. No pair of this stream is
+    so close to its bound that rounding decides whether it is learned.
+    """
     single, double = (LEGO(dtype=dtype).partial_fit(*mixed_scales(0)).matrix_ for dtype in ("float32", "float64"))
     np.testing.assert_allclose(single, double, atol=1e-2 * np.abs(double).max())
 
@@ -226,8 +228,8 @@ def test_bounds_are_numpys_percentiles_of_the_first_1000_squared_distances(n: in
     assert learner.bounds_ == pytest.approx(tuple(np.percentile(distances, (10, 80))), rel=1e-12)
 
 
-def test_each_pair_is_held_to_the_percentiles_of_the_pairs_up_to_it() -> None:
-    """The stream's bounds, given by hand to a second learner before every pair."""
+def test_the_targets_of_a_pair_are_percentiles_of_the_pairs_so_far() -> None:
+    """Compare with a second learner that gets the bounds explicitly before every pair."""
     rng = np.random.default_rng(0)
     pairs, same = rng.standard_normal((1100, 2, 3)), rng.integers(0, 2, 1100).astype(bool)
     distances = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
@@ -240,7 +242,7 @@ def test_each_pair_is_held_to_the_percentiles_of_the_pairs_up_to_it() -> None:
 
 
 def test_bounds_follow_the_scale_of_the_features() -> None:
-    """With the rate scaled back, features of another unit give the same metric in that unit."""
+    """With a rescaled rate, rescaled features give the same metric up to the scale."""
     rng = np.random.default_rng(0)
     pairs, same = rng.standard_normal((300, 2, 3)), rng.integers(0, 2, 300).astype(bool)
     usual = LEGO(0.5, dtype="float64").partial_fit(pairs, same)
@@ -280,7 +282,7 @@ def test_bounds_given_as_an_array_survive_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_written_after_dtype_was_changed_continues(tmp_path: Path) -> None:
-    """A fitted model keeps its type until it begins anew; its file says which that is."""
+    """A fitted model keeps its dtype until it is reset. Its file contains the dtype."""
     pairs = np.random.default_rng(0).standard_normal((20, 2, 3))
     learner = LEGO().partial_fit(pairs, np.arange(20) % 2 == 0).set_params(dtype="float64")
     learner.save(tmp_path / "learner")

@@ -30,26 +30,26 @@ add_outer, dot, largest, overflow_limit, find_negative_eigenvalue, project, proj
     )
 )
 
-#: What the Lanczos passes stop at, in units of rounding and of the matrix, and as much again for rounding.
+#: Twice the tolerance of the Lanczos iteration, in units of the machine epsilon and of the norm.
 ROUNDINGS = 100
 
 
 @dataclass(frozen=True)
 class Case:
-    """A positive semi-definite matrix, a vector, and how much of its outer product to take away."""
+    """A positive semi-definite matrix, a vector, and the factor of its outer product to subtract."""
 
     matrix: NDArray[np.floating]
     z: NDArray[np.floating]
     step: float
 
     @property
-    def after(self) -> NDArray[np.float64]:
+    def result(self) -> NDArray[np.float64]:
         z = self.z.astype(np.float64)
         return self.matrix.astype(np.float64) - self.step * np.outer(z, z)
 
     @property
     def scale(self) -> float:
-        """The size of what is computed with."""
+        """The norm of the numbers in the computation."""
         return float(np.linalg.norm(self.matrix.astype(np.float64), 2) + self.step * np.linalg.norm(self.z) ** 2)
 
     @property
@@ -84,24 +84,24 @@ def cases(draw: st.DrawFn) -> Case:
 
 @settings(max_examples=50)
 @given(cases())
-def test_negative_part_is_the_lowest_eigenvalue_or_0(case: Case) -> None:
+def test_the_negative_eigenvalue_is_the_lowest_eigenvalue_or_zero(case: Case) -> None:
     found = find_negative_eigenvalue(case.matrix, case.z, case.step, np.empty_like(case.z))
-    assert found == pytest.approx(min(np.linalg.eigvalsh(case.after)[0], 0.0), rel=0, abs=case.rounding)
+    assert found == pytest.approx(min(np.linalg.eigvalsh(case.result)[0], 0.0), rel=0, abs=case.rounding)
 
 
 @settings(max_examples=50)
 @given(cases())
-def test_without_its_negative_part_the_matrix_is_positive_semi_definite(case: Case) -> None:
+def test_removing_the_negative_eigenvalue_makes_the_matrix_positive_semi_definite(case: Case) -> None:
     direction = np.zeros_like(case.z)
     value = find_negative_eigenvalue(case.matrix, case.z, case.step, direction)
     u = direction.astype(np.float64)
-    left = case.after - value * np.outer(u, u) if value < 0 else case.after
+    left = case.result - value * np.outer(u, u) if value < 0 else case.result
     assert np.linalg.eigvalsh(left)[0] >= -case.rounding
 
 
 @settings(max_examples=50)
 @given(cases())
-def test_direction_of_the_negative_part_is_of_unit_length(case: Case) -> None:
+def test_the_negative_eigenvector_has_unit_length(case: Case) -> None:
     direction = np.zeros_like(case.z)
     assume(find_negative_eigenvalue(case.matrix, case.z, case.step, direction) < 0)
     assert np.linalg.norm(direction.astype(np.float64)) == pytest.approx(
@@ -110,7 +110,7 @@ def test_direction_of_the_negative_part_is_of_unit_length(case: Case) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_there_is_no_negative_part_where_the_step_is_well_below_the_longest(dtype: str) -> None:
+def test_a_step_well_below_the_longest_has_no_negative_eigenvalue(dtype: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         root = rng.standard_normal((8, 8))
@@ -124,10 +124,10 @@ def test_there_is_no_negative_part_where_the_step_is_well_below_the_longest(dtyp
 @given(
     d=st.integers(1, 60), seed=st.integers(0, 2**32), dtype=st.sampled_from(["float32", "float64"]), data=st.data()
 )
-def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
+def test_inverse_quadratic_form_equals_the_pseudo_inverse_for_a_vector_in_range(
     d: int, seed: int, dtype: str, data: st.DataObject
 ) -> None:
-    """Rows and columns of zeros make the matrix singular without rounding, and leave the vector in its range."""
+    """Rows and columns of zeros make the matrix exactly singular and keep the vector in its range."""
     rng = np.random.default_rng(seed)
     rank = data.draw(st.integers(1, d))
     basis, spectrum = orthogonal(rank, rng), rng.uniform(0.5, 2.0, rank)
@@ -143,7 +143,7 @@ def test_solve_along_equals_the_pseudo_inverse_for_a_vector_in_range(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [1, 2, 7, 40])
-def test_solve_along_is_infinite_where_the_vector_is_outside_the_range(d: int, dtype: str) -> None:
+def test_inverse_quadratic_form_is_infinite_for_a_vector_outside_the_range(d: int, dtype: str) -> None:
     matrix, z = np.eye(d, dtype=dtype), np.zeros(d, dtype)
     matrix[0, 0], z[0] = 0, 1
     assert inverse_quadratic_form(matrix, z) == math.inf
@@ -151,10 +151,10 @@ def test_solve_along_is_infinite_where_the_vector_is_outside_the_range(d: int, d
 
 @settings(max_examples=50)
 @given(cases())
-def test_step_that_solve_along_gives_keeps_the_matrix_positive_semi_definite(case: Case) -> None:
-    """Where the vector is not in range, what comes out may be huge in place of infinite: no more than rounding."""
+def test_the_longest_step_keeps_the_matrix_positive_semi_definite(case: Case) -> None:
+    """If the vector is outside the range, the result may be huge instead of infinite, because of rounding."""
     longest = Case(case.matrix, case.z, 1 / inverse_quadratic_form(case.matrix, case.z))
-    assert np.linalg.eigvalsh(longest.after)[0] >= -longest.rounding
+    assert np.linalg.eigvalsh(longest.result)[0] >= -longest.rounding
 
 
 @settings(max_examples=50)
@@ -182,7 +182,7 @@ def test_add_outer_keeps_a_symmetric_matrix_symmetric_to_the_last_bit(dtype: str
     np.testing.assert_allclose(matrix, expected, atol=20 * np.finfo(dtype).eps)
 
 
-def test_largest_sees_size_and_nan() -> None:
+def test_largest_returns_the_largest_absolute_value_or_nan() -> None:
     assert largest(np.array([1.0, -3.0, 2.0])) == 3.0
     assert math.isnan(largest(np.array([1.0, math.nan, 2.0])))
 

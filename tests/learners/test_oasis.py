@@ -20,8 +20,8 @@ from oahu import OASIS, NoDistanceError, OAHUError, sample_triplets
 Matrix = NDArray[np.float64]
 
 
-def warm(rng: np.random.Generator, d: int, **parameters: object) -> OASIS:
-    """A learner whose matrix is no longer the identity, nor symmetric."""
+def trained_learner(rng: np.random.Generator, d: int, **parameters: object) -> OASIS:
+    """Return a learner with a matrix that is neither the identity nor symmetric."""
     learner = OASIS(**({"aggressiveness": 0.1, "normalize": False, "dtype": "float64"} | parameters))
     return learner.partial_fit(rng.standard_normal((6, 3, d)))
 
@@ -48,7 +48,7 @@ def test_step_is_the_minimiser_of_the_stated_problem(C: float) -> None:
     rng = np.random.default_rng(0)
     for d in (2, 3, 4, 5):
         for _ in range(3):
-            learner = warm(rng, d).set_params(aggressiveness=C)
+            learner = trained_learner(rng, d).set_params(aggressiveness=C)
             before, triplet = learner.matrix_, rng.standard_normal((3, d))
             learner.learn_one(*triplet)
             np.testing.assert_allclose(learner.matrix_, passive_aggressive(before, triplet, C), atol=1e-7)
@@ -56,7 +56,7 @@ def test_step_is_the_minimiser_of_the_stated_problem(C: float) -> None:
 
 def test_step_that_is_not_capped_ends_at_a_loss_of_0() -> None:
     rng = np.random.default_rng(0)
-    learner, (x, p, n) = warm(rng, 4, aggressiveness=100.0), rng.standard_normal((3, 4))
+    learner, (x, p, n) = trained_learner(rng, 4, aggressiveness=100.0), rng.standard_normal((3, 4))
     x, p, n = (x, n, p) if x @ learner.matrix_ @ (p - n) > 0 else (x, p, n)
     learner.learn_one(x, p, n)
     assert x @ learner.matrix_ @ (p - n) == pytest.approx(1.0, abs=1e-12)
@@ -104,8 +104,10 @@ def test_normalizing_equals_scaling_beforehand() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @settings(max_examples=30)
 @given(exponents=st.lists(st.integers(-30, 30), min_size=6, max_size=6), seed=st.integers(0, 1000))
-def test_length_of_an_item_does_not_count(dtype: str, as_sparse: bool, exponents: list[int], seed: int) -> None:
-    """Whatever power of ten it is scaled by that float32 can hold."""
+def test_the_length_of_an_item_does_not_matter(
+    dtype: str, as_sparse: bool, exponents: list[int], seed: int
+) -> None:
+    """The scale of an item may be any power of ten within float32."""
     table = np.random.default_rng(seed).standard_normal((6, 4))
     scaled = table * 10.0 ** np.array(exponents, float)[:, None]
     triplets = [[0, 1, 2], [3, 4, 5], [1, 0, 4]]
@@ -116,9 +118,9 @@ def test_length_of_an_item_does_not_count(dtype: str, as_sparse: bool, exponents
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_length_of_an_item_does_not_count_for_its_scores(as_sparse: bool) -> None:
+def test_the_length_of_an_item_does_not_change_its_scores(as_sparse: bool) -> None:
     rng = np.random.default_rng(0)
-    learner = warm(rng, 4, normalize=True, dtype="float32")
+    learner = trained_learner(rng, 4, normalize=True, dtype="float32")
     pair = rng.standard_normal((2, 4))
     expected = learner.pair_score([pair])
     for scale in (1e-25, 1e-3, 1e3, 1e25):
@@ -135,7 +137,7 @@ def test_scores_of_an_unlearned_model_are_cosines() -> None:
 
 
 def test_without_normalizing_long_items_are_favoured() -> None:
-    """The pitfall that the default avoids: a longer item of another class scores higher than an item itself."""
+    """Without normalization, a longer item of another class scores higher than the item itself."""
     item, long = np.array([1.0, 1.0]), np.array([9.0, 0.0])
     dots, cosines = (
         OASIS(normalize=n).initialize(2).pair_score([[item, item], [item, long]]) for n in (False, True)
@@ -160,8 +162,8 @@ def sparse_table(rng: np.random.Generator, n: int = 40, d: int = 30) -> Matrix:
     return np.asarray(table)
 
 
-def untidy(table: Matrix, rng: np.random.Generator) -> sparse.csr_matrix:
-    """The same table in the worst CSR there is: shuffled columns, entries in two parts, zeros that are stored."""
+def unsorted_csr(table: Matrix, rng: np.random.Generator) -> sparse.csr_matrix:
+    """Return the table as CSR with shuffled columns, duplicate entries and stored zeros."""
     data: list[float] = []
     columns: list[int] = []
     starts = [0]
@@ -180,7 +182,7 @@ FORMS: dict[str, Any] = {
     "csr_array": lambda table, rng: sparse.csr_array(table),
     "csc": lambda table, rng: sparse.csc_matrix(table),
     "coo": lambda table, rng: sparse.coo_matrix(table),
-    "untidy": untidy,
+    "unsorted": unsorted_csr,
 }
 
 
@@ -196,9 +198,9 @@ def test_sparse_table_gives_the_matrix_of_the_dense_one(form: str, dtype: str, n
     assert learner.utilization_ == dense.utilization_
 
 
-def test_untidy_table_is_left_as_it_was() -> None:
+def test_a_table_with_unsorted_rows_is_not_changed() -> None:
     rng = np.random.default_rng(0)
-    table = untidy(sparse_table(rng), rng)
+    table = unsorted_csr(sparse_table(rng), rng)
     before = pickle.dumps((table.data, table.indices, table.indptr))
     OASIS(preprocessor=table).partial_fit(rng.integers(0, 40, (300, 3))).pair_score([[0, 1]])
     assert pickle.dumps((table.data, table.indices, table.indptr)) == before
@@ -249,7 +251,7 @@ def test_there_are_no_distances_and_the_error_says_so(name: str) -> None:
 
 
 def test_nearest_distance_is_the_positive_part_of_the_symmetric_part() -> None:
-    learner = warm(np.random.default_rng(0), 5, aggressiveness=1.0)
+    learner = trained_learner(np.random.default_rng(0), 5, aggressiveness=1.0)
     learner.learn_one(np.eye(5)[0], -3 * np.eye(5)[0], np.zeros(5))
     symmetric = (learner.matrix_ + learner.matrix_.T) / 2
     values, vectors = np.linalg.eigh(symmetric)

@@ -1,4 +1,4 @@
-"""OPML against dense inverses and generic optimisers of its steps, and its labelled stream against a naive one."""
+"""OPML against dense inverses and generic optimisers, and its labelled stream against a naive version."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from oahu import OPML, InvalidInputError, RejectedConstraintError, load
 Matrix = NDArray[np.float64]
 
 
-def warm(rng: np.random.Generator, d: int, **parameters: object) -> OPML:
-    """A learner whose factor is no longer the identity."""
+def trained_learner(rng: np.random.Generator, d: int, **parameters: object) -> OPML:
+    """Return a learner with a factor other than the identity."""
     learner = OPML(**({"gamma": 0.05, "dtype": "float64"} | parameters))
     return learner.partial_fit(0.5 * rng.standard_normal((6, 3, d)))
 
 
 def slack(L: Matrix, triplet: Matrix) -> float:
-    """1 + ||L a||^2 - ||L b||^2: the loss, if it is positive."""
+    """Return 1 + ||L a||^2 - ||L b||^2, which is the loss if positive."""
     x, p, n = triplet
     return float(1 + np.sum((L @ (x - p)) ** 2) - np.sum((L @ (x - n)) ** 2))
 
@@ -38,7 +38,7 @@ def outer_difference(triplet: Matrix) -> Matrix:
 
 
 def triplet_for(learner: OPML, rng: np.random.Generator, share: float) -> Matrix:
-    """A triplet with a loss, whose gamma ||x - n||^2 is ``share``."""
+    """Return a triplet with a loss and with gamma ||x - n||^2 equal to ``share``."""
     while True:
         triplet = rng.standard_normal((3, learner.n_features_in_))
         b = triplet[0] - triplet[2]
@@ -55,7 +55,7 @@ def triplet_for(learner: OPML, rng: np.random.Generator, share: float) -> Matrix
 @given(d=st.integers(1, 10), seed=st.integers(0, 2**32), gamma=st.floats(-4, 1).map(lambda e: 10.0**e))
 def test_step_multiplies_by_the_dense_inverse(d: int, seed: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
-    learner = warm(rng, d).set_params(gamma=gamma)
+    learner = trained_learner(rng, d).set_params(gamma=gamma)
     triplet = triplet_for(learner, rng, share=rng.uniform(0.01, 0.9))
     before = learner.factor_
     learner.learn_one(*triplet)
@@ -68,7 +68,7 @@ def test_step_is_the_minimiser_of_the_stated_problem(gamma: float) -> None:
     """1/2 ||L' - L||^2 + gamma/2 (1 + ||L' a||^2 - ||L' b||^2), by BFGS."""
     rng = np.random.default_rng(0)
     for d in range(2, 7):
-        learner = warm(rng, d).set_params(gamma=gamma)
+        learner = trained_learner(rng, d).set_params(gamma=gamma)
         triplet, before = triplet_for(learner, rng, share=0.6), learner.factor_
         difference = outer_difference(triplet)
 
@@ -97,7 +97,7 @@ def test_three_identical_points_change_nothing_and_are_not_used() -> None:
 
 
 @pytest.mark.parametrize("equal", [1, 2])
-def test_anchor_that_equals_another_item_is_learned_from_what_is_left(equal: int) -> None:
+def test_a_triplet_with_a_repeated_anchor_learns_from_the_other_pair(equal: int) -> None:
     triplet = np.array([[0.0, 0.0], [0.3, 0.4], [0.3, -0.4]])
     triplet[equal] = triplet[0]
     learner = OPML(0.5, dtype="float64").initialize(2).learn_one(*triplet)
@@ -147,8 +147,8 @@ def test_items_of_unit_length_are_never_rejected_below_a_quarter(gamma: float) -
     assert np.isfinite(learner.factor_).all()
 
 
-def test_standardised_digits_are_not_spoiled_when_steps_that_are_too_long_are_left_out() -> None:
-    """Features as the authors had them; a pixel that is hardly ever lit makes some differences huge."""
+def test_skipping_too_long_steps_does_not_make_standardised_digits_worse() -> None:
+    """The features are standardised like the authors'. Pixels that are almost always 0 cause huge differences."""
     X, y = load_digits(return_X_y=True)
     X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-9)
     learner = OPML(too_long="skip", random_state=0).partial_fit(X, y)
@@ -166,7 +166,7 @@ def hinge_minimiser(before: Matrix, triplet: Matrix, gamma: float) -> Matrix:
     """argmin 1/2 ||L' - L||^2 + gamma/2 xi with xi >= 1 + ||L' a||^2 - ||L' b||^2, xi >= 0, by SLSQP."""
     d, A = len(before), outer_difference(triplet)
 
-    def room(v: NDArray[np.float64]) -> float:
+    def slack_margin(v: NDArray[np.float64]) -> float:
         return float(v[-1] - 1 - np.trace(v[:-1].reshape(d, d) @ A @ v[:-1].reshape(d, d).T))
 
     found = minimize(
@@ -176,7 +176,7 @@ def hinge_minimiser(before: Matrix, triplet: Matrix, gamma: float) -> Matrix:
         bounds=[(None, None)] * d * d + [(0, None)],
         constraints={
             "type": "ineq",
-            "fun": room,
+            "fun": slack_margin,
             "jac": lambda v: np.append(-2 * (v[:-1].reshape(d, d) @ A).ravel(), 1.0),
         },
         method="SLSQP",
@@ -191,12 +191,12 @@ def exact_cases() -> list[tuple[OPML, Matrix]]:
     for gamma in (0.02, 0.1, 0.2, 0.5):
         for d in (2, 3, 4):
             for share in (0.3, 0.6, 0.9):
-                learner = warm(rng, d).set_params(gamma=gamma, exact_hinge=True)
+                learner = trained_learner(rng, d).set_params(gamma=gamma, exact_hinge=True)
                 cases.append((learner, triplet_for(learner, rng, share)))
     return cases
 
 
-def test_exact_step_is_the_minimiser_with_the_kink() -> None:
+def test_the_exact_step_is_the_minimiser_with_the_hinge() -> None:
     for learner, triplet in exact_cases():
         before = learner.factor_
         learner.learn_one(*triplet)
@@ -215,7 +215,7 @@ def test_no_perturbation_of_the_exact_step_is_better() -> None:
             assert hinge(moved, before, triplet, learner.gamma) >= best - 1e-12
 
 
-def test_some_closed_form_steps_pass_the_kink_and_no_exact_one_does() -> None:
+def test_closed_form_steps_can_overshoot_the_hinge_but_exact_steps_cannot() -> None:
     past = {False: 0, True: 0}
     for exact in past:
         for learner, triplet in exact_cases():
@@ -225,7 +225,7 @@ def test_some_closed_form_steps_pass_the_kink_and_no_exact_one_does() -> None:
     assert past[True] == 0
 
 
-def test_exact_step_is_the_closed_form_where_that_does_not_pass_the_kink() -> None:
+def test_the_exact_step_equals_the_closed_form_before_the_hinge() -> None:
     compared = 0
     for learner, triplet in exact_cases():
         before = learner.factor_
@@ -258,14 +258,14 @@ def test_copml_is_opml_from_the_second_class_on() -> None:
     assert copml.n_seen_ == plain.n_seen_
 
 
-def test_without_copml_one_class_teaches_nothing() -> None:
+def test_without_copml_one_class_changes_nothing() -> None:
     learner = OPML().partial_fit(np.eye(3), [1, 1, 1])
     np.testing.assert_array_equal(learner.factor_, np.eye(3))
     assert learner.n_seen_ == 0
 
 
 def test_copml_pair_of_identical_items_is_not_used() -> None:
-    """It changes nothing, as identical items do in every learner."""
+    """The pair changes nothing, like identical items in all learners."""
     learner = OPML(0.3, copml=True).partial_fit(np.ones((3, 2)), [1, 1, 1])
     np.testing.assert_array_equal(learner.factor_, np.eye(2))
     assert (learner.n_seen_, learner.utilization_) == (2, 0.0)
@@ -293,7 +293,7 @@ def test_rejection_of_a_stream_triplet_names_the_item(row: int) -> None:
 
 
 def naive_triplets(labels: list[Any], rule: str) -> list[tuple[int, int, int]]:
-    """The authors' rule, with the whole past at hand. Classes are in the order in which they first appeared."""
+    """Return the triplets by the authors' rule, from the whole stream. Classes are ordered by first occurrence."""
     triplets = []
     for t, label in enumerate(labels):
         past = labels[:t]
@@ -329,7 +329,7 @@ def test_labelled_stream_learns_the_triplets_of_the_authors_rule(labels: list[in
 
 @settings(max_examples=50)
 @given(labels=label_streams)
-def test_number_of_triplets_is_what_neither_starts_a_class_nor_comes_before_the_second(labels: list[int]) -> None:
+def test_each_item_of_a_known_class_forms_a_triplet_after_two_classes(labels: list[int]) -> None:
     learner = OPML().partial_fit(np.zeros((len(labels), 2)), labels)
     classes = len(set(labels))
     second = next((t for t, label in enumerate(labels) if label != labels[0]), len(labels))

@@ -14,18 +14,18 @@ from oahu import POLA, sample_pairs
 
 Matrix = NDArray[np.float64]
 
-#: How far below 0 an eigenvalue may be, in units of rounding of the largest.
+#: Tolerance for negative eigenvalues, in units of the machine epsilon of the largest.
 ROUNDINGS = 100
 
 
-def warm(rng: np.random.Generator, d: int, **parameters: object) -> POLA:
-    """A learner whose matrix and threshold are no longer those of the start."""
+def trained_learner(rng: np.random.Generator, d: int, **parameters: object) -> POLA:
+    """Return a learner with a matrix and threshold that differ from the initial values."""
     learner = POLA(**({"dtype": "float64"} | parameters))
     return learner.partial_fit(0.7 * rng.standard_normal((8, 2, d)), [-1, 1, -1, 1, 1, -1, 1, -1])
 
 
 def with_loss(learner: POLA, rng: np.random.Generator, sign: int) -> NDArray[np.float64]:
-    """A difference of two items with a loss between 0.1 and 2.5 (or as much as a dissimilar pair can have)."""
+    """Return a difference of two items with a loss between 0.1 and 2.5 (or the largest possible)."""
     z = rng.standard_normal(learner.n_features_in_)
     b = learner.threshold_
     apart = b - 1 + rng.uniform(0.1, 2.5) if sign == 1 else (b + 1) * rng.uniform(0.05, 0.95)
@@ -58,7 +58,7 @@ def test_step_is_both_projections_of_the_stated_problem(sign: int) -> None:
     rng = np.random.default_rng(0)
     for _ in range(4):
         for d in range(2, 7):
-            learner = warm(rng, d)
+            learner = trained_learner(rng, d)
             z = with_loss(learner, rng, sign)
             A, b = nearest_without_loss(learner.matrix_, learner.threshold_, z, sign)
             learner.learn_one(z, np.zeros(d), y=sign)
@@ -70,7 +70,7 @@ def test_step_is_both_projections_of_the_stated_problem(sign: int) -> None:
 @given(d=st.integers(1, 12), seed=st.integers(0, 2**32), sign=st.sampled_from([1, -1]), gamma=st.floats(0, 100))
 def test_step_clips_the_eigenvalues_of_the_whole_matrix(d: int, seed: int, sign: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
-    learner = warm(rng, d).set_params(relaxation=gamma)
+    learner = trained_learner(rng, d).set_params(relaxation=gamma)
     before, b, z = learner.matrix_, learner.threshold_, rng.standard_normal(d)
     loss = max(0.0, sign * (z @ before @ z - b) + 1)
     alpha = loss / (np.linalg.norm(z) ** 4 + 1 + gamma)
@@ -80,7 +80,7 @@ def test_step_clips_the_eigenvalues_of_the_whole_matrix(d: int, seed: int, sign:
 
 
 def test_unrelaxed_step_of_a_dissimilar_pair_ends_at_a_loss_of_0() -> None:
-    """Nothing is clipped there, and b stays above 1: the first projection is the whole step."""
+    """There is no negative eigenvalue and b stays above 1, so that the first projection is the whole step."""
     learner = POLA(dtype="float64").initialize(3).learn_one([3.0, 0.0, 0.0], [0.0, 0.0, 0.0], y=1)
     z = np.array([0.0, 1.4, 0.0])
     assert learner.threshold_ - z @ learner.matrix_ @ z + 1 > 0.1
@@ -89,8 +89,8 @@ def test_unrelaxed_step_of_a_dissimilar_pair_ends_at_a_loss_of_0() -> None:
     assert learner.threshold_ - z @ learner.matrix_ @ z + 1 == pytest.approx(0, abs=1e-12)
 
 
-def test_relaxed_step_goes_part_of_the_way() -> None:
-    """Along the same direction: of (||z||^4 + 1) / (||z||^4 + 1 + gamma) of the length."""
+def test_a_relaxed_step_is_shorter() -> None:
+    """The direction is the same, the length is multiplied by (||z||^4 + 1) / (||z||^4 + 1 + gamma)."""
     z = np.array([0.3, 0.4])  # ||z||^4 = 1/16
     whole, part = (POLA(g, dtype="float64").initialize(2).learn_one(z, [0, 0], y=-1) for g in (0.0, 1.0))
     share = (whole.matrix_ - np.eye(2)) / (part.matrix_ - np.eye(2))
@@ -99,7 +99,7 @@ def test_relaxed_step_goes_part_of_the_way() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_pair_without_loss_changes_nothing(sign: int) -> None:
-    learner = warm(np.random.default_rng(0), 3)
+    learner = trained_learner(np.random.default_rng(0), 3)
     learner.learn_one([1.5, 0, 0], [0, 0, 0], y=1)
     before, b, used = learner.matrix_, learner.threshold_, learner.utilization_ * learner.n_seen_
     assert b > 1.1  # or a similar pair could have no loss only at a distance of 0
@@ -112,7 +112,7 @@ def test_pair_without_loss_changes_nothing(sign: int) -> None:
 
 
 def test_identical_points_that_are_similar_change_nothing() -> None:
-    learner = warm(np.random.default_rng(0), 3)
+    learner = trained_learner(np.random.default_rng(0), 3)
     before, b = learner.matrix_, learner.threshold_
     learner.learn_one(np.ones(3), np.ones(3), y=1)
     np.testing.assert_array_equal(learner.matrix_, before)
@@ -120,7 +120,7 @@ def test_identical_points_that_are_similar_change_nothing() -> None:
 
 
 def test_identical_points_that_are_dissimilar_move_only_the_threshold() -> None:
-    """Their loss is 1 + b, and no matrix can lower it; b may not go below 1."""
+    """Their loss is 1 + b for every matrix, and b is at least 1."""
     learner = POLA(dtype="float64").initialize(3).learn_one([2.0, 0.0, 0.0], [0.0, 0.0, 0.0], y=1)
     before, b, used = learner.matrix_, learner.threshold_, learner.utilization_dissimilar_
     assert b > 1
@@ -176,7 +176,7 @@ def test_matrix_is_symmetric_to_the_last_bit(dtype: str) -> None:
     np.testing.assert_array_equal(learner.matrix_, learner.matrix_.T)
 
 
-def test_threshold_tells_pairs_of_unseen_digits_apart() -> None:
+def test_the_threshold_separates_pairs_of_unseen_digits() -> None:
     X, y = load_digits(return_X_y=True)
     X = X / 16
     indices, same = sample_pairs(y[:900], 2000, random_state=0)
@@ -187,7 +187,7 @@ def test_threshold_tells_pairs_of_unseen_digits_apart() -> None:
 
 
 def test_steps_vanish_with_the_scale_of_the_features() -> None:
-    """The pitfall of ||z||^4: raw pixels, 16 times as large, move the matrix by 1/256."""
+    """Because of ||z||^4, pixels 16 times as large change the matrix by only 1/256."""
     X, _ = load_digits(return_X_y=True)
     scaled, raw = (
         np.linalg.norm(POLA(start="zero", dtype="float64").initialize(64).learn_one(*pair, y=-1).matrix_)

@@ -15,18 +15,18 @@ from oahu import RDML, sample_pairs
 
 Matrix = NDArray[np.float64]
 
-#: How far below 0 an eigenvalue may be, in units of rounding of the largest.
+#: Tolerance for negative eigenvalues, in units of the machine epsilon of the largest.
 ROUNDINGS = 100
 
 
-def warm(rng: np.random.Generator, d: int, **parameters: object) -> RDML:
-    """A learner whose matrix is no longer the identity."""
+def trained_learner(rng: np.random.Generator, d: int, **parameters: object) -> RDML:
+    """Return a learner with a matrix other than the identity."""
     learner = RDML(**({"learning_rate": 0.3, "dtype": "float64"} | parameters))
     return learner.partial_fit(0.7 * rng.standard_normal((8, 2, d)), [-1, 1, -1, 1, -1, -1, 1, -1])
 
 
 def violated(learner: RDML, rng: np.random.Generator, same: bool) -> NDArray[np.float64]:
-    """A difference of two items that are on the wrong side of 1."""
+    """Return a difference of two items with a squared distance on the wrong side of 1."""
     z = rng.standard_normal(learner.n_features_in_)
     apart = z @ learner.matrix_ @ z
     return np.asarray(z * np.sqrt(rng.uniform(*((1.1, 5.0) if same else (0.1, 0.9))) / apart))
@@ -68,7 +68,7 @@ def is_psd(matrix: NDArray[np.floating]) -> bool:
 )
 def test_step_clips_the_eigenvalues_of_the_whole_matrix(d: int, seed: int, rate: float, same: bool) -> None:
     rng = np.random.default_rng(seed)
-    learner = warm(rng, d).set_params(learning_rate=rate)
+    learner = trained_learner(rng, d).set_params(learning_rate=rate)
     before = learner.matrix_
     assume(np.linalg.eigvalsh(before)[-1] > 1e-3)
     z = violated(learner, rng, same)
@@ -81,7 +81,7 @@ def test_step_clips_the_eigenvalues_of_the_whole_matrix(d: int, seed: int, rate:
 def test_step_is_the_nearest_positive_semi_definite_matrix(rate: float) -> None:
     rng = np.random.default_rng(0)
     for d in range(2, 7):
-        learner = warm(rng, d).set_params(learning_rate=rate)
+        learner = trained_learner(rng, d).set_params(learning_rate=rate)
         before, z = learner.matrix_, violated(learner, rng, same=True)
         learner.learn_one(z, np.zeros(d), y=1)
         expected = nearest(before - rate * np.outer(z, z))
@@ -106,8 +106,8 @@ def test_ray_takes_the_longest_step_that_keeps_the_matrix_positive(rate: float) 
 
 @pytest.mark.parametrize("mode", ["project", "ray"])
 @pytest.mark.parametrize("same", [True, False])
-def test_pair_on_the_right_side_of_1_changes_nothing(mode: str, same: bool) -> None:
-    learner = warm(np.random.default_rng(0), 3, mode=mode)
+def test_a_correct_pair_changes_nothing(mode: str, same: bool) -> None:
+    learner = trained_learner(np.random.default_rng(0), 3, mode=mode)
     before, used = learner.matrix_, learner.utilization_ * learner.n_seen_
     z = np.array([1.0, 2.0, 3.0])
     z *= np.sqrt((0.999 if same else 1.001) / (z @ before @ z))
@@ -118,7 +118,7 @@ def test_pair_on_the_right_side_of_1_changes_nothing(mode: str, same: bool) -> N
 
 @pytest.mark.parametrize("same", [True, False])
 def test_pair_at_exactly_1_is_a_mistake(same: bool) -> None:
-    """It is right only if y (1 - z^T A z) > 0."""
+    """A pair is correct only if y (1 - z^T A z) > 0."""
     learner = RDML(0.25, dtype="float64").initialize(2).learn_one([1.0, 0.0], [0.0, 0.0], y=1 if same else -1)
     np.testing.assert_allclose(learner.matrix_, np.diag([0.75 if same else 1.25, 1.0]))
 
@@ -143,7 +143,7 @@ def test_from_zero_similar_pairs_do_nothing_until_there_is_rank(mode: str) -> No
     assert (learner.utilization_similar_, learner.utilization_dissimilar_) == (0.5, 1.0)
 
 
-def test_ray_does_not_move_along_what_is_out_of_range() -> None:
+def test_ray_does_not_move_along_a_vector_outside_the_range() -> None:
     learner = RDML(0.5, mode="ray", start="zero", dtype="float64").initialize(2)
     learner.learn_one([3.0, 0.0], [0.0, 0.0], y=-1)
     before = learner.matrix_
@@ -184,7 +184,7 @@ def test_matrix_is_symmetric_to_the_last_bit(mode: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_ray_freezes_on_digits_and_the_default_does_not(dtype: str) -> None:
-    """The pitfall that "project" avoids: a shortened step makes the matrix singular."""
+    """With "ray", a shortened step makes the matrix singular. "project" avoids this."""
     stream = digits_stream(unit=False)
     assert RDML(mode="ray", dtype=dtype).partial_fit(*stream).utilization_similar_ < 0.02
     assert RDML(dtype=dtype).partial_fit(*stream).utilization_similar_ > 0.1
@@ -197,8 +197,8 @@ def test_digits_in_single_and_double_precision_give_the_same_metric() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e6, 1e8])
-def test_similar_pairs_of_a_huge_scale_leave_a_positive_matrix(scale: float) -> None:
-    """What is taken away is 1e15 times as large as A, and none of that may be left in it."""
+def test_huge_similar_pairs_keep_the_matrix_positive_semi_definite(scale: float) -> None:
+    """The subtracted square is 1e15 times as large as A. No part of it may remain."""
     learner, eps = RDML(0.1).initialize(4), float(np.finfo(np.float32).eps)
     for pair in scale * np.random.default_rng(0).normal(size=(300, 2, 4)):
         before = np.linalg.eigvalsh(learner.matrix_.astype(np.float64))[-1]

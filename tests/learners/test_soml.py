@@ -33,7 +33,7 @@ def sparse_minimiser(slope: Vector, centre: Vector, curvature: float, penalty: f
 
 
 def gradient(weights: Vector, triplet: NDArray[np.float64]) -> Vector:
-    """Of the hinge [1 - w^T f]_+ at w."""
+    """Return the gradient of the hinge [1 - w^T f]_+ at w."""
     x, p, n = triplet
     f = x * (p - n)
     return np.asarray(-f if 1 - weights @ f > 0 else 0 * f)
@@ -109,8 +109,8 @@ def test_dual_averaging_is_the_minimiser_of_its_problem(d: int, seed: int, gamma
         np.testing.assert_allclose(learner.weights_, expected, atol=1e-12 * (1 + np.abs(expected).max()))
 
 
-def test_a_penalty_above_every_mean_gradient_leaves_nothing() -> None:
-    """The pitfall: |f| of items of unit length is at most 2, and its mean is far less."""
+def test_a_penalty_above_all_mean_gradients_sets_all_weights_to_zero() -> None:
+    """For items of unit length, |f| is at most 2, and its mean is far smaller."""
     X, y = load_digits(return_X_y=True)
     triplets = X[sample_triplets(y, 500, random_state=0)]
     learner = SOML("dual_averaging", sparsity=2.0).partial_fit(triplets)
@@ -118,7 +118,7 @@ def test_a_penalty_above_every_mean_gradient_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_default_penalty_leaves_something_on_digits(method: str) -> None:
+def test_the_default_penalty_keeps_some_weights_on_digits(method: str) -> None:
     X, y = load_digits(return_X_y=True)
     learner = SOML(method).partial_fit(X[sample_triplets(y, 2000, random_state=0)])
     assert np.count_nonzero(learner.weights_) > 30
@@ -149,7 +149,7 @@ def test_rounds_continue_after_a_file(tmp_path: Path) -> None:
 @settings(max_examples=30)
 @given(d=st.integers(1, 8), seed=st.integers(0, 2**32))
 def test_loss_of_a_triplet_goes_down_by_learning_it(method: str, d: int, seed: int) -> None:
-    """The sign of the step: a public port has it reversed."""
+    """The sign of the step is correct. A public implementation has it reversed."""
     triplet = np.random.default_rng(seed).standard_normal((3, d))
     learner = SOML(method, learning_rate=1e-3, sparsity=0.0, gamma=100.0, normalize=False, dtype="float64")
     before = loss(learner.initialize(d), triplet)
@@ -192,7 +192,7 @@ def test_there_are_no_distances(name: str) -> None:
 
 
 def test_a_file_written_after_method_was_changed_continues(tmp_path: Path) -> None:
-    """A fitted model keeps its arrays until it begins anew."""
+    """A fitted model keeps its arrays until it is reset."""
     learner = SOML().partial_fit(np.random.default_rng(0).standard_normal((5, 3, 4)))
     learner.set_params(method="dual_averaging").save(tmp_path / "learner")
     np.testing.assert_array_equal(load(tmp_path / "learner").weights_, learner.weights_)

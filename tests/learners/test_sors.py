@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 
 def gradient(M: Matrix, triplet: Matrix) -> Matrix:
-    """Of the hinge [1 - x^T M (p - n)]_+ at M."""
+    """Return the gradient of the hinge [1 - x^T M (p - n)]_+ at M."""
     x, p, n = triplet
     V = np.outer(x, p - n)
     return np.asarray(-V if 1 - x @ M @ (p - n) > 0 else 0 * V)
@@ -37,8 +37,8 @@ def prox(M: Matrix, G: Matrix, steps: Matrix, sparsity: float) -> Matrix:
     return np.asarray((low + high) / 2)
 
 
-def test_bisection_finds_what_a_generic_optimiser_finds() -> None:
-    """The oracle itself: L-BFGS-B over M' = U - V with U, V >= 0."""
+def test_bisection_agrees_with_a_generic_optimiser() -> None:
+    """Check the oracle with L-BFGS-B over M' = U - V with U, V >= 0."""
     rng = np.random.default_rng(0)
     M, G = rng.standard_normal((2, 3, 3))
     off = 0.4 * (1 - np.eye(3)).ravel()
@@ -96,7 +96,7 @@ def test_adaptive_round_is_the_minimiser_with_steps_from_all_gradients_so_far(
 
 @pytest.mark.parametrize("make", [SORS, AdaSORS])
 def test_the_diagonal_is_not_shrunk(make: type[SORS]) -> None:
-    """No loss, so all that happens is shrinking."""
+    """Without a loss, the entries only shrink."""
     learner = make(0.1, sparsity=0.5, normalize=False).initialize(2).learn_one([1, 1], [5, 5], [0, 0])
     np.testing.assert_array_equal(learner.matrix_, np.eye(2))
 
@@ -122,7 +122,7 @@ def test_entries_that_the_minimiser_has_at_0_are_exactly_0(make: type[SORS]) -> 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_without_sparsity_a_round_is_oasis_with_a_constant_step(dtype: str) -> None:
-    """OASIS's step is its cap wherever loss / (||x||^2 ||p - n||^2) is above it: always, for a small one here."""
+    """OASIS's step size is C if loss / (||x||^2 ||p - n||^2) exceeds C, which is always so for a small C."""
     X, y = load_digits(return_X_y=True)
     triplets = X[sample_triplets(y, 500, random_state=0)]
     sors = SORS(1e-3, sparsity=0.0, dtype=dtype).partial_fit(triplets)
@@ -132,7 +132,7 @@ def test_without_sparsity_a_round_is_oasis_with_a_constant_step(dtype: str) -> N
 
 
 def test_adaptive_steps_get_shorter() -> None:
-    """The same gradient again and again: H grows with the root of how often."""
+    """With a constant gradient, H grows with the square root of the number of rounds."""
     learner = AdaSORS(0.001, sparsity=0.0, delta=1e-9, normalize=False, dtype="float64").initialize(2)
     entries = [0.0]
     for _ in range(9):
@@ -176,7 +176,7 @@ def test_there_are_no_distances(make: type[SORS]) -> None:
 
 
 @pytest.mark.parametrize("make", [SORS, AdaSORS])
-def test_default_does_not_spoil_digits(make: type[SORS]) -> None:
+def test_the_default_does_not_make_digits_worse(make: type[SORS]) -> None:
     X, y = load_digits(return_X_y=True)
     learner = make().partial_fit(X[sample_triplets(y, 2000, random_state=0)])
     unseen = X[sample_triplets(y, 2000, random_state=1)]
@@ -191,7 +191,7 @@ def test_default_does_not_spoil_digits(make: type[SORS]) -> None:
     [SORS(1e39), AdaSORS(1e39), AdaSORS(delta=1e-50), AdaSORS(delta=1e-50, sparsity=0.0), SORS(sparsity=1e39)],
     ids=repr,
 )
-def test_parameters_that_the_type_cannot_hold_make_no_nan(learner: SORS) -> None:
+def test_parameters_beyond_the_dtype_cause_no_nan(learner: SORS) -> None:
     same = np.array([[[1.0, 0, 0], [0, 1, 0], [0, 1, 0]]])
     try:
         learner.partial_fit(same)

@@ -1,4 +1,4 @@
-"""The anchored metric: its parts, its formula, its files."""
+"""The anchored metric: its spaces, its formula, its files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_vector_is_longer_than_one(metric: AnchoredMetric) -> None:
     assert metric.diameter == 2.0
 
 
-def test_verification_weighs_the_experts_eight_times(metric: AnchoredMetric) -> None:
+def test_verification_gives_the_experts_eight_times_their_weight(metric: AnchoredMetric) -> None:
     a, b = ITEMS[:30], ITEMS[30:]
     verifying = metric.for_verification
     expected = np.array([0.4, 0.3, 1.2, 0.8, 0.4]) / 3.1
@@ -85,18 +85,18 @@ def test_few_features_keep_their_lengths_in_verification(d: int) -> None:
     assert start.for_verification.distance(near, far)[0] > 0.1
 
 
-def test_verification_without_experts_is_as_it_is(metric: AnchoredMetric) -> None:
+def test_verification_without_experts_uses_the_same_weights(metric: AnchoredMetric) -> None:
     start = replace(metric, metric_weights=np.array([0.6, 0.4, 0.0, 0.0, 0.0]))
     assert start.for_verification.metric_weights.tolist() == [0.6, 0.4, 0.0, 0.0, 0.0]
 
 
-def test_names_and_weights_of_the_parts(metric: AnchoredMetric) -> None:
+def test_names_and_weights_of_the_spaces(metric: AnchoredMetric) -> None:
     assert [part.name for part in metric.weighted_spaces] == ["unlearned", "whitened", "E_0", "E_1", "E_2"]
     assert [part.weight for part in metric.weighted_spaces] == metric.metric_weights.tolist()
     assert [space.name for space in metric.spaces] == ["whole"]
 
 
-def test_a_part_that_counts_nothing_takes_no_part(metric: AnchoredMetric) -> None:
+def test_a_space_without_weight_does_not_change_distances(metric: AnchoredMetric) -> None:
     alone = replace(metric, metric_weights=np.array([1.0, 0, 0, 0, 0]))
     assert not alone.transform(ITEMS)[:, 7:].any()
     assert alone.distance(ITEMS[0], ITEMS[1]) == pytest.approx(
@@ -104,7 +104,7 @@ def test_a_part_that_counts_nothing_takes_no_part(metric: AnchoredMetric) -> Non
     )
 
 
-def test_many_items_are_encoded_as_few_are(metric: AnchoredMetric) -> None:
+def test_many_items_are_encoded_like_few(metric: AnchoredMetric) -> None:
     many = np.tile(ITEMS, (50, 1))
     assert metric.transform(many)[-60:] == pytest.approx(metric.transform(ITEMS), abs=1e-12)
     left, right = many[:1500], many[1500:]
@@ -113,7 +113,7 @@ def test_many_items_are_encoded_as_few_are(metric: AnchoredMetric) -> None:
     ))  # fmt: skip
 
 
-def test_it_is_frozen(metric: AnchoredMetric) -> None:
+def test_attributes_and_arrays_cannot_be_changed(metric: AnchoredMetric) -> None:
     for array in (metric.mean, metric.directions, metric.gains, metric.softening):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -122,7 +122,7 @@ def test_it_is_frozen(metric: AnchoredMetric) -> None:
         np.testing.assert_array_equal(other.transform(ITEMS), metric.transform(ITEMS))
 
 
-def test_a_file_gives_it_back(metric: AnchoredMetric, tmp_path: Path) -> None:
+def test_a_saved_metric_is_loaded_unchanged(metric: AnchoredMetric, tmp_path: Path) -> None:
     metric.save(tmp_path / "metric.oahu")
     loaded = oahu.load(tmp_path / "metric.oahu")
     assert type(loaded) is AnchoredMetric
@@ -140,7 +140,7 @@ def test_a_file_gives_it_back(metric: AnchoredMetric, tmp_path: Path) -> None:
         ("mean", np.zeros(6), "mean"),
     ],
 )
-def test_a_file_of_what_no_learning_leads_to_is_refused(
+def test_a_file_with_invalid_arrays_is_rejected(
     metric: AnchoredMetric, tmp_path: Path, name: str, value: np.ndarray, why: str
 ) -> None:
     replace(metric, **{name: value}).save(tmp_path / "wrong.oahu")

@@ -1,4 +1,4 @@
-"""Vectors for an index say what the metric says: in every space, and in the joint one."""
+"""Encoded vectors have the distances and scores of the metric, in every space and jointly."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def items(seed: int, n: int = 20) -> Floats:
 # -- the formulas, without numpy -------------------------------------------------------------------------
 
 
-def times(matrix: Floats, x: Vector) -> Vector:
+def multiply(matrix: Floats, x: Vector) -> Vector:
     rows = (np.diag(matrix) if matrix.ndim == 1 else matrix).tolist()
     return [math.fsum(m * v for m, v in zip(row, x, strict=True)) for row in rows]
 
@@ -92,26 +92,26 @@ def embedded(metric: EnsembleMetric, x: Vector) -> list[Vector]:
     hidden, spaces = x, []
     for level, (theta, c) in enumerate(zip(metric.embedding_weights, metric.embedding_biases, strict=True)):
         if level:
-            raw = times(metric.hidden_weights[level - 1], hidden)
+            raw = multiply(metric.hidden_weights[level - 1], hidden)
             hidden = [max(0.0, v + b) for v, b in zip(raw, metric.hidden_biases[level - 1].tolist(), strict=True)]
-        spaces.append(unit([v + b for v, b in zip(times(theta, hidden), c.tolist(), strict=True)]))
+        spaces.append(unit([v + b for v, b in zip(multiply(theta, hidden), c.tolist(), strict=True)]))
     return spaces
 
 
-def apart_by_hand(metric: Metric, a: Vector, b: Vector) -> list[float]:
-    """The distance, or minus the score, in every space."""
+def distances_by_hand(metric: Metric, a: Vector, b: Vector) -> list[float]:
+    """Return the distance, or the negative score, in every space."""
     if isinstance(metric, EnsembleMetric):
         return list(map(math.dist, embedded(metric, a), embedded(metric, b)))
     if isinstance(metric, MahalanobisMetric):
-        return [math.dist(times(metric.factor, a), times(metric.factor, b))]
+        return [math.dist(multiply(metric.factor, a), multiply(metric.factor, b))]
     if isinstance(metric, BilinearMetric):
         left, right = (unit(a), unit(b)) if metric.normalize else (a, b)
-        return [-dot(left, times(metric.matrix, right))]
+        return [-dot(left, multiply(metric.matrix, right))]
     return [math.dist(unit(a), unit(b)) if isinstance(metric, CosineMetric) else math.dist(a, b)]
 
 
-def measured(metric: Metric, query: Vector, item: Vector) -> float:
-    """How far two encoded vectors are apart, as an index measures it."""
+def index_distance(metric: Metric, query: Vector, item: Vector) -> float:
+    """Return the distance of two encoded vectors in an index."""
     return math.dist(query, item) if metric.measure == "l2" else -dot(query, item)
 
 
@@ -120,19 +120,19 @@ def measured(metric: Metric, query: Vector, item: Vector) -> float:
 
 @every_metric
 @both_types
-def test_apart_is_the_formula_in_every_space(name: str, dtype: str) -> None:
+def test_space_distances_equal_the_formula(name: str, dtype: str) -> None:
     metric, a, b = metric_of(name, dtype), items(1), items(2)
-    expected = [apart_by_hand(metric, *pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
+    expected = [distances_by_hand(metric, *pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
     np.testing.assert_allclose(metric.space_distances(a, b), np.transpose(expected), atol=TOLERANCE[dtype] * 10)
 
 
 @every_metric
 @both_types
-def test_encoded_vectors_are_as_far_apart_as_the_items_in_every_space(name: str, dtype: str) -> None:
+def test_distances_of_encoded_vectors_equal_the_space_distances(name: str, dtype: str) -> None:
     metric, queries, table = metric_of(name, dtype), items(1), items(2)
     spaces = zip(metric.encode_queries(queries), metric.encode(table), strict=True)
     found = [
-        [measured(metric, *pair) for pair in zip(asked.tolist(), encoded.tolist(), strict=True)]
+        [index_distance(metric, *pair) for pair in zip(asked.tolist(), encoded.tolist(), strict=True)]
         for asked, encoded in spaces
     ]
     np.testing.assert_allclose(found, metric.space_distances(queries, table), atol=TOLERANCE[dtype] * 10)
@@ -140,7 +140,7 @@ def test_encoded_vectors_are_as_far_apart_as_the_items_in_every_space(name: str,
 
 @every_metric
 @both_types
-def test_encode_asks_every_space(name: str, dtype: str) -> None:
+def test_encode_returns_the_vectors_of_every_space(name: str, dtype: str) -> None:
     metric, table = metric_of(name, dtype), items(1)
     for encoded, space in zip(metric.encode(table), metric.spaces, strict=True):
         np.testing.assert_allclose(encoded, space.encode(table), atol=TOLERANCE[dtype])
@@ -193,7 +193,7 @@ def test_other_metrics_have_one_space(name: str) -> None:
 def test_joint_vectors_have_the_metrics_scores(name: str, dtype: str) -> None:
     metric, queries, table = metric_of(name, dtype), items(1), items(2)
     (asked,), (encoded,) = metric.encode_queries(queries, joint=True), metric.encode(table, joint=True)
-    found = [-measured(metric, *pair) for pair in zip(asked.tolist(), encoded.tolist(), strict=True)]
+    found = [-index_distance(metric, *pair) for pair in zip(asked.tolist(), encoded.tolist(), strict=True)]
     np.testing.assert_allclose(found, metric.score(queries, table), atol=TOLERANCE[dtype] * 10)
 
 
@@ -203,7 +203,7 @@ def test_joint_vectors_rank_items_as_the_score_does(name: str) -> None:
     (asked,), (encoded,) = metric.encode_queries(queries, joint=True), metric.encode(table, joint=True)
     for query, point in zip(queries, asked.tolist(), strict=True):
         by_score = sorted(range(30), key=lambda i: -metric.score(query, table[i]))
-        assert sorted(range(30), key=lambda i: measured(metric, point, encoded[i].tolist())) == by_score
+        assert sorted(range(30), key=lambda i: index_distance(metric, point, encoded[i].tolist())) == by_score
 
 
 @pytest.mark.parametrize("name", WITH_DISTANCES)
@@ -218,7 +218,7 @@ def test_squared_distances_are_the_weighted_sum_of_those_in_the_spaces(name: str
 
 
 @pytest.mark.parametrize("name", BILINEAR)
-def test_a_similarity_is_apart_by_minus_its_score(name: str) -> None:
+def test_space_distances_of_a_similarity_are_negative_scores(name: str) -> None:
     metric, a, b = metric_of(name, "float64"), items(1), items(2)
     np.testing.assert_array_equal(metric.space_distances(a, b), [-metric.score(a, b)])
 
@@ -261,7 +261,7 @@ def test_changing_encoded_vectors_does_not_change_the_items(name: str, joint: bo
 
 @pytest.mark.parametrize("name", BILINEAR)
 @both_types
-def test_sparse_items_are_as_far_apart_as_dense_ones(name: str, dtype: str) -> None:
+def test_sparse_items_have_the_distances_of_dense_items(name: str, dtype: str) -> None:
     metric, a, b = metric_of(name, dtype), np.round(items(1)), np.round(items(2))
     found = metric.space_distances(sparse.csr_array(a), sparse.csr_array(b))
     np.testing.assert_allclose(found, metric.space_distances(a, b), atol=TOLERANCE[dtype] * 10)
@@ -286,7 +286,7 @@ BAD_FOR = pytest.mark.parametrize(
 
 @BAD_FOR
 @pytest.mark.parametrize("method", ["encode", "encode_queries"])
-def test_what_is_no_table_of_items_is_not_encoded(name: str, method: str, bad: str) -> None:
+def test_invalid_items_are_not_encoded(name: str, method: str, bad: str) -> None:
     data, message = BAD[bad]
     with pytest.raises(InvalidInputError, match=message):
         getattr(metric_of(name, "float32"), method)(data)
@@ -299,13 +299,13 @@ def test_sparse_items_are_not_encoded(name: str) -> None:
 
 
 @BAD_FOR
-def test_what_is_no_table_of_items_is_not_compared(name: str, bad: str) -> None:
+def test_invalid_items_are_not_compared(name: str, bad: str) -> None:
     data, message = BAD[bad]
     with pytest.raises(InvalidInputError, match=message):
         metric_of(name, "float32").space_distances(data, data)
 
 
 @every_metric
-def test_tables_of_different_lengths_are_not_compared(name: str) -> None:
+def test_arrays_of_different_lengths_are_rejected(name: str) -> None:
     with pytest.raises(InvalidInputError, match="Got 3 and 2"):
         metric_of(name, "float32").space_distances(items(1, 3), items(2, 2))

@@ -31,7 +31,7 @@ def random_metric(
     dtype: str = "float64",
     bias: float = 1,
 ) -> EnsembleMetric:
-    """A metric over ``sizes[0]`` features with hidden layers of the other sizes, each of its own width."""
+    """Return a metric for ``sizes[0]`` features, with hidden layers of the other sizes."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int) -> Floats:
@@ -78,7 +78,7 @@ def distance_by_hand(metric: EnsembleMetric, a: Floats, b: Floats) -> float:
 
 @st.composite
 def metrics_and_items(draw: st.DrawFn, n_items: int = 4) -> tuple[EnsembleMetric, Floats]:
-    """A float64 metric of 1 to 4 experts of any small widths, and items for it."""
+    """Draw a float64 metric of 1 to 4 small experts, and items for it."""
     sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     seed = draw(st.integers(0, 2**32 - 1))
     metric = random_metric(seed, sizes, draw(st.integers(1, 4)))
@@ -103,7 +103,7 @@ def test_the_distance_is_the_formula(case: tuple[EnsembleMetric, Floats]) -> Non
     assert metric.distance(a, b) == pytest.approx(distance_by_hand(metric, a, b), abs=TOLERANCE["float64"])
 
 
-def test_the_formula_holds_in_float32_to_its_rounding() -> None:
+def test_the_formula_holds_in_float32_up_to_rounding() -> None:
     metric = random_metric(dtype="float32")
     items = np.random.default_rng(1).normal(size=(2, 20, 3)).astype(np.float32)
     expected = [distance_by_hand(metric, a, b) for a, b in zip(*items, strict=True)]
@@ -131,21 +131,21 @@ def test_the_distance_is_symmetric(case: tuple[EnsembleMetric, Floats]) -> None:
 
 @given(metrics_and_items(n_items=1))
 @settings(max_examples=50)
-def test_an_item_is_at_no_distance_from_itself(case: tuple[EnsembleMetric, Floats]) -> None:
+def test_the_distance_of_an_item_to_itself_is_zero(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a,) = case
     assert metric.distance(a, a.copy()) == 0.0
 
 
 @given(metrics_and_items(n_items=3))
 @settings(max_examples=50)
-def test_no_detour_is_shorter(case: tuple[EnsembleMetric, Floats]) -> None:
+def test_the_triangle_inequality_holds(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b, c) = case
     assert metric.distance(a, c) <= metric.distance(a, b) + metric.distance(b, c) + 1e-12
 
 
 @given(metrics_and_items(n_items=2))
 @settings(max_examples=50)
-def test_no_two_items_are_further_apart_than_a_unit_sphere_is_wide(case: tuple[EnsembleMetric, Floats]) -> None:
+def test_no_distance_exceeds_two(case: tuple[EnsembleMetric, Floats]) -> None:
     metric, (a, b) = case
     assert 0.0 <= metric.distance(a, b) <= 2.0 + 1e-12
 
@@ -181,7 +181,7 @@ def test_arrays_of_items_give_one_distance_each() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("level", range(3))
-def test_an_expert_encodes_as_its_level_embeds(level: int, dtype: str) -> None:
+def test_an_expert_encodes_items_like_embed(level: int, dtype: str) -> None:
     metric, items = random_metric(dtype=dtype), np.random.default_rng(0).normal(size=(10, 3))
     assert np.array_equal(metric.spaces[level].encode(items), metric.embed(items)[level])
 
@@ -196,7 +196,7 @@ def test_the_experts_share_the_weight() -> None:
 
 
 def test_a_shallow_expert_does_not_compute_the_deeper_ones() -> None:
-    """Its layers alone decide: a deeper level that overflows is not its concern."""
+    """An expert uses only its own layers, so that an overflow in a deeper layer does not matter."""
     metric = random_metric(dtype="float32")
     huge = [metric.hidden_weights[0], np.full_like(metric.hidden_weights[1], 3e38)]
     deep = EnsembleMetric.frozen(
@@ -210,12 +210,12 @@ def test_a_shallow_expert_does_not_compute_the_deeper_ones() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_an_item_that_no_unit_answers_to_stays_zero(dtype: str) -> None:
+def test_an_item_with_only_inactive_units_is_embedded_as_zero(dtype: str) -> None:
     metric = OAHU(n_layers=2, bias=False, dtype=dtype, random_state=0).initialize(4).metric()
     assert not metric.embed(np.zeros((1, 4))).any()
 
 
-def test_an_item_at_zero_is_as_far_from_a_unit_vector_as_its_length() -> None:
+def test_a_zero_embedding_has_distance_one_to_a_unit_vector() -> None:
     metric = OAHU(n_layers=0, bias=False, random_state=0).initialize(4).metric()
     assert metric.distance(np.zeros(4), np.ones(4)) == pytest.approx(1.0, abs=1e-6)
 
@@ -229,7 +229,7 @@ def test_without_biases_the_length_of_an_item_does_not_matter(scale: float) -> N
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
-def test_without_biases_nor_does_it_in_float64(scale: float) -> None:
+def test_without_biases_the_length_of_an_item_does_not_matter_in_float64(scale: float) -> None:
     metric = random_metric(dtype="float64", bias=0)
     items = np.random.default_rng(0).normal(size=(20, 3))
     np.testing.assert_allclose(metric.embed(items * scale), metric.embed(items), atol=1e-12)
@@ -242,7 +242,7 @@ def test_extreme_items_give_finite_unit_vectors(scale: float) -> None:
     np.testing.assert_allclose(np.linalg.norm(metric.embed(items), axis=2), 1.0, atol=1e-5)
 
 
-def test_one_extreme_item_leaves_the_others_as_they_are() -> None:
+def test_an_extreme_item_does_not_change_the_others() -> None:
     metric = random_metric(dtype="float32")
     items = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     mixed = items.copy()
@@ -288,7 +288,7 @@ def test_an_overflow_beyond_one_block_is_named_by_its_row() -> None:
 TAKERS = ("embed", "transform")
 
 
-def test_a_list_of_lists_will_do() -> None:
+def test_a_list_of_lists_is_accepted() -> None:
     metric = random_metric()
     assert np.array_equal(metric.embed([[1.0, 2.0, 3.0]]), metric.embed(np.array([[1.0, 2.0, 3.0]])))
 
@@ -299,14 +299,14 @@ def test_the_layout_of_the_items_does_not_matter(layout: Any) -> None:
     np.testing.assert_allclose(metric.embed(layout(items)), metric.embed(items), atol=1e-12)
 
 
-def test_whole_numbers_are_not_rounded_on_their_way_into_float64() -> None:
-    """2**24 + 1 is the first whole number that float32 does not have."""
+def test_integers_are_not_rounded_to_float32_first() -> None:
+    """2**24 + 1 is the first integer that float32 cannot represent."""
     metric, items = random_metric(bias=0), np.array([[2**24 + 1, -(2**24), 0]])
     assert np.array_equal(metric.embed(items), metric.embed(items.astype(np.float64)))
 
 
 @pytest.mark.parametrize("take", [*TAKERS, "distance"])
-def test_the_items_are_left_as_they_were(take: str) -> None:
+def test_the_items_are_not_changed(take: str) -> None:
     metric, items = random_metric(), np.random.default_rng(0).normal(size=(10, 3))
     before = items.copy()
     getattr(metric, take)(*[items] * (2 if take == "distance" else 1))
@@ -314,24 +314,24 @@ def test_the_items_are_left_as_they_were(take: str) -> None:
 
 
 @pytest.mark.parametrize("take", TAKERS)
-def test_a_wrong_number_of_features_is_refused_with_both_numbers(take: str) -> None:
+def test_a_wrong_number_of_features_is_rejected_with_both_numbers(take: str) -> None:
     with pytest.raises(InvalidInputError, match=r"X has 2 features.*expecting 3 features"):
         getattr(random_metric(), take)(np.ones((4, 2)))
 
 
-def test_a_distance_between_items_of_too_many_features_is_refused_with_both_numbers() -> None:
+def test_a_distance_with_too_many_features_is_rejected_with_both_numbers() -> None:
     with pytest.raises(InvalidInputError, match=r"X has 4 features.*expecting 3 features"):
         random_metric().distance(np.ones(4), np.ones(4))
 
 
-def test_an_expert_refuses_a_wrong_number_of_features_too() -> None:
+def test_an_expert_rejects_a_wrong_number_of_features() -> None:
     with pytest.raises(InvalidInputError, match=r"X has 2 features.*expecting 3 features"):
         random_metric().spaces[1].encode(np.ones((4, 2)))
 
 
 @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("take", TAKERS)
-def test_items_that_are_not_finite_are_refused(take: str, value: float, word: str) -> None:
+def test_items_that_are_not_finite_are_rejected(take: str, value: float, word: str) -> None:
     items = np.ones((4, 3))
     items[2, 1] = value
     with pytest.raises(ValueError, match=word):
@@ -339,7 +339,7 @@ def test_items_that_are_not_finite_are_refused(take: str, value: float, word: st
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_distance_to_nan_is_refused(side: int) -> None:
+def test_a_distance_to_nan_is_rejected(side: int) -> None:
     items = [np.ones(3), np.ones(3)]
     items[side][0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
@@ -348,13 +348,13 @@ def test_a_distance_to_nan_is_refused(side: int) -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 3)], ids=str)
 @pytest.mark.parametrize("take", TAKERS)
-def test_items_of_another_dimension_are_refused(take: str, shape: tuple[int, ...]) -> None:
+def test_items_of_another_dimension_are_rejected(take: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"shape \(n_items, n_features\)"):
         getattr(random_metric(), take)(np.ones(shape))
 
 
 @pytest.mark.parametrize("take", TAKERS)
-def test_no_items_are_refused(take: str) -> None:
+def test_an_empty_array_of_items_is_rejected(take: str) -> None:
     with pytest.raises(ValueError, match=r"with at least one item. Got an array of shape \(0, "):
         getattr(random_metric(), take)(np.ones((0, 3)))
 
@@ -362,7 +362,7 @@ def test_no_items_are_refused(take: str) -> None:
 @pytest.mark.parametrize(
     "shapes", [((3,), (2,)), ((3,), (1, 3)), ((2, 3), (3, 3)), ((), ()), ((1, 2, 3), (1, 2, 3))], ids=str
 )
-def test_a_distance_between_what_does_not_match_is_refused_with_both_shapes(
+def test_a_distance_between_arrays_of_other_shapes_is_rejected_with_both_shapes(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> None:
     with pytest.raises(InvalidInputError) as caught:
@@ -391,14 +391,14 @@ def test_no_attribute_can_be_set(name: str) -> None:
         setattr(random_metric(), name, None)
 
 
-def test_it_keeps_copies_of_what_it_is_made_of() -> None:
+def test_a_metric_copies_its_arrays() -> None:
     weights = np.ones((2, 3))
     metric = EnsembleMetric.frozen([], [], [weights], [np.zeros(2)], np.ones(1), 0)
     weights[:] = 7
     assert np.array_equal(metric.embedding_weights[0], np.ones((2, 3)))
 
 
-def test_what_it_hands_out_can_be_written_to() -> None:
+def test_returned_arrays_are_writeable() -> None:
     metric, items = random_metric(), np.ones((2, 3))
     before = metric.transform(items)
     metric.transform(items)[:] = 0
@@ -412,12 +412,12 @@ def test_the_number_of_features_is_the_first_layers() -> None:
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))], ids=["copy", "pickle"]
 )
-def test_a_copy_is_as_read_only_as_the_original(copied: Any) -> None:
+def test_a_copy_is_read_only(copied: Any) -> None:
     metric = copied(OAHU(n_layers=1, hidden_size=3, embedding_size=2, random_state=0).initialize(4).metric())
     arrays = [*metric.hidden_weights, *metric.embedding_weights, *metric.embedding_biases, metric.metric_weights]
     assert not any(array.flags.writeable for array in arrays)
 
 
-def test_a_metric_is_shown_in_a_line() -> None:
+def test_repr_is_one_line() -> None:
     metric = OAHU(n_layers=1, random_state=0).initialize(4).metric()
     assert repr(metric) == "EnsembleMetric(metric_weights=array([0.5, 0.5]), version=0)"

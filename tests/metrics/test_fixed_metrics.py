@@ -47,7 +47,7 @@ def test_score_is_minus_the_distance(kind: type[EuclideanMetric]) -> None:
 @settings(max_examples=50)
 @given(exponent=st.integers(-35, 35), seed=st.integers(0, 100))
 def test_euclidean_distance_scales_with_the_items(exponent: int, seed: int) -> None:
-    """Wherever the distance itself is a usual number of the type: squares may not be."""
+    """The distance is a normal number of the dtype. Its square may overflow or underflow."""
     a, b = np.random.default_rng(seed).standard_normal((2, 3))
     metric = EuclideanMetric(3, "float32")
     scaled = metric.distance(a * 10.0**exponent, b * 10.0**exponent)
@@ -56,34 +56,34 @@ def test_euclidean_distance_scales_with_the_items(exponent: int, seed: int) -> N
 
 @settings(max_examples=50)
 @given(exponents=st.tuples(st.integers(-35, 35), st.integers(-35, 35)), seed=st.integers(0, 100))
-def test_cosine_distance_does_not_see_lengths(exponents: tuple[int, int], seed: int) -> None:
+def test_cosine_distance_does_not_depend_on_lengths(exponents: tuple[int, int], seed: int) -> None:
     a, b = np.random.default_rng(seed).standard_normal((2, 3))
     metric = CosineMetric(3, "float32")
     scaled = metric.distance(a * 10.0 ** exponents[0], b * 10.0 ** exponents[1])
     assert scaled == pytest.approx(metric.distance(a, b), abs=1e-5)
 
 
-def test_item_of_zeros_is_at_the_centre_for_the_cosine() -> None:
+def test_a_zero_item_stays_zero_for_the_cosine() -> None:
     assert CosineMetric(2).distance([0.0, 0.0], [3.0, 4.0]) == pytest.approx(1.0)
     assert CosineMetric(2).distance([0.0, 0.0], [0.0, 0.0]) == 0.0
 
 
-def test_common_offset_costs_no_digits_of_the_euclidean_distance() -> None:
-    """Items that float32 holds exactly, with the offset too."""
+def test_a_common_offset_does_not_reduce_the_precision_of_euclidean_distance() -> None:
+    """The items are exact in float32, with and without the offset."""
     a, b = np.round(A * 16), np.round(B * 16)
     metric = EuclideanMetric(64, "float32")
     np.testing.assert_allclose(metric.distance(a + 2.0**20, b + 2.0**20), metric.distance(a, b), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [EuclideanMetric, CosineMetric])
-def test_there_is_one_space_of_all_weight(kind: type[EuclideanMetric]) -> None:
+def test_there_is_one_space_with_weight_one(kind: type[EuclideanMetric]) -> None:
     (space,) = kind(64).spaces
     assert (space.name, space.weight) == ("whole", 1.0)
     np.testing.assert_array_equal(space.encode(A), kind(64).transform(A))
 
 
 @pytest.mark.parametrize("kind", [EuclideanMetric, CosineMetric])
-def test_file_and_pickle_bring_it_back(kind: type[EuclideanMetric], tmp_path: Path) -> None:
+def test_files_and_pickles_restore_the_metric(kind: type[EuclideanMetric], tmp_path: Path) -> None:
     metric = kind(64, "float64", 17)
     metric.save(tmp_path / "metric")
     for back in (load(tmp_path / "metric"), pickle.loads(pickle.dumps(metric))):
@@ -102,6 +102,6 @@ def test_vectors_are_a_copy() -> None:
     "items",
     [np.ones(3), np.ones((2, 4)), np.ones((0, 3)), [[np.nan, 0, 0]], [[np.inf, 0, 0]], [["a", "b", "c"]]],
 )
-def test_wrong_items_are_refused(kind: type[EuclideanMetric], items: object) -> None:
+def test_invalid_items_are_rejected(kind: type[EuclideanMetric], items: object) -> None:
     with pytest.raises(InvalidInputError):
         kind(3).transform(items)

@@ -41,7 +41,7 @@ def psd(rng: np.random.Generator, d: int, rank: int) -> Matrix:
 @settings(max_examples=50)
 @given(d=st.integers(1, 12), seed=st.integers(0, 2**32), data=st.data())
 def test_squared_distance_is_the_quadratic_form(d: int, seed: int, data: st.DataObject) -> None:
-    """Also where the matrix has not full rank."""
+    """This holds for singular matrices too."""
     rng = np.random.default_rng(seed)
     M = psd(rng, d, rank=data.draw(st.integers(0, d)))
     a, b = rng.standard_normal((2, 9, d))
@@ -59,19 +59,19 @@ def test_distance_is_scipys() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rank", [0, 1, 5])
-def test_matrix_comes_back(rank: int, dtype: str) -> None:
+def test_from_matrix_restores_the_matrix(rank: int, dtype: str) -> None:
     M = psd(np.random.default_rng(0), 5, rank).astype(dtype)
     metric = MahalanobisMetric.from_matrix(M)
     np.testing.assert_allclose(metric.matrix, M, atol=20 * np.finfo(dtype).eps * (1 + np.abs(M).max()))
     assert metric.dtype == dtype
 
 
-def test_what_rounding_left_of_negative_eigenvalues_is_0() -> None:
+def test_negative_eigenvalues_from_rounding_become_zero() -> None:
     metric = MahalanobisMetric.from_matrix(np.diag([2.0, -1e-14]))
     assert metric.distance([0.0, 0.0], [0.0, 5.0]) == 0.0
 
 
-def test_matrix_of_whole_numbers_is_taken() -> None:
+def test_a_matrix_of_integers_is_accepted() -> None:
     assert MahalanobisMetric.from_matrix(np.diag([4, 9])).distance([0, 0], [0, 1]) == pytest.approx(3.0)
 
 
@@ -94,8 +94,8 @@ def test_factor_need_not_be_square() -> None:
 
 
 @pytest.mark.parametrize("offset", [1e4, 2.0**20])
-def test_common_offset_costs_no_digits(offset: float) -> None:
-    """Items that float32 holds exactly, with the offset too: only their difference counts."""
+def test_a_common_offset_does_not_reduce_the_precision(offset: float) -> None:
+    """The items are exact in float32, with and without the offset. Only their difference matters."""
     X, _ = load_digits(return_X_y=True)
     a, b = X[:100], X[100:200]
     metric = MahalanobisMetric.from_matrix(psd(np.random.default_rng(0), 64, 64).astype(np.float32))
@@ -131,7 +131,7 @@ def test_score_is_minus_the_distance() -> None:
     assert metric.score([0, 0], [1, 0]) == -metric.distance([0, 0], [1, 0]) == -2.0
 
 
-def test_there_is_one_space_of_all_weight() -> None:
+def test_there_is_one_space_with_weight_one() -> None:
     metric = MahalanobisMetric.from_matrix(np.diag([4.0, 1.0]))
     (space,) = metric.spaces
     assert (space.name, space.weight) == ("whole", 1.0)
@@ -151,25 +151,25 @@ def test_there_is_one_space_of_all_weight() -> None:
         ([[1, 2], [3]], "ragged"),
     ],
 )
-def test_what_is_no_symmetric_matrix_of_numbers_is_refused(matrix: Any, message: str) -> None:
+def test_an_invalid_matrix_is_rejected(matrix: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         MahalanobisMetric.from_matrix(matrix)
 
 
 @pytest.mark.parametrize("shape", [(), (0, 0), (2, 3), (2, 2, 2)])
-def test_what_is_no_similarity_is_refused(shape: tuple[int, ...]) -> None:
+def test_an_invalid_similarity_matrix_is_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match="W must have shape"):
         BilinearMetric(np.ones(shape))
 
 
 @pytest.mark.parametrize("shape", [(3,), (0, 2), (2, 2, 2)])
-def test_what_is_no_factor_is_refused(shape: tuple[int, ...]) -> None:
+def test_an_invalid_factor_is_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match="factor must have shape"):
         MahalanobisMetric(np.ones(shape))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float16", "longdouble", "bool"])
-def test_metrics_of_other_types_of_numbers_compute_and_are_kept(tmp_path: Path, dtype: str) -> None:
+def test_metrics_accept_arrays_of_other_dtypes(tmp_path: Path, dtype: str) -> None:
     matrix = np.array([[1, 0], [0, 1]], dtype)
     for metric in (MahalanobisMetric(matrix), MahalanobisMetric.from_matrix(matrix), BilinearMetric(matrix)):
         metric.save(tmp_path / "metric")
@@ -178,7 +178,7 @@ def test_metrics_of_other_types_of_numbers_compute_and_are_kept(tmp_path: Path, 
         assert metric.score(*items)[0] != 0
 
 
-def test_what_was_given_can_change_and_the_metric_does_not() -> None:
+def test_changing_the_given_arrays_does_not_change_the_metric() -> None:
     matrix = np.eye(2)
     metric = BilinearMetric(matrix)
     matrix[:] = 7
@@ -204,7 +204,7 @@ def test_scores_that_overflow_name_the_item() -> None:
 @pytest.mark.parametrize(
     ("features", "kind"), [(0, "float32"), (True, "float32"), (2.0, "float32"), (2, "float16")]
 )
-def test_fixed_metrics_check_what_they_are_told(features: Any, kind: str) -> None:
+def test_fixed_metrics_validate_their_parameters(features: Any, kind: str) -> None:
     with pytest.raises(InvalidInputError, match=r"at least 1|float32"):
         EuclideanMetric(features, kind)
 
@@ -213,13 +213,13 @@ def test_fixed_metrics_check_what_they_are_told(features: Any, kind: str) -> Non
     "items",
     [np.ones(2), np.ones((2, 3)), np.ones((0, 2)), [[np.nan, 0]], [["a", "b"]], sparse.csr_matrix(np.eye(2))],
 )
-def test_wrong_items_are_refused(items: Any) -> None:
+def test_invalid_items_are_rejected(items: Any) -> None:
     with pytest.raises(InvalidInputError):
         MahalanobisMetric.from_matrix(np.eye(2)).transform(items)
 
 
 @pytest.mark.parametrize(("a", "b"), [(np.ones(2), np.ones((1, 2))), (np.ones((2, 2)), np.ones((3, 2)))])
-def test_items_of_different_number_are_not_compared(a: Any, b: Any) -> None:
+def test_different_numbers_of_items_are_rejected(a: Any, b: Any) -> None:
     with pytest.raises(InvalidInputError):
         MahalanobisMetric.from_matrix(np.eye(2)).distance(a, b)
 
@@ -259,7 +259,7 @@ def test_sparse_items_score_as_dense_ones(form: Any, diagonal: bool, normalize: 
 
 
 @pytest.mark.parametrize("sides", [(sparse.csr_matrix, np.asarray), (np.asarray, sparse.csr_matrix)])
-def test_sparse_and_dense_items_score_as_dense_ones_or_are_refused(sides: tuple[Any, Any]) -> None:
+def test_mixed_sparse_and_dense_items_score_like_dense_items_or_are_rejected(sides: tuple[Any, Any]) -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 5, 3))
     metric = BilinearMetric(np.eye(3))
     try:
@@ -275,7 +275,7 @@ def test_item_of_zeros_scores_0() -> None:
 
 @pytest.mark.parametrize("as_sparse", [False, True])
 @pytest.mark.parametrize("scale", [1e-25, 1e-3, 1e3, 1e25])
-def test_lengths_do_not_count_when_normalizing(scale: float, as_sparse: bool) -> None:
+def test_lengths_do_not_matter_when_normalizing(scale: float, as_sparse: bool) -> None:
     rng = np.random.default_rng(0)
     metric = BilinearMetric(rng.standard_normal((4, 4)).astype(np.float32))
     a, b = rng.standard_normal((2, 6, 4))
@@ -341,7 +341,7 @@ def array_of(metric: Any) -> NDArray[Any]:
 
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("way", ["file", "pickle", "copy", "deepcopy"])
-def test_copies_are_the_same_and_as_read_only(name: str, way: str, tmp_path: Path) -> None:
+def test_copies_are_equal_and_read_only(name: str, way: str, tmp_path: Path) -> None:
     metric = METRICS[name]
     metric.save(tmp_path / "metric")
     back = {
@@ -364,7 +364,7 @@ def test_attributes_cannot_be_set(name: str) -> None:
         METRICS[name].version = 3
 
 
-def test_frozen_is_a_copy_of_its_own() -> None:
+def test_frozen_copies_the_arrays() -> None:
     array = np.eye(2)
     metric = MahalanobisMetric(array, 0)
     array[0, 0] = 7

@@ -178,7 +178,8 @@ class ConstraintGraph:
         """Return the chain of given pairs that proves that two items are similar or dissimilar.
 
         The chain leads from ``a`` to ``b`` and has one dissimilar link if they are dissimilar, none if they are
-        similar. It is empty for an item and itself, and None if nothing is implied. A shorter proof may exist.
+        similar. It is empty if ``a`` and ``b`` are the same item, and None if no relation is implied. A shorter
+        proof may exist.
         """
         return self._state.proof(a, b)
 

@@ -136,8 +136,8 @@ def sample_pairs(
 class _Classes:
     """Items sorted by class, so that each class is a range of positions.
 
-    To draw from a class without one item, or from all other classes, draw a position from a shorter range and skip
-    the excluded positions.
+    A random item of a class other than a given item, or a random item of all other classes, is drawn as a position
+    in a shorter range. Positions after the excluded ones are shifted.
     """
 
     order: NDArray[np.intp]  # the item at each position

@@ -72,7 +72,7 @@ class ItemBlocks:
         return fits
 
     def write(self, vectors: Rows, begin: int) -> float:
-        """Write vectors to reserved positions. Returns an upper bound of the lengths of their scanned form."""
+        """Write vectors to reserved positions. Returns an upper bound of the lengths of the vectors to scan."""
         end = begin + len(vectors)
         scanned = self.as_scanned(vectors)
         row_major = scanned.flags.c_contiguous
@@ -98,7 +98,7 @@ class ItemBlocks:
             self.blocks[block, :, target] = columns[:, first - begin : last - begin]
 
     def as_scanned(self, vectors: Rows) -> Rows:
-        """Return the scanned form of vectors: their projections, or the vectors if there is no projection."""
+        """Return the vectors to scan: the projected vectors, or the given vectors if there is no projection."""
         return vectors if self.projection is None else self.projection.apply(vectors)
 
     def columns(self, block: int) -> Rows:

@@ -80,7 +80,7 @@ class ExactIndex:
     n_added: int
     _items: ItemBlocks
     _hidden: Rows  # (n_blocks, width): 0, or infinity for removed items and free positions
-    _longest: float  # an upper bound of the lengths of the items' scanned form
+    _longest: float  # an upper bound of the lengths of the scanned vectors
 
     @classmethod
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:

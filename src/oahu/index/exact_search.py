@@ -110,7 +110,7 @@ class Search:
     hidden : ndarray of shape (n_blocks, width)
         0 for items to search, infinity for items to leave out.
     longest : float
-        An upper bound of the lengths of the items' scanned form.
+        An upper bound of the lengths of the scanned vectors.
     euclidean : bool
         Whether to use Euclidean distances or inner products.
     queries : ndarray of shape (n_queries, dimensions)

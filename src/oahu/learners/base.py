@@ -362,8 +362,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
         """Learn one constraint without copying the state. Return False if nothing was learned.
 
-        The caller must then learn the constraint on a copy. The cases are the first constraint, a state in use by
-        readers, changed parameters, items that are not plain float vectors, and a rejected constraint.
+        The caller must then learn the constraint on a copy. This happens for the first constraint, a frozen state,
+        changed parameters, items that are not float arrays, and a rejected constraint.
         """
         state = self.__dict__.get("_state")
         if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):
@@ -479,7 +479,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         else:
             rng = as_generator(copy.deepcopy(self.random_state))  # scoring must not advance the caller's generator
             items, labels = self._validate_labelled(X, y, reset=False)
-            triplets = self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
+            triplets = self._from_rows(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
         positive, negative = self._scores(state, triplets)
         return float(np.mean(positive > negative))
 
@@ -534,7 +534,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             accept_sparse=self.accepts_sparse,
         )
 
-    def _over(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
+    def _from_rows(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
         """Return constraints from row numbers of validated items."""
         return kind(indices, *labels, preprocessor=items, accept_sparse=self.accepts_sparse)
 
@@ -663,8 +663,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file. `oahu.load` returns a learner that continues the training.
 
-        The preprocessor's table is not saved: set it again with ``set_params(preprocessor=...)``. A generator as
-        ``random_state`` is loaded as None.
+        The preprocessor's table is not saved: set it again with ``set_params(preprocessor=...)``. If
+        ``random_state`` is a generator, it is not saved either, and is None after loading.
         """
         self._check_fitted()
         self.check_parameters()

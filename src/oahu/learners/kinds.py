@@ -83,7 +83,7 @@ class TripletLearner(Learner[M]):
         return self._tuples(Triplets, data, n_features=n_features)
 
     def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Triplets:
-        return self._over(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
+        return self._from_rows(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
 
 
 class PairLearner(Learner[M]):
@@ -162,7 +162,7 @@ class PairLearner(Learner[M]):
 
     def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Pairs:
         indices, y = sample_pairs(labels, self.n_constraints, rng)
-        return self._over(Pairs, indices, items, y)
+        return self._from_rows(Pairs, indices, items, y)
 
     @property
     def utilization_similar_(self) -> float:

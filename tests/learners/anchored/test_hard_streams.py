@@ -1,4 +1,4 @@
-"""Streams that break learners: the metric stays finite, and no worse than the one it started from."""
+"""Difficult streams: the metric stays finite, and is not worse than the unlearned metric."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def accuracy(learner: AnchoredOAHU, items: Rows) -> float:
 
 
 def unlearned(items: Rows) -> AnchoredOAHU:
-    """What it is after one window of feedback that is all wrong: unlearned, but it knows how long items are."""
+    """Return a learner after one window of wrong feedback: unlearned, but with the mean length of the items."""
     start = learned(items, STREAM[:16, [0, 2, 1]])
     assert start.metric_weights_[0] == 1
     return start
@@ -39,7 +39,7 @@ def beside_noise(items: Rows) -> Rows:
     return np.hstack([items, np.full((len(items), 200), 7.0)])
 
 
-def twice(items: Rows) -> Rows:
+def duplicated(items: Rows) -> Rows:
     return np.hstack([items, items])
 
 
@@ -47,7 +47,7 @@ def of_low_rank(items: Rows) -> Rows:
     return np.asarray(items @ np.random.default_rng(1).standard_normal((64, 8)) @ np.ones((8, 40)) + items[:, :40])
 
 
-def of_wild_scale(items: Rows) -> Rows:
+def of_mixed_scales(items: Rows) -> Rows:
     return items * 10.0 ** np.random.default_rng(2).uniform(-6, 6, 64)
 
 
@@ -58,9 +58,9 @@ def far_from_the_origin(items: Rows) -> Rows:
 TABLES: dict[str, Callable[[Rows], Rows]] = {
     "as they are": lambda items: items,
     "with constant features": beside_noise,
-    "with every feature twice": twice,
+    "with every feature duplicated": duplicated,
     "of low rank": of_low_rank,
-    "of wild scale": of_wild_scale,
+    "of wild scale": of_mixed_scales,
     "far from the origin": far_from_the_origin,
     "tiny": lambda items: items * 1e-6,
     "huge": lambda items: items * 1e6,
@@ -68,11 +68,11 @@ TABLES: dict[str, Callable[[Rows], Rows]] = {
 
 
 @pytest.mark.parametrize("made", TABLES.values(), ids=TABLES.keys())
-def test_no_table_makes_it_worse_than_it_was(made: Callable[[Rows], Rows]) -> None:
+def test_no_table_makes_the_metric_worse_than_unlearned(made: Callable[[Rows], Rows]) -> None:
     items = made(PIXELS)
     learner = learned(items)
     assert np.isfinite(learner.transform(items)).all()
-    # of 897 test items, two standard errors of a difference in which a dozen items take part
+    # two standard errors of an error difference with a dozen of the 897 test items
     assert accuracy(learner, items) >= accuracy(unlearned(items), items) - 7 / len(TEST)
 
 
@@ -93,7 +93,7 @@ def test_wrong_feedback_leaves_the_unlearned_metric(wrong: float, n_classes: int
     assert learned(PIXELS, stream).metric_weights_[0] > (0.9 if wrong == 0.5 else 1 - 1e-12)
 
 
-def test_some_wrong_feedback_is_outvoted() -> None:
+def test_a_minority_of_wrong_feedback_does_no_harm() -> None:
     stream = STREAM.copy()
     swapped = np.random.default_rng(0).random(len(stream)) < 0.2
     stream[swapped] = stream[swapped][:, [0, 2, 1]]
@@ -114,7 +114,7 @@ STREAMS: dict[str, Callable[[], NDArray[np.intp]]] = {
 
 
 @pytest.mark.parametrize("drawn", STREAMS.values(), ids=STREAMS.keys())
-def test_no_stream_makes_it_worse_than_it_was(drawn: Callable[[], NDArray[np.intp]]) -> None:
+def test_no_stream_makes_the_metric_worse_than_unlearned(drawn: Callable[[], NDArray[np.intp]]) -> None:
     learner = learned(PIXELS, drawn())
     assert np.isfinite(learner.transform(PIXELS)).all()
     assert accuracy(learner, PIXELS) >= accuracy(unlearned(PIXELS), PIXELS) - 7 / len(TEST)
@@ -136,18 +136,18 @@ def test_the_scale_of_the_items_does_not_matter() -> None:
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    def numbers(learner: AnchoredOAHU) -> int:
+    def count_numbers(learner: AnchoredOAHU) -> int:
         return sum(array.size for array in learner._state.arrays.values())
 
     learner = learned(PIXELS, STREAM[:10])
-    before = numbers(learner)
-    assert numbers(learner.partial_fit(STREAM)) == before
+    before = count_numbers(learner)
+    assert count_numbers(learner.partial_fit(STREAM)) == before
     d, r, H, E, L, m = 64, 32, 100, 50, 5, 48
     stated = d * (2 * r + E + H + m + 3) + L * (H + m) * (H + E)
     assert stated <= before <= 1.2 * stated
 
 
-def test_an_item_too_large_is_refused_and_nothing_changes() -> None:
+def test_a_too_large_item_is_rejected_and_changes_nothing() -> None:
     learner = learned(PIXELS, STREAM[:20])
     before = learner.transform(PIXELS)
     triplets = np.ones((20, 3, 64))
@@ -158,7 +158,7 @@ def test_an_item_too_large_is_refused_and_nothing_changes() -> None:
     np.testing.assert_array_equal(learner.transform(PIXELS), before)
 
 
-def test_it_learns() -> None:
+def test_learning_improves_the_score() -> None:
     learner = learned(PIXELS, sample_triplets(LABELS[TRAIN], 8_000, random_state=0))
     unseen = PIXELS[TEST][sample_triplets(LABELS[TEST], 4_000, random_state=1)]
     assert learner.score(unseen) > unlearned(PIXELS).score(unseen) + 0.05

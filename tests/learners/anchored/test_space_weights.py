@@ -1,4 +1,4 @@
-"""From evidence to the weights of the spaces."""
+"""The weights of the spaces, computed from evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whitened space against eigenvectors and closed forms, and what must not change it."""
+"""The whitened space against eigenvectors and closed forms, and its invariances."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_directions_keep_unit_length_and_stay_nearly_orthogonal() -> None:
     assert np.abs(gram - np.eye(20)).max() < 0.5
 
 
-def test_equal_pairs_give_no_direction() -> None:
+def test_pairs_of_equal_items_give_no_direction() -> None:
     directions, variances = np.zeros((3, 6)), np.zeros(3)
     for n in range(1, 10):
         update_scatter(np.zeros(6), float(n), directions, variances)

@@ -32,7 +32,7 @@ def constraints(n: int, d: int, n_items: int, seed: int) -> Rows:
 
 
 def eligible_candidates(window: Rows) -> NDArray[np.bool_]:
-    """Return which candidates, positives then negatives, are eligible for which constraint."""
+    """Return a mask of the eligible candidates (positives, then negatives) of each constraint."""
     n = len(window)
     candidates = np.concatenate([window[:, 1], window[:, 2]])
     counts = np.ones((n, 2 * n), bool)
@@ -138,7 +138,7 @@ def test_an_open_window_does_not_change_the_experts() -> None:
 
 
 def pair_scores(vectors: list[Rows], counts: NDArray[np.bool_]) -> list[float]:
-    """Return how each pair ranks among all distances of its window; vectors are (n, 3, dimensions)."""
+    """Return the score of each pair among all distances of its window. Vectors have shape (n, 3, dimensions)."""
     whole = np.concatenate(vectors, axis=2)
     n = len(whole)
     candidates = np.concatenate([whole[:, 1], whole[:, 2]])

@@ -1,4 +1,4 @@
-"""The network's parameters: sizes, layout, and how they are drawn."""
+"""The parameters of the network: sizes, layout and initialization."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ shapes = st.builds(
 )
 
 
-def parts(network: Network) -> list[np.ndarray]:
+def parameter_arrays(network: Network) -> list[np.ndarray]:
     return [
         *network.hidden_weights, *network.hidden_biases, *network.embedding_weights, *network.embedding_biases
     ]  # fmt: skip
@@ -31,20 +31,20 @@ def test_layers_have_the_sizes_of_the_paper(shape: Shape, dtype: str) -> None:
     network = Network(shape, dtype)
     assert [w.shape for w in network.hidden_weights] == shape.hidden
     assert [w.shape for w in network.embedding_weights] == shape.embedding
-    assert sum(part.size for part in parts(network)) == shape.n_parameters
+    assert sum(part.size for part in parameter_arrays(network)) == shape.n_parameters
 
 
 @given(shapes)
 def test_no_two_parameters_share_memory(shape: Shape) -> None:
     network = Network(shape, "float64")
-    for number, part in enumerate(parts(network)):
+    for number, part in enumerate(parameter_arrays(network)):
         part[...] = number + 1
-    for number, part in enumerate(parts(network)):
+    for number, part in enumerate(parameter_arrays(network)):
         assert (part == number + 1).all()
 
 
 @given(shapes, st.integers(0, 2**32))
-def test_copy_and_pickle_are_equal_and_apart(shape: Shape, seed: int) -> None:
+def test_copies_and_pickles_are_equal_and_independent(shape: Shape, seed: int) -> None:
     network = Network.random(shape, "float32", np.random.default_rng(seed))
     for twin in (network.copy(), pickle.loads(pickle.dumps(network))):
         np.testing.assert_array_equal(twin.flat, network.flat)
@@ -52,7 +52,7 @@ def test_copy_and_pickle_are_equal_and_apart(shape: Shape, seed: int) -> None:
         assert (network.embedding_weights[0] != 7.0).all()
 
 
-def test_assign_refuses_layers_of_other_shapes() -> None:
+def test_assign_rejects_layers_of_other_shapes() -> None:
     network, other = Network(Shape(3, 1, 4, 2), "float32"), Network(Shape(3, 1, 1, 2), "float32")
     with pytest.raises(ValueError, match=r"must have shape \(4, 3\), not \(1, 3\)"):
         network.assign(other.hidden_weights, other.hidden_biases, other.embedding_weights, other.embedding_biases)
@@ -64,7 +64,7 @@ def test_draws_do_not_depend_on_the_type_nor_the_layout(initialization: Initiali
     shape = Shape(7, 3, 5, 4)
     single = Network.random(shape, "float32", np.random.default_rng(1), initialization, bias)
     double = Network.random(shape, "float64", np.random.default_rng(1), initialization, bias)
-    for a, b in zip(parts(single), parts(double), strict=True):
+    for a, b in zip(parameter_arrays(single), parameter_arrays(double), strict=True):
         np.testing.assert_array_equal(a, b.astype("float32"))
 
 

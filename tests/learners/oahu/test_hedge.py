@@ -1,4 +1,4 @@
-"""The Adaptive Hedge Update: the printed rule, its two other readings, the floor and the simplex."""
+"""The Adaptive Hedge Update: the three rules, the floor and the normalisation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_printed_rule_takes_its_first_branch_only_for_losses_near_one() -> None:
 
 
 @pytest.mark.parametrize(("least", "exponential"), [(0.49, False), (0.51, True)])
-def test_log_beta_reading_switches_where_the_least_loss_passes_one_half(least: float, exponential: bool) -> None:
+def test_the_log_beta_rule_switches_at_a_least_loss_of_one_half(least: float, exponential: bool) -> None:
     beta, loss = 0.99, 0.7
     expected = beta**loss if exponential else 1 - (1 - beta) * loss
     assert hedge_factor(loss, least, beta, HEDGE_RULES["log_beta"]) == expected
@@ -98,7 +98,7 @@ def test_update_equals_a_plain_loop(
     )
 
 
-def test_weight_moves_to_the_expert_that_errs_less() -> None:
+def test_the_expert_with_the_smaller_loss_gains_weight() -> None:
     weights = np.full(3, 1 / 3)
     for _ in range(2000):
         weights = hedge_update(weights, np.array([0.5, 0.2, 0.4]), 0.99, 0.1, HEDGE_RULES["printed"])
@@ -106,7 +106,7 @@ def test_weight_moves_to_the_expert_that_errs_less() -> None:
     assert weights[0] == pytest.approx(weights[2])
 
 
-def test_update_does_not_touch_its_input() -> None:
+def test_the_update_does_not_change_its_input() -> None:
     weights, each = np.array([0.5, 0.5]), np.array([0.1, 0.9])
     hedge_update(weights, each, 0.9, 0.1, HEDGE_RULES["printed"])
     np.testing.assert_array_equal(weights, [0.5, 0.5])

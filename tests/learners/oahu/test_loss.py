@@ -1,4 +1,4 @@
-"""The Adaptive-Bound Triplet Loss: what the paper promises of it, and its slopes against finite differences."""
+"""The Adaptive-Bound Triplet Loss: its properties in the paper, and its slopes against finite differences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDING = 4 * np.finfo(float).eps
 
 
 def printed_thresholds(near: float, far: float, tau: float) -> tuple[float, float]:
-    """d_sim and d_dis as the paper prints them, letter by letter."""
+    """Return d_sim and d_dis by the formulas printed in the paper."""
     similarity = tau / (math.e**2 - 1) * (math.e**near - 1)
     dissimilarity = -(2 - (2 - tau)) / (1 - math.e**-2) * (math.e**-far - 1) + (2 - tau)
     return similarity, dissimilarity
@@ -47,12 +47,12 @@ def test_local_loss_is_the_mean_of_the_printed_losses(near: float, far: float, t
 
 
 @given(distances, taus)
-def test_similarity_threshold_asks_for_no_more_distance_than_there_is(distance: float, tau: float) -> None:
+def test_the_similarity_threshold_is_at_most_the_distance(distance: float, tau: float) -> None:
     assert 0.0 <= similarity_threshold(distance, tau) <= distance * (1 + ROUNDING)
 
 
 @given(distances, taus)
-def test_dissimilarity_threshold_asks_for_no_less_distance_than_there_is(distance: float, tau: float) -> None:
+def test_the_dissimilarity_threshold_is_at_least_the_distance(distance: float, tau: float) -> None:
     assert distance * (1 - ROUNDING) <= dissimilarity_threshold(distance, tau) <= 2 * (1 + ROUNDING)
 
 
@@ -86,12 +86,12 @@ def test_losses_lie_between_zero_and_one(near: float, far: float, tau: float) ->
 
 
 @given(st.floats(1e-6, 2.0), st.floats(0.0, 2.0 - 1e-6), st.floats(1e-3, 1.999))
-def test_every_constraint_has_a_loss_until_it_is_perfect(near: float, far: float, tau: float) -> None:
+def test_every_imperfect_constraint_has_a_loss(near: float, far: float, tau: float) -> None:
     assert local_loss(near, 2.0, tau) > 0.0
     assert local_loss(0.0, far, tau) > 0.0
 
 
-def test_functions_take_arrays() -> None:
+def test_functions_accept_arrays() -> None:
     near, far = np.linspace(0, 2, 7), np.linspace(2, 0, 7)
     one_by_one = [local_loss(a, b, 0.3) for a, b in zip(near, far, strict=True)]
     np.testing.assert_array_equal(local_loss(near, far, 0.3), one_by_one)
@@ -117,6 +117,6 @@ def test_slopes_equal_finite_differences(distance: float, tau: float, through: b
 
 
 @pytest.mark.parametrize("through", [False, True])
-def test_slopes_vanish_where_nothing_is_left_to_learn(through: bool) -> None:
+def test_slopes_are_zero_at_zero_loss(through: bool) -> None:
     assert attractive_slope(0.0, 0.1, through) == 0.0
     assert repulsive_slope(2.0, 0.1, through) == 0.0

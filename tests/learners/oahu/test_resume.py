@@ -1,4 +1,4 @@
-"""A learner that was saved and loaded goes on as if it had never stopped, bit for bit."""
+"""A saved and loaded learner continues exactly, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Triplets = NDArray[np.float64]
 TRIPLETS: Triplets = np.random.default_rng(42).normal(size=(1500, 3, 4))
 DTYPES = ("float32", "float64")
 
-#: Every parameter away from its default, so that none can come back by chance.
+#: No parameter has its default, so that none is loaded correctly by chance.
 PARAMETERS: dict[str, Any] = {
     "n_layers": 2,
     "hidden_size": 7,
@@ -61,10 +61,10 @@ def saved(learner: OAHU | EnsembleMetric) -> bytes:
         return path.read_bytes()
 
 
-def bits(value: Any) -> Any:
-    """What is equal if and only if two attributes are equal to the last bit."""
+def as_bytes(value: Any) -> Any:
+    """Return a value that is equal if and only if two attributes are equal bit for bit."""
     if isinstance(value, list):
-        return [bits(part) for part in value]
+        return [as_bytes(part) for part in value]
     return (value.dtype, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
@@ -80,28 +80,28 @@ def bits(value: Any) -> Any:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [1, 1100], ids=["one triplet", "a thinned history"])
-def test_what_was_learned_comes_back_bit_for_bit(n: int, attribute: str, dtype: str) -> None:
+def test_learned_arrays_are_loaded_bit_for_bit(n: int, attribute: str, dtype: str) -> None:
     learner = small(dtype=dtype).partial_fit(TRIPLETS[:n])
-    assert bits(getattr(reloaded(learner), attribute)) == bits(getattr(learner, attribute))
+    assert as_bytes(getattr(reloaded(learner), attribute)) == as_bytes(getattr(learner, attribute))
 
 
 @pytest.mark.parametrize("n_layers", [0, 1, 2, 5])
-def test_any_depth_comes_back(n_layers: int) -> None:
+def test_networks_of_any_depth_are_loaded_unchanged(n_layers: int) -> None:
     learner = small(n_layers=n_layers).partial_fit(TRIPLETS[:20])
-    assert bits(reloaded(learner).transform(TRIPLETS[0])) == bits(learner.transform(TRIPLETS[0]))
+    assert as_bytes(reloaded(learner).transform(TRIPLETS[0])) == as_bytes(learner.transform(TRIPLETS[0]))
 
 
-def test_every_parameter_comes_back() -> None:
+def test_all_parameters_are_loaded_unchanged() -> None:
     learner = OAHU(**PARAMETERS).partial_fit(TRIPLETS[:3])
     assert reloaded(learner).get_params() == {**PARAMETERS, "preprocessor": None}
 
 
-def test_no_parameter_is_forgotten_by_the_test_above() -> None:
+def test_the_test_above_covers_all_parameters() -> None:
     default = OAHU().get_params()
     assert {name for name in default if PARAMETERS.get(name) == default[name]} == {"preprocessor"}
 
 
-def test_a_parameter_that_was_changed_since_comes_back_changed() -> None:
+def test_a_parameter_changed_after_learning_is_saved() -> None:
     learner = small().partial_fit(TRIPLETS[:3]).set_params(learning_rate=0.01)
     assert reloaded(learner).learning_rate == 0.01
 
@@ -117,29 +117,29 @@ def test_a_parameter_that_was_changed_since_comes_back_changed() -> None:
     ],
     ids=lambda parameters: next(iter(parameters)),
 )
-def test_parameters_that_are_numpys_numbers_come_back(parameters: dict[str, Any]) -> None:
+def test_numpy_scalars_as_parameters_are_loaded_unchanged(parameters: dict[str, Any]) -> None:
     twin = reloaded(small(**parameters).initialize(4))
     assert {name: getattr(twin, name) for name in parameters} == parameters
 
 
-def test_a_learner_that_has_seen_nothing_comes_back() -> None:
+def test_an_untrained_learner_is_loaded_unchanged() -> None:
     learner = small().initialize(4)
     assert saved(reloaded(learner).partial_fit(TRIPLETS[:50])) == saved(learner.partial_fit(TRIPLETS[:50]))
 
 
-def test_a_learner_that_knows_no_features_is_not_saved(tmp_path: Path) -> None:
+def test_saving_an_unfitted_learner_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         small().save(tmp_path / "model")
 
 
-def test_a_learner_that_is_not_saved_leaves_no_file(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         small().save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_names_of_the_features_come_back() -> None:
-    """scikit-learn keeps them when the items came as a data frame, and compares them at every later call."""
+def test_feature_names_are_loaded_unchanged() -> None:
+    """scikit-learn stores the names of a data frame, and compares them in every later call."""
     learner = small().partial_fit(TRIPLETS[:3])
     learner.feature_names_in_ = np.array(["red", "green", "blue", "alpha"], dtype=object)
     assert reloaded(learner).feature_names_in_.tolist() == ["red", "green", "blue", "alpha"]
@@ -150,7 +150,7 @@ def test_saving_again_gives_the_same_bytes() -> None:
     assert saved(learner) == saved(learner)
 
 
-def test_saving_what_was_loaded_gives_the_same_bytes() -> None:
+def test_saving_a_loaded_learner_gives_the_same_bytes() -> None:
     learner = small().partial_fit(TRIPLETS[:100])
     assert saved(reloaded(learner)) == saved(learner)
 
@@ -164,7 +164,7 @@ def test_saving_changes_nothing() -> None:
 # -- the preprocessor ---------------------------------------------------------------------------------------
 
 
-def test_the_preprocessor_is_not_written() -> None:
+def test_the_preprocessor_is_not_saved() -> None:
     table = TRIPLETS.reshape(-1, 4)
     indexed = small(preprocessor=table).partial_fit([[3 * i, 3 * i + 1, 3 * i + 2] for i in range(30)])
     assert saved(indexed) == saved(small().partial_fit(TRIPLETS[:30]))
@@ -193,15 +193,15 @@ seeded = pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
 
 
 @seeded
-def test_a_learner_comes_back_whatever_seeded_it(seed: Any) -> None:
+def test_a_learner_with_any_seed_is_loaded_unchanged(seed: Any) -> None:
     learner = small(random_state=seed()).partial_fit(TRIPLETS[:5])
     assert saved(reloaded(learner)) == saved(learner)
 
 
 @seeded
 @pytest.mark.parametrize("n_drawn", [0, 1, 700], ids="{} drawn".format)
-def test_the_generator_goes_on_from_where_it_stood(seed: Any, n_drawn: int) -> None:
-    """32-bit draws leave half a word over, which must be kept as well; 700 are past MT19937's first block."""
+def test_the_random_generator_continues_after_loading(seed: Any, n_drawn: int) -> None:
+    """A generator keeps half a word after 32-bit draws. 700 draws exceed MT19937's first block."""
     learner = small(random_state=seed()).initialize(4)
     learner._state.rng.integers(2**32, size=n_drawn, dtype=np.uint32)
     twin = reloaded(learner)
@@ -209,20 +209,20 @@ def test_the_generator_goes_on_from_where_it_stood(seed: Any, n_drawn: int) -> N
     assert np.array_equal(*draws)
 
 
-def test_fitting_again_after_a_reload_draws_what_it_would_have_drawn() -> None:
+def test_fitting_after_loading_draws_the_same_triplets() -> None:
     X, y = TRIPLETS[:, 0], np.arange(1500) % 3
     learner = small(random_state=3, n_constraints=20).fit(X, y)
     twin = reloaded(learner)
-    assert bits(twin.fit(X, y).metric_weights_) == bits(learner.fit(X, y).metric_weights_)
+    assert as_bytes(twin.fit(X, y).metric_weights_) == as_bytes(learner.fit(X, y).metric_weights_)
 
 
 @pytest.mark.parametrize("seed", [np.random.RandomState(3), np.random.default_rng(3)], ids=type)
-def test_a_random_state_that_is_not_an_int_comes_back_as_none(seed: Any) -> None:
+def test_a_random_state_that_is_not_an_int_is_loaded_as_none(seed: Any) -> None:
     assert reloaded(small(random_state=seed).initialize(4)).random_state is None
 
 
-def test_a_reloaded_learner_draws_on_its_own() -> None:
-    """The generator is a copy: draws from one do not move the other."""
+def test_a_loaded_learner_has_its_own_generator() -> None:
+    """The generators are independent: draws from one do not advance the other."""
     rng = np.random.default_rng(3)
     twin = reloaded(small(random_state=rng).initialize(4))
     assert twin._state.rng is not rng
@@ -239,22 +239,22 @@ def test_a_metric_does_not_change_when_its_learner_learns() -> None:
     assert saved(metric) == before
 
 
-def test_a_metric_is_what_its_learner_was() -> None:
+def test_a_metric_has_the_weights_of_its_learner() -> None:
     learner = small().partial_fit(TRIPLETS[:10])
     metric, before = learner.metric(), learner.transform(TRIPLETS[0])
     learner.partial_fit(TRIPLETS[10:200])
-    assert bits(metric.transform(TRIPLETS[0])) == bits(before)
+    assert as_bytes(metric.transform(TRIPLETS[0])) == as_bytes(before)
 
 
-def test_a_learner_does_change_when_it_learns() -> None:
-    """Else the two tests above show nothing."""
+def test_learning_changes_the_learner() -> None:
+    """Without this, the two tests above would prove nothing."""
     learner = small().partial_fit(TRIPLETS[:10])
     before = saved(learner.metric())
     assert saved(learner.partial_fit(TRIPLETS[10:200]).metric()) != before
 
 
 @pytest.mark.parametrize("from_file", [False, True], ids=["from a learner", "from a file"])
-def test_a_metrics_arrays_are_read_only(tmp_path: Path, from_file: bool) -> None:
+def test_the_arrays_of_a_metric_are_read_only(tmp_path: Path, from_file: bool) -> None:
     metric = small().partial_fit(TRIPLETS[:10]).metric()
     if from_file:
         metric.save(tmp_path / "metric")
@@ -263,7 +263,7 @@ def test_a_metrics_arrays_are_read_only(tmp_path: Path, from_file: bool) -> None
     assert not any(array.flags.writeable for array in [*arrays, metric.metric_weights])
 
 
-def test_a_metric_counts_what_it_has_learned_from() -> None:
+def test_the_version_of_a_metric_is_the_number_of_constraints() -> None:
     assert small().partial_fit(TRIPLETS[:10]).metric().version == 10
 
 
@@ -272,7 +272,7 @@ def test_a_metric_counts_what_it_has_learned_from() -> None:
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=4).map(sorted), st.sampled_from(DTYPES))
 @settings(max_examples=30)
-def test_stopping_anywhere_any_number_of_times_changes_nothing(stops: list[int], dtype: str) -> None:
+def test_saving_and_loading_at_any_points_changes_nothing(stops: list[int], dtype: str) -> None:
     straight = small(dtype=dtype).partial_fit(TRIPLETS[:300])
     learner = small(dtype=dtype).initialize(4)
     for start, stop in zip([0, *stops], [*stops, 300], strict=True):
@@ -282,7 +282,7 @@ def test_stopping_anywhere_any_number_of_times_changes_nothing(stops: list[int],
     assert saved(learner) == saved(straight)
 
 
-#: Before the first, around a block of 128, around the history's first thinning at 1,024, before the last.
+#: Before the first round, around a block of 128, around the history's first thinning at 1,024, before the last.
 STOPS = (0, 1, 2, 127, 128, 129, 1023, 1024, 1025, 1499)
 
 CONTINUE = """
@@ -301,7 +301,7 @@ for stopped in folder.glob("*.stopped"):
 
 @pytest.fixture(scope="module")
 def continued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with learners stopped here after each of STOPS, and continued to the end by another process."""
+    """Return a folder of learners that were saved after each of STOPS and continued by another process."""
     folder = tmp_path_factory.mktemp("continued")
     np.save(folder / "triplets.npy", TRIPLETS)
     for dtype in DTYPES:
@@ -318,6 +318,6 @@ def continued(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", STOPS)
-def test_a_learner_goes_on_in_a_new_process_as_if_it_had_never_stopped(continued: Path, k: int, dtype: str) -> None:
+def test_a_loaded_learner_continues_exactly_in_a_new_process(continued: Path, k: int, dtype: str) -> None:
     straight = small(dtype=dtype).partial_fit(TRIPLETS)
     assert (continued / f"{dtype}-{k}.continued").read_bytes() == saved(straight)

@@ -1,4 +1,4 @@
-"""The points where the formulas stop: each has a defined answer, and the model never holds a NaN."""
+"""Inputs for which the formulas are undefined: each has a defined result, and the model never contains NaN."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SMALL = {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "random_state": 0
 
 
 def flat(learner: OAHU) -> NDArray[np.floating]:
-    """All parameters and weights, copied."""
+    """Return a copy of all parameters and weights."""
     return np.concatenate([learner._network.flat, learner.metric_weights_])
 
 
 def linear(**parameters: object) -> OAHU:
-    """A learner whose only expert is the identity of the plane."""
+    """Return a learner with one expert: the identity in two dimensions."""
     learner = OAHU(n_layers=0, embedding_size=2, bias=False, random_state=0, **parameters).initialize(2)
     learner._network.assign([], [], [np.eye(2, dtype=learner.dtype)], [np.zeros(2)])
     return learner
@@ -60,7 +60,7 @@ def test_three_equal_items_change_nothing_and_are_not_counted_as_used(dtype: str
 def test_items_of_one_direction_change_nothing_however_they_are_rounded(
     dtype: str, scales: tuple[float, float, float], seed: int
 ) -> None:
-    """They are equal on the sphere; a last bit of difference must not become a step in a direction of noise."""
+    """Their embeddings are equal. A difference in the last bit must not cause a step."""
     learner = OAHU(n_layers=0, embedding_size=5, bias=False, dtype=dtype, random_state=0).initialize(3)
     before = flat(learner)
     learner.learn_one(*np.outer(scales, np.random.default_rng(seed).standard_normal(3)))
@@ -77,7 +77,7 @@ def test_perfect_triplet_has_no_loss_and_no_gradient(dtype: str, through_thresho
     np.testing.assert_allclose(learner.loss_history_[0], 0.0, atol=np.finfo(dtype).eps)
 
 
-def test_silent_layer_embeds_to_zero_and_leaves_only_the_linear_expert_to_learn() -> None:
+def test_with_an_inactive_layer_only_the_linear_expert_learns() -> None:
     learner = OAHU(n_layers=2, hidden_size=3, embedding_size=2, bias=False, random_state=0).initialize(2)
     network = learner._network
     network.hidden_weights[0][...] = -1.0
@@ -107,7 +107,7 @@ def test_item_of_zeros_is_learned_from(bias: bool, which: int) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("scale", [1e-36, 1e-25, 1e-12, 1e12, 1e25, 1e36])
-def test_huge_and_tiny_items_are_learned_or_refused_whole(scale: float, bias: bool) -> None:
+def test_huge_and_tiny_items_are_learned_or_rejected_completely(scale: float, bias: bool) -> None:
     triplets = np.random.default_rng(0).standard_normal((20, 3, 5)) * scale
     learner = OAHU(**SMALL, bias=bias).initialize(5)
     for triplet in triplets:
@@ -121,15 +121,15 @@ def test_huge_and_tiny_items_are_learned_or_refused_whole(scale: float, bias: bo
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25])
-def test_linear_expert_does_not_see_the_scale_of_its_input(scale: float) -> None:
-    """f(x) is on the unit sphere, so without biases only the direction of x counts."""
+def test_the_linear_expert_does_not_depend_on_the_scale_of_its_input(scale: float) -> None:
+    """f(x) is a unit vector. Without biases, it depends only on the direction of x."""
     triplet = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     usual = OAHU(n_layers=0, bias=False, random_state=0).initialize(5).learn_one(*triplet)
     scaled = OAHU(n_layers=0, bias=False, random_state=0).initialize(5).learn_one(*triplet * np.float32(scale))
     np.testing.assert_allclose(usual.embedding_weights_[0], scaled.embedding_weights_[0], rtol=2e-5, atol=1e-7)
 
 
-def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
+def test_a_rejected_triplet_is_named_and_the_call_is_undone() -> None:
     triplets = np.random.default_rng(0).standard_normal((200, 3, 5)).astype(np.float32)
     triplets[150] = np.finfo(np.float32).max
     learner = OAHU(**SMALL).partial_fit(triplets[:10])
@@ -142,7 +142,7 @@ def test_refused_triplet_is_named_and_the_whole_call_undone() -> None:
     assert learner.n_seen_ == 10
 
 
-def test_subnormal_items_without_bias_are_refused() -> None:
+def test_subnormal_items_without_bias_are_rejected() -> None:
     learner = OAHU(n_layers=0, bias=False, random_state=0).initialize(3)
     before = flat(learner)
     with pytest.raises(RejectedConstraintError):
@@ -151,8 +151,8 @@ def test_subnormal_items_without_bias_are_refused() -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_gradient_that_only_the_learning_rate_overflows_is_refused(which: int) -> None:
-    """An item of 1e-38 has a gradient near the largest float: ten thousand times that is none."""
+def test_a_gradient_that_overflows_with_the_learning_rate_is_rejected(which: int) -> None:
+    """The gradient of an item of 1e-38 is near the largest float, and overflows with the learning rate."""
     triplet = np.eye(3, 2, dtype=np.float32) + np.float32(0.5)
     triplet[which] *= np.float32(1e-38)
     learner = OAHU(n_layers=0, embedding_size=4, bias=False, learning_rate=0.5, random_state=0).initialize(2)

@@ -9,7 +9,7 @@ from oahu import OAHU, sample_triplets
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.3, 0.5])
-def test_two_classes_learned_to_the_bounds_are_separated_as_theorem_1_says(tau: float) -> None:
+def test_two_classes_at_zero_loss_are_separated_by_theorem_1(tau: float) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 15)
     X = rng.normal(0.0, 0.3, (30, 6)) + np.where(y[:, None] == 0, 1.0, -1.0) * rng.normal(0, 1, 6)

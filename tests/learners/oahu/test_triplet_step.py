@@ -1,4 +1,4 @@
-"""The fused update against two oracles that were derived another way: autograd and finite differences."""
+"""The update step against two independent oracles: autograd and finite differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
     learner: dict[str, object]
     triplet: NDArray[np.float64]
 
-    def fresh(self, dtype: str) -> OAHU:
+    def new_learner(self, dtype: str) -> OAHU:
         return OAHU(**self.learner, dtype=dtype).initialize(self.triplet.shape[1])
 
 
@@ -49,13 +49,13 @@ def cases(draw: st.DrawFn) -> Case:
         "bias": draw(st.booleans()),
         "random_state": seed,
     }
-    # float32 values, so that both precisions see the same triplet
+    # float32 values, so that both precisions get the same triplet
     triplet = np.random.default_rng(seed + 1).standard_normal((3, d)).astype(np.float32).astype(np.float64)
     return Case(parameters, triplet)
 
 
 def autograd_round(head: OAHUHead, triplet: NDArray[np.floating], learning_rate: float) -> NDArray[np.float64]:
-    """One round of Algorithm 1 as a PyTorch user would write it; returns the losses."""
+    """Run one round of Algorithm 1 in plain PyTorch. Returns the losses."""
     optimizer = torch.optim.SGD(head.parameters(), lr=learning_rate)
     losses = head.losses(*torch.from_numpy(triplet)[:, None])
     optimizer.zero_grad()
@@ -71,7 +71,7 @@ def parameters_of(learner: OAHU) -> list[NDArray[np.float64]]:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What decides how exactly a round can be computed."""
+    """The numbers that determine the precision of a round."""
 
     distances: torch.Tensor  # each expert's two
     margin: float  # of the unit nearest to the kink of its ReLU
@@ -94,14 +94,14 @@ class Conditioning:
         return cls(apart, float(torch.stack(margins).min()), float(torch.stack(reaches).max()))
 
     def has_distance_below(self, limit: float) -> bool:
-        """Whether a distance is so small that rounding decides its direction; below that, it counts as 0."""
+        """Return whether a distance is so small that rounding errors determine its direction."""
         return bool(((self.distances > 1e-13) & (self.distances < limit)).any())
 
 
 def assert_same_step(
     learner: OAHU, oracle: OAHU, before: list[NDArray[np.float64]], tolerance: float, scale: float
 ) -> None:
-    """Compare what a round changed, relative to the size of the change.
+    """Compare the changes by a round, relative to their size.
 
     Where the true gradient is zero (a sphere of one dimension, parallel items) all there is to compare is
     rounding: of the parameter, and of the parts of the gradient that cancelled, which are sums of as many terms as
@@ -117,7 +117,7 @@ def assert_same_step(
 @settings(max_examples=30)
 @given(cases())
 def test_a_round_in_float64_equals_autograd(case: Case) -> None:
-    learner = case.fresh("float64")
+    learner = case.new_learner("float64")
     head = OAHUHead.from_learner(learner)
     conditioning = Conditioning.of(head, case.triplet)
     assume(not conditioning.has_distance_below(1e-5))
@@ -133,7 +133,7 @@ def test_a_round_in_float64_equals_autograd(case: Case) -> None:
 @settings(max_examples=30)
 @given(cases())
 def test_a_round_in_float32_is_near_autograd_in_float64(case: Case) -> None:
-    learner = case.fresh("float32")
+    learner = case.new_learner("float32")
     head = OAHUHead.from_learner(learner).double()
     conditioning = Conditioning.of(head, case.triplet)
     assume(conditioning.margin > 1e-5)  # both precisions must see the same side of each ReLU
@@ -149,7 +149,7 @@ def test_a_round_in_float32_is_near_autograd_in_float64(case: Case) -> None:
 
 @pytest.mark.parametrize("through_thresholds", [False, True])
 def test_each_of_100_rounds_on_real_digits_equals_autograd(through_thresholds: bool) -> None:
-    """Round by round from the learner's own state: a rounding error of one round must not grow over the next."""
+    """Each round starts from the learner's state, so that rounding errors do not accumulate."""
     X, y = load_digits(return_X_y=True)
     learner = OAHU(
         n_layers=3, hidden_size=20, embedding_size=10, dtype="float64", random_state=0,
@@ -165,7 +165,7 @@ def test_each_of_100_rounds_on_real_digits_equals_autograd(through_thresholds: b
 
 
 def test_each_of_100_rounds_in_float32_is_near_autograd_in_float64() -> None:
-    """On real digits, wherever the round is well conditioned, with weights that have moved."""
+    """The rounds on real digits that are well conditioned, after some training."""
     X, y = load_digits(return_X_y=True)
     learner = OAHU(n_layers=3, hidden_size=20, embedding_size=10, random_state=0, learning_rate=0.05).initialize(64)
     compared = 0
@@ -183,7 +183,7 @@ def test_each_of_100_rounds_in_float32_is_near_autograd_in_float64() -> None:
 
 
 def test_alpha_follows_the_printed_rule_by_plain_arithmetic() -> None:
-    """No hedge function: the weights are recomputed from the recorded losses by Eq. (alpha_update)."""
+    """The weights are recomputed from the recorded losses by Eq. (alpha_update), without the hedge function."""
     learner = OAHU(n_layers=2, hidden_size=6, embedding_size=4, dtype="float64", random_state=0)
     learner.partial_fit(np.random.default_rng(0).standard_normal((200, 3, 5)))
     alpha, beta, floor = [1 / 3] * 3, 0.99, 0.1 / 3
@@ -200,7 +200,7 @@ def test_alpha_follows_the_printed_rule_by_plain_arithmetic() -> None:
 @settings(max_examples=25)
 @given(st.integers(0, 3), st.integers(0, 2**32), st.booleans())
 def test_a_round_descends_the_overall_loss_by_finite_differences(n_layers: int, seed: int, bias: bool) -> None:
-    """No torch: the loss is recomputed from the metric's embeddings, parameter by parameter."""
+    """The loss is recomputed from the metric's embeddings, without PyTorch."""
     learner = OAHU(
         n_layers, hidden_size=4, embedding_size=3, dtype="float64", through_thresholds=True, bias=bias,
         random_state=seed, learning_rate=0.1,
@@ -238,8 +238,8 @@ def test_a_round_descends_the_overall_loss_by_finite_differences(n_layers: int, 
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def test_a_stream_cut_anywhere_gives_the_same_bits() -> None:
-    """Blocks of 128 rounds, calls of any length: the settled update is the same machine code."""
+def test_splitting_a_stream_does_not_change_the_bits() -> None:
+    """The pending update runs the same machine code for calls of any length."""
     triplets = np.random.default_rng(0).standard_normal((300, 3, 37)).astype(np.float32)
     whole = OAHU(n_layers=3, hidden_size=21, embedding_size=9, random_state=0).partial_fit(triplets)
     for cuts in ([1], [127], [128], [129, 130], [50, 200, 256], range(1, 300)):
