@@ -88,8 +88,8 @@ def test_version_is_printed() -> None:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Folder and output of a short demo."""
-    folder = tmp_path_factory.mktemp("demo")
+    """Folder and output of a short demo. The folder's name would be invisible if it were interpreted as markup."""
+    folder = tmp_path_factory.mktemp("demo") / "[bold]output"
     result = runner.invoke(app, ["demo", "--out", str(folder), "--triplets", "3000"], catch_exceptions=False)
     assert result.exit_code == 0
     return folder, result.output
@@ -233,6 +233,3 @@ def test_file_names_are_not_interpreted_as_markup(tmp_path: Path, name: str) -> 
     result = runner.invoke(app, ["info", str(tmp_path / name)])
     assert result.exit_code == 1
     assert name in result.stderr.replace("\n", "")
-    out = tmp_path / name.replace("/", "")
-    done = runner.invoke(app, ["demo", "--out", str(out), "--triplets", "100"], catch_exceptions=False)
-    assert str(out) in done.output.replace("\n", "")

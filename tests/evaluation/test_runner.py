@@ -115,7 +115,7 @@ class Interrupting:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.server)])
 def test_interrupted_run_continues(digits: Dataset, expected: dict[str, Any], tmp_path: Path, jobs: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         runner(tmp_path, digits, jobs=jobs).run(trials_of(digits), Interrupting(after=2))

@@ -107,7 +107,7 @@ def test_default_far_is_one_in_a_thousand(n: int, expected: float) -> None:
 
 @pytest.mark.parametrize("score", [roc_auc, eer, tar_at_far])
 def test_swapped_arguments_are_rejected(score: Any) -> None:
-    with pytest.raises(InvalidInputError, match="same must be True and False"):
+    with pytest.raises(InvalidInputError, match="same= must contain True and False"):
         score(SCORES, SAME)
 
 

@@ -360,8 +360,7 @@ def test_long_vectors_with_few_dominant_directions_are_projected(
 
 
 @both_measures
-@pytest.mark.parametrize("n_queries", [1, 3, 30])
-@pytest.mark.parametrize("k", [1, 10, 60, 150])
+@pytest.mark.parametrize(("n_queries", "k"), [(1, 10), (3, 1), (3, 60), (30, 150)])
 @pytest.mark.parametrize("kind", ["normal", "clusters", "of all sizes"])
 def test_long_vectors_without_a_projection_are_quantized(
     measure: Measure, n_queries: int, k: int, kind: str
@@ -439,8 +438,7 @@ def test_hits_equal_brute_force_whether_scanned_or_multiplied(
 
 
 @both_measures
-@pytest.mark.parametrize("k", [5, 140])
-@pytest.mark.parametrize("n_queries", [3, 70])
+@pytest.mark.parametrize(("k", "n_queries"), [(140, 3), (5, 70)])
 @pytest.mark.parametrize("mean", [10.0, 1e4])
 @pytest.mark.parametrize("kind", ["like items", "unlike items"])
 def test_long_vectors_with_a_common_mean(measure: Measure, k: int, n_queries: int, mean: float, kind: str) -> None:
@@ -529,8 +527,7 @@ def test_queries_that_products_cannot_decide_either_are_scanned(entered: Counter
 
 
 @both_measures
-@pytest.mark.parametrize("n_queries", [0, 1, 3, 4])
-@pytest.mark.parametrize("k", [0, 1, 200])
+@pytest.mark.parametrize(("n_queries", "k"), [(0, 1), (1, 0), (1, 1), (4, 200)])
 @pytest.mark.parametrize("d", [3, 130])
 def test_an_empty_index_finds_nothing(measure: Measure, n_queries: int, k: int, d: int) -> None:
     hits = ExactIndex.empty(d, measure).search(np.zeros((n_queries, d)), k)

@@ -273,8 +273,12 @@ def test_a_file_with_bytes_behind_it_is_called_damaged(file: bytes) -> None:
 
 
 def flips(file: bytes, start: int, stop: int, path: Path) -> Iterator[tuple[int, str]]:
-    """(bit, message) for every single bit flipped in ``file[start:stop]``; an accepted file has no message."""
-    for bit in range(8 * start, 8 * stop):
+    """(bit, message) for single bits flipped in ``file[start:stop]``; an accepted file has no message.
+
+    All bits of the first 64 bytes are flipped, then every fifth bit, which is each bit of a byte in turn.
+    """
+    every = min(start + 64, stop)
+    for bit in (*range(8 * start, 8 * every), *range(8 * every, 8 * stop, 5)):
         data = bytearray(file)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
@@ -286,12 +290,12 @@ def flips(file: bytes, start: int, stop: int, path: Path) -> Iterator[tuple[int,
             yield bit, ""
 
 
-def test_every_bit_flipped_in_the_arrays_is_called_damage(file: bytes, tmp_path: Path) -> None:
+def test_a_bit_flipped_in_the_arrays_is_called_damage(file: bytes, tmp_path: Path) -> None:
     arrays = 8 + int.from_bytes(file[:8], "little")
     assert [bit for bit, text in flips(file, arrays, len(file), tmp_path / "m") if "damaged" not in text] == []
 
 
-def test_every_bit_flipped_in_the_header_is_refused_for_a_reason(file: bytes, tmp_path: Path) -> None:
+def test_a_bit_flipped_in_the_header_is_refused_for_a_reason(file: bytes, tmp_path: Path) -> None:
     arrays = 8 + int.from_bytes(file[:8], "little")
     messages = flips(file, 0, arrays, tmp_path / "m")
     assert [bit for bit, text in messages if not any(kind in text for kind in KINDS)] == []

@@ -361,7 +361,7 @@ def saved(learner: OPML, folder: Path) -> bytes:
 
 @pytest.mark.parametrize("copml", [False, True])
 @pytest.mark.parametrize("rule", ["author", "latest"])
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(cuts=st.lists(st.integers(0, 1700), max_size=6), seed=st.integers(0, 5))
 def test_labelled_stream_does_not_depend_on_how_it_is_split(
     tmp_path_factory: pytest.TempPathFactory, rule: str, copml: bool, cuts: list[int], seed: int

@@ -574,7 +574,7 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown_below": ({"unknown_below": "far"}, "'unknown_below' parameter"),
     "unknown_below of NaN": ({"unknown_below": math.nan}, "'unknown_below' parameter"),
     "a name": ({"metric": "euclidean"}, "must be a metric, such as"),
-    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass the result of its metric\(\)"),
+    "a learner": ({"metric": OAHU()}, r"Got OAHU instead\. Pass the result of the metric\(\)"),
 }
 every_bad_parameter = pytest.mark.parametrize("bad", BAD_PARAMETERS)
 
@@ -609,7 +609,7 @@ def test_a_learner_in_place_of_a_metric_is_a_type_error() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_predicting_before_fit_raises_an_error_that_says_what_to_do(method: str) -> None:
-    with pytest.raises(NotFittedError, match="Call fit first"):
+    with pytest.raises(NotFittedError, match=r"Call fit\(\) first"):
         getattr(Classifier(), method)(QUERIES)
 
 

@@ -211,7 +211,9 @@ def test_a_metric_is_accepted(metric: Metric) -> None:
 
 @pytest.mark.parametrize("learner", [OAHU(), OAHU().initialize(3)], ids=["new", "with features"])
 def test_a_learner_is_rejected_with_a_hint(learner: OAHU) -> None:
-    with pytest.raises(InvalidTypeError, match=r"Got OAHU instead\. Pass the result of its metric\(\) method\.$"):
+    with pytest.raises(
+        InvalidTypeError, match=r"Got OAHU instead\. Pass the result of the metric\(\) method of this object\.$"
+    ):
         as_metric(learner, object())
 
 

@@ -186,4 +186,4 @@ def test_many_results_survive_pickling() -> None:
 
 
 def test_repr_of_results() -> None:
-    assert repr(euclidean().search_batch(QUERIES)) == "<results of 5 queries by version 7 of the metric>"
+    assert repr(euclidean().search_batch(QUERIES)) == "<results of 5 queries with version 7 of the metric>"

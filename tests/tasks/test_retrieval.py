@@ -499,7 +499,7 @@ def test_contains_is_false_for_other_objects(key: Any) -> None:
 
 
 def test_repr_of_a_retriever() -> None:
-    assert repr(filled(ensemble(10), np.eye(3))) == "<retriever of 3 items by version 10 of the metric>"
+    assert repr(filled(ensemble(10), np.eye(3))) == "<retriever of 3 items with version 10 of the metric>"
 
 
 # -- any changes ---------------------------------------------------------------------------------------
@@ -727,9 +727,12 @@ WRONG: dict[str, tuple[Call, str]] = {
     "update with NaN": (lambda r: r.update(["a"], NAN), "NaN: row 0, feature 1"),
     "update far too long": (lambda r: r.update(["a"], [[1e30, 0, 0]]), "Scale the features"),
     "remove twice": (lambda r: r.remove(["a", "a"]), "distinct. Got 'a' twice"),
-    "remove what is not there": (lambda r: r.remove(["a", "x"]), "no item with the key 'x'. It has 3 items"),
+    "remove what is not there": (
+        lambda r: r.remove(["a", "x"]),
+        "no item with the key 'x'. The retriever has 3 items",
+    ),
     "metric of other features": (lambda r: r.set_metric(EuclideanMetric(4)), "3 features, .*4 features"),
-    "search many": (lambda r: r.search(np.eye(3)), "Use search_batch for many"),
+    "search many": (lambda r: r.search(np.eye(3)), r"Use search_batch\(\) for many"),
     "search wrong features": (lambda r: r.search([1, 2]), "X has 2 features, but .* 3"),
     "search NaN": (lambda r: r.search(NAN[0]), "NaN"),
     "search for 0": (lambda r: r.search(QUERY, k=0), "'k' parameter of Retriever .* at least 1. Got 0"),
@@ -749,7 +752,7 @@ WRONG_TYPES: dict[str, tuple[Call, str]] = {
     "bools as keys": (lambda r: r.add([True], np.eye(3)[:1]), "Got True at index 0"),
     "lists as keys": (lambda r: r.remove([["a"]]), r"Got \['a'\] at index 0"),
     "no metric": (lambda r: r.set_metric("euclidean"), "must be a metric"),
-    "a learner": (lambda r: r.set_metric(OAHU()), r"Pass the result of its metric\(\)"),
+    "a learner": (lambda r: r.set_metric(OAHU()), r"Pass the result of the metric\(\)"),
     "similar to a float": (lambda r: r.similar_to(3.0), "Got 3.0"),
     "similar to keys": (lambda r: r.similar_to(["a"]), r"Got \['a'\]"),
     "exclude a float": (lambda r: r.search(QUERY, exclude=[3.0]), "Got 3.0"),

@@ -279,8 +279,8 @@ def test_the_given_arrays_are_not_changed() -> None:
         ([1, 2, 3], [1, 0, 2], "True and False, 1 and 0, or .1 and -1.*Got 2 in row 2"),
         ([1, 2, 3], [1, -1, 0], "Got -1 among 1 and 0 in row 1"),
         ([1, 2], [1, math.nan], "Got nan in row 1"),
-        ([1, 2], [1, 1], "All 2 pairs are similar: add at least one dissimilar"),
-        ([1, 2], [-1, -1], "All 2 pairs are dissimilar: add at least one similar"),
+        ([1, 2], [1, 1], "all 2 pairs are similar. Add at least one dissimilar"),
+        ([1, 2], [-1, -1], "all 2 pairs are dissimilar. Add at least one similar"),
     ],
 )
 def test_invalid_scores_and_labels_are_rejected(scores: Any, same: Any, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Classification by nearest neighbours: the Classifier."""
+"""The Classifier: classification of items by their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ class ClassVotes(NamedTuple):
     shares : ndarray of shape (n, n_classes)
         The share of the votes for each class.
     familiarity : ndarray of shape (n,)
-        The similarity of each item to its nearest neighbour. See `Classifier.familiarity`.
+        The similarity of each item to the nearest labelled item. See `Classifier.familiarity`.
     neighbours : SpaceNeighbours
-        The nearest items in every space: ``positions`` and ``distances`` of shape (n_spaces, n, k).
+        The k nearest labelled items in every space. ``positions`` and ``distances`` have the shape (n_spaces, n,
+        k).
     """
 
     shares: NDArray[np.float64]
@@ -53,37 +54,38 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify items by their k nearest neighbours, with any metric.
 
     Each of the k nearest items scores ``exp(-(D - d_min) / (d_max - d_min)) alpha`` (Section 3.6 of the paper). The
-    nearest item scores alpha, the weight of the space, and the k-th alpha / e. The class with the highest sum of
-    scores wins. ``vote="joint"`` searches the joint vectors for the k nearest items, with alpha = 1.
-    ``vote="experts"``, the paper's rule, finds the k nearest items in each of the L + 1 spaces of an ensemble and
-    adds the scores over all spaces.
+    weight of the space is alpha. The nearest item scores alpha, and the k-th nearest item scores alpha / e. The
+    class with the highest sum of scores wins. ``vote="joint"`` searches the joint vectors for the k nearest items,
+    with alpha = 1. ``vote="experts"`` is the paper's rule: it finds the k nearest items in each of the L + 1 spaces
+    of an ensemble and adds the scores over all spaces.
 
-    Of classes with equal sums, the first in ``classes_`` wins. Of items at equal distances, the one added first
-    counts as nearer. If all k distances are equal (d_max = d_min), each item scores alpha. If there are fewer than
-    k items, all of them vote.
+    If several classes have the same sum, the first of these classes in ``classes_`` wins. If several items have the
+    same distance, an earlier item counts as nearer than a later item. If all k distances are equal (d_max = d_min),
+    each item scores alpha. If there are fewer than k items, all items vote.
 
     Parameters
     ----------
     metric : Metric, optional
-        Any metric: ``learner.metric()``, or a loaded one. None is the Euclidean distance. A change of ``metric`` or
-        ``vote`` takes effect with the next `fit`.
+        Any metric, for example ``learner.metric()`` or a metric loaded from a file. The default is the Euclidean
+        distance. A change of ``metric`` or ``vote`` takes effect at the next `fit`.
     k : int, default=5
         Number of nearest neighbours in each space.
     vote : {"joint", "experts"}, default="joint"
-        Search the joint vectors, or let the spaces of the metric vote. For a metric with one space, both are the
-        same.
+        "joint" searches the joint vectors. "experts" lets each space of the metric vote. For a metric with one
+        space, both modes give the same result.
     unknown_below : float, optional
-        Predict ``unknown`` for items with a lower `familiarity` than this.
+        Items with a lower `familiarity` than this value get the label ``unknown``. By default, no item does.
     unknown : str or int, default="unknown"
-        The label for items that are too far from all known items.
+        The label for items that are too far from all labelled items.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. `partial_fit` may add labels.
+        The distinct labels, sorted. `partial_fit` may add labels.
     n_items_ : int
         The number of labelled items.
     n_features_in_ : int
+        The number of features of an item.
 
     Examples
     --------
@@ -110,7 +112,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unknown = unknown
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Store labelled items. They replace all earlier items."""
+        """Store labelled items. The new items replace all earlier items."""
         with _rolled_back_on_error(self):
             self._check_parameters()
             items, labels = self._validate_labelled(X, y, reset=True)
@@ -122,7 +124,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Add labelled items. New labels are added to ``classes_``.
 
-        ``classes`` are more labels to add to ``classes_``. Items with these labels may follow in later calls.
+        ``classes`` lists labels that are added to ``classes_`` even if no item in ``y`` has them. Items with these
+        labels may follow in later calls.
         """
         with _rolled_back_on_error(self):
             self._check_parameters()
@@ -148,7 +151,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate([votes.shares for votes in self._vote_blocks(X)])
 
     def votes(self, X: ArrayLike) -> ClassVotes:
-        """Return vote shares, familiarity and neighbours from a single search."""
+        """Return the vote shares, the familiarity and the neighbours of each item, from a single search."""
         shares, familiarity, neighbours = zip(*self._vote_blocks(X), strict=True)
         return ClassVotes(np.concatenate(shares), np.concatenate(familiarity), _joined(neighbours))
 
@@ -161,18 +164,19 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
 
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the similarity of each item to its nearest neighbour, averaged over the spaces by their weights.
+        """Return the similarity of each item to the nearest labelled item.
 
-        The value is ``1 - D / 2``, from 0 to 1, for metrics with distances of at most 2 (OAHU, cosine). For other
-        metrics it is the negative distance, or the score of a metric without distances. ``unknown_below`` is a
-        threshold on this value.
+        D is the distance to the nearest item, as the weighted mean over the spaces. For metrics with distances of
+        at most 2 (OAHU, cosine), the similarity is ``1 - D / 2``, from 0 to 1. For other metrics, the similarity is
+        ``-D``. For a metric without distances, it is the score. ``unknown_below`` is a threshold on this
+        similarity.
         """
         return np.concatenate([self._familiarity(found) for found in self._search_blocks(X, 1)])
 
     def kneighbors(self, X: ArrayLike, k: int | None = None) -> SpaceNeighbours:
         """Return the positions and distances of the nearest items in every space.
 
-        The position of an item is its number in the order of addition.
+        The position of an item is the number of items that were added before it.
         """
         k = self.k if k is None else k
         check_integer(self, "k", k, least=1)
@@ -181,10 +185,10 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- internals ---------------------------------------------------------------------------------------
 
     def _search_blocks(self, X: ArrayLike, k: int | None = None) -> Iterator[SpaceNeighbours]:
-        """Validate items, then search block by block."""
+        """Validate items and yield their nearest neighbours, block by block."""
         self._check_parameters()
         if not hasattr(self, "_indexed"):
-            raise NotFittedError(f"This {type(self).__name__} has no labelled items yet. Call fit first.")
+            raise NotFittedError(f"This {type(self).__name__} has no labelled items yet. Call fit() first.")
         k = min(self.k, self.n_items_) if k is None else k
         indexed = self._indexed
         items = indexed.metric.check_dense(self._validate(X, reset=False))
@@ -195,20 +199,20 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield found
 
     def _vote_blocks(self, X: ArrayLike) -> Iterator[ClassVotes]:
-        """Yield the votes block by block."""
+        """Yield the votes for the items, block by block."""
         for found in self._search_blocks(X):
             sums = self._class_scores(found)
             yield ClassVotes(sums / sums.sum(axis=1, keepdims=True), self._familiarity(found), found)
 
     def _predicted(self, votes: ClassVotes) -> NDArray[Any]:
-        """Return the class with the largest share, or ``unknown``."""
+        """Return the class with the largest vote share for each item, or ``unknown``."""
         answers: NDArray[Any] = self.classes_[np.argmax(votes.shares, axis=1)]
         if self.unknown_below is None:
             return answers
         return _with_unknown(self.unknown, answers, votes.familiarity < self.unknown_below)
 
     def _class_scores(self, found: SpaceNeighbours) -> NDArray[np.float64]:
-        """Return S(c_i) of Section 3.6, the sum of the neighbours' scores per class: (n_queries, n_classes)."""
+        """Return S(c_i) of Section 3.6, the sum of scores for each class, of shape (n_queries, n_classes)."""
         scores = neighbour_scores(found.distances, self._indexed.weights)
         n_queries = found.positions.shape[1]
         cells = self._codes[found.positions] + np.arange(n_queries)[:, None] * len(self.classes_)
@@ -246,7 +250,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def _rolled_back_on_error(classifier: Classifier) -> Iterator[None]:
-    """Restore the classifier's attributes if the block raises an exception."""
+    """Restore the classifier's attributes if the code in the ``with`` block raises an exception."""
     before = dict(vars(classifier))
     try:
         yield
@@ -282,12 +286,15 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _with_unknown(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
-    """Replace some answers by ``unknown``. If it is of another kind than the labels, the dtype is object."""
+    """Replace the answers at ``where`` by ``unknown``.
+
+    If ``unknown`` and the labels have different types, return objects.
+    """
     label = np.array([unknown])
     same_kind = label.dtype.kind == answers.dtype.kind
     return np.where(where, label if same_kind else np.array([unknown], object), answers)
 
 
 def _joined(parts: Sequence[SpaceNeighbours]) -> SpaceNeighbours:
-    """Concatenate the neighbours of blocks of queries."""
+    """Concatenate the neighbours that were found for several blocks of queries."""
     return SpaceNeighbours(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))

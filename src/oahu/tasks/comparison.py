@@ -1,4 +1,4 @@
-"""Similarity comparison (verification): are two items similar? Yes, no, or unknown."""
+"""The Comparator: decides whether two items are similar (yes, no, or unknown)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RULES: Final = get_args(Rule)
 _PAPERS_THRESHOLD: Final = 0.55
 _BLOCK: Final = 4096  # pairs measured at a time
 _HALF: Final = 0.5 - 1e-9  # weights that sum to 1/2 may be off by their rounding
-_ERRORS_NEEDED: Final = 10  # expected errors at a target rate: fewer do not determine a threshold
+_ERRORS_NEEDED: Final = 10  # expected errors at a target rate; with fewer errors a threshold is unreliable
 _SAVED: Final = ("threshold", "rule", "band")
 
 
@@ -41,14 +41,14 @@ class PairComparison:
     Attributes
     ----------
     answer : "yes", "no" or "unknown"
-        Whether the two are similar.
+        Whether the two items are similar.
     probability : float or None
-        The calibrated probability that the two are similar; None before `Comparator.calibrate`.
+        The calibrated probability that the two items are similar. None before `Comparator.calibrate` was called.
     vote_share : float
-        P of the paper: the total weight of the spaces in which the two are nearer than the threshold. It is not a
-        probability. It is 0 or 1 for a metric with one space.
+        P of the paper: the total weight of the spaces in which the distance of the two items is below the
+        threshold. The vote share is not a probability. For a metric with one space, it is 0 or 1.
     score : float
-        A continuous similarity. Higher means more similar. ROC curves use it.
+        A continuous similarity. A higher score means more similar items. ROC curves use this score.
     """
 
     answer: Answer
@@ -58,7 +58,7 @@ class PairComparison:
 
 
 class PairComparisons(NamedTuple):
-    """The comparisons of n pairs as arrays of shape (n,). `PairComparison` describes them."""
+    """The comparisons of n pairs as arrays of shape (n,). The attributes are documented in `PairComparison`."""
 
     answers: NDArray[np.str_]
     probabilities: NDArray[np.float64] | None
@@ -70,37 +70,38 @@ class PairComparisons(NamedTuple):
 class Comparator(BaseEstimator):  # type: ignore[misc]
     """Decide whether two items are similar (Section 3.6 of the paper).
 
-    The comparator computes the distance D_l of the two items in each space l. It divides D_l by 2 if the metric's
-    distances are at most 2 (OAHU, cosine). For a metric without distances, D_l is the negative score. The vote
-    share ``P = sum_l alpha_l [D_l / 2 < T]`` is the total weight of the spaces with a distance below the threshold
-    T. The answer is yes if P is at least 1/2, that is, if the weighted median of the distances is below T. The
-    score is one minus this median. An `AnchoredMetric` is replaced by its ``for_verification`` metric.
+    The comparator computes the distance D_l of the two items in each space l. If the metric's distances are at most
+    2 (OAHU, cosine), D_l is divided by 2. For a metric without distances, D_l is the negative score. The vote share
+    ``P = sum_l alpha_l [D_l < T]`` is the total weight of the spaces with a distance below the threshold T. The
+    answer is yes if P is at least 1/2, that is, if the weighted median of the distances is below T. The score is
+    one minus this median. An `AnchoredMetric` is replaced by its ``for_verification`` metric.
 
     Parameters
     ----------
     metric : Metric
-        Any metric: ``learner.metric()``, or a loaded one.
+        Any metric, for example ``learner.metric()`` or a metric loaded from a file.
     threshold : float, optional
-        T. `calibrate` overrides it. The default is the paper's 0.55 for metrics with distances of at most 2. Other
-        metrics need a threshold or a calibration. The best T depends on the metric, so that calibration improves
-        the answers for every metric.
+        The threshold T. `calibrate` overrides this value. For metrics with distances of at most 2, the default is
+        the paper's value, 0.55. Other metrics need a threshold or a calibration. The best threshold depends on the
+        metric. Calibration is therefore recommended for every metric.
     rule : {"vote", "mean"}, default="vote"
-        "vote" is the paper's rule. "mean" compares the weighted mean of the spaces' distances with T, and often
-        ranks pairs slightly better. For a metric with one space, both rules are the same.
+        "vote" is the paper's rule. "mean" compares the weighted mean of the distances in all spaces with T, and
+        often ranks pairs slightly better. For a metric with one space, both rules are the same.
     band : float, default=0
-        The answer is "unknown" if the distance differs from the threshold by less than this.
+        The answer is "unknown" if the distance differs from the threshold by less than ``band``.
     preprocessor : array-like of shape (n_items, n_features), optional
-        The feature table that pairs of row numbers refer to.
+        The features of the items. With a preprocessor, pairs can be given as row numbers of this array.
 
     Attributes
     ----------
     yes_below_, no_from_ : float
-        Set by `calibrate`. The answer is yes for distances below the first, no for distances from the second on,
-        and unknown between the two.
+        The thresholds set by `calibrate`. The answer is yes for distances below ``yes_below_``, no for distances of
+        at least ``no_from_``, and unknown for all other distances.
     slope_, intercept_ : float
-        Set by `calibrate`: the probability of a pair at distance D is ``1 / (1 + exp(-(slope_ D + intercept_)))``.
+        The parameters of the probability, set by `calibrate`. A pair with the distance D is similar with the
+        probability ``1 / (1 + exp(-(slope_ D + intercept_)))``.
     calibration_warnings_ : list of str
-        The warnings of the last `calibrate`. A loaded comparator has none.
+        The warnings of the last call of `calibrate`. Files do not store these warnings.
 
     Examples
     --------
@@ -134,8 +135,8 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if any(item.ndim != 1 for item in pair) or len(pair[0]) != len(pair[1]):
             shapes = " and ".join(str(item.shape) for item in pair)
             raise InvalidInputError(
-                f"compare needs two vectors of the same length. Got shapes {shapes} instead. Use predict for many "
-                "pairs."
+                f"compare() needs two vectors of the same length. Got shapes {shapes} instead. Use predict() for "
+                "many pairs."
             )
         found = self.compare_all(np.stack(pair)[None])
         answer: Any = str(found.answers[0])
@@ -161,24 +162,25 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return self._answers(self._combined(self._space_distances(pairs)))
 
     def probability(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the calibrated probability that each of n pairs is similar. Needs `calibrate`."""
+        """Return the calibrated probability that each of n pairs is similar. Call `calibrate` first."""
         self._check_parameters()
         if not hasattr(self, "slope_"):
             raise NotFittedError(
-                "This Comparator has no calibrated probabilities: call calibrate with labelled pairs first. "
-                "vote_share needs no calibration."
+                "This Comparator has no calibrated probabilities. Call calibrate() with labelled pairs first, "
+                "or use vote_share(), which needs no calibration."
             )
         return self._probability(self._combined(self._space_distances(pairs)))
 
     def vote_share(self, pairs: Any) -> NDArray[np.float64]:
-        """Return P of the paper for each of n pairs: the weight of the spaces below the threshold."""
+        """Return the vote share of each of n pairs, P of the paper. See `PairComparison`."""
         return self._vote_share(self._space_distances(pairs))
 
     def decision_function(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the score of each of n pairs. Higher means more similar. Needs no threshold.
+        """Return the score of each of n pairs. A higher score means more similar items. No threshold is needed.
 
-        The score is one minus the weighted median of D / 2 over the spaces (with ``rule="mean"``, their weighted
-        mean). For metrics without a largest distance it is the negative median of D.
+        If the metric's distances are at most 2, the score is one minus the weighted median of D / 2 over the
+        spaces. For other metrics, the score is the negative weighted median of D. ``rule="mean"`` uses the weighted
+        mean instead of the weighted median.
         """
         return self._score(self._combined(self._space_distances(pairs)))
 
@@ -195,31 +197,33 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Choose the threshold and fit the probabilities on labelled pairs. Pass ``target`` or ``target_far``.
 
-        The rates hold on the given pairs. A warning is issued if there are too few pairs for a target rate: a false
-        accept rate needs 10 / rate dissimilar pairs, a false reject rate 10 / rate similar pairs.
+        The target rates are met on the given pairs; on other pairs they may differ. A warning is issued if there
+        are too few pairs for a target rate. ``target_far`` needs at least ``10 / target_far`` dissimilar pairs, and
+        ``target_frr`` needs at least ``10 / target_frr`` similar pairs.
 
-        The probability of a pair is a logistic function of its distance (Platt scaling). It is valid for pairs with
-        the same share of similar pairs as the given ones.
+        The probability of a pair is a logistic function of its distance (Platt scaling). The probabilities are
+        valid only for data with the same share of similar pairs as the calibration pairs.
 
         Parameters
         ----------
         pairs : Pairs, or array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         same : array-like of shape (n,)
-            +1 or True for similar pairs, -1 or False for dissimilar ones. `Pairs` have their own labels.
+            The labels: +1 or True for similar pairs, -1 or False for dissimilar pairs. Not allowed if ``pairs`` is
+            a `Pairs` object, because a `Pairs` object contains the labels.
         target : {"accuracy", "f1", "eer"}
-            Maximise the accuracy or F1 of the similar pairs, or make the false accept rate (FAR) and the false
-            reject rate (FRR) equal.
+            Maximise the accuracy, maximise the F1 score (similar is the positive class), or make the false accept
+            rate (FAR) and the false reject rate (FRR) equal.
         target_far : float
-            Answer yes for at most this share of the dissimilar pairs, and for as many similar pairs as possible.
+            The highest allowed FAR. The threshold accepts as many similar pairs as possible at this FAR.
         target_frr : float
-            Only with ``target_far``: answer no for at most this share of the similar pairs. Pairs between the two
-            thresholds get the answer unknown.
+            The highest allowed FRR, only in combination with ``target_far``. Then there are two thresholds, and the
+            answer for pairs between the two thresholds is unknown.
         """
         given = [name for name, value in (("target", target), ("target_far", target_far)) if value is not None]
         if len(given) != 1 or (target_frr is not None and target_far is None):
             raise InvalidInputError(
-                "calibrate needs either target ('accuracy', 'f1' or 'eer') or target_far. target_frr is only valid "
-                f"together with target_far. Got target={shorten(target)}, target_far={shorten(target_far)}, "
+                "calibrate() needs either target= ('accuracy', 'f1' or 'eer') or target_far=. target_frr= is valid "
+                f"only together with target_far=. Got target={shorten(target)}, target_far={shorten(target_far)}, "
                 f"target_frr={shorten(target_frr)}."
             )
         labelled, truth = self._labelled(pairs, same)
@@ -232,7 +236,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _just_above(-roc.threshold_at_far(target_far))
             if target_frr is not None:
                 no = _just_above(-roc.threshold_at_frr(target_frr))
-                if no < yes:  # one threshold between the two achieves both rates
+                if no < yes:  # one threshold between 'no' and 'yes' achieves both rates
                     yes = no = no + (yes - no) / 2 if np.isfinite(no) else yes
         self.yes_below_, self.no_from_ = float(yes), float(no)
         self.slope_, self.intercept_ = _platt_scaling(distances, truth)
@@ -251,23 +255,23 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return Roc.of(self.decision_function(labelled), truth)
 
     def auc(self, pairs: Any, same: Any = None) -> float:
-        """Return the area under `roc`: the probability that a similar pair scores higher than a dissimilar one."""
+        """Return the area under `roc`: the probability that a similar pair scores higher than a dissimilar pair."""
         return self.roc(pairs, same).auc
 
     def eer(self, pairs: Any, same: Any = None) -> float:
-        """Return the equal error rate: the rate at which false accepts and false rejects are equally frequent."""
+        """Return the equal error rate: the false accept rate at which the false reject rate has the same value."""
         return self.roc(pairs, same).eer
 
     def tar_at_far(self, pairs: Any, same: Any = None, far: float = 1e-3) -> float:
-        """Return the share of similar pairs that is accepted at a false accept rate of at most ``far``."""
+        """Return the highest share of similar pairs that is accepted at a false accept rate of at most ``far``."""
         return self.roc(pairs, same).tar_at_far(far)
 
     @property
     def thresholds(self) -> tuple[float, float]:
-        """The two thresholds: yes for distances below the first, no for distances from the second on.
+        """The two thresholds: the answer is yes below the first threshold and no from the second threshold on.
 
-        They are the calibrated values, or the ``threshold`` parameter, or the paper's value, minus and plus the
-        band.
+        The thresholds are the calibrated values if `calibrate` was called, else the ``threshold`` parameter, else
+        the paper's value. The band is subtracted from the first threshold and added to the second threshold.
         """
         if hasattr(self, "yes_below_"):
             yes, no = self.yes_below_, self.no_from_
@@ -277,8 +281,9 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
             yes = no = _PAPERS_THRESHOLD
         else:
             raise NotFittedError(
-                f"This Comparator has no threshold: {type(self.metric).__name__} has no default, because its "
-                "distances have no upper bound. Pass threshold=..., or call calibrate."
+                "This Comparator has no threshold. There is no default threshold for "
+                f"{type(self.metric).__name__}, because its distances have no upper bound. Pass threshold=... or "
+                "call calibrate()."
             )
         return yes - self.band, no + self.band
 
@@ -305,18 +310,18 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         if "calibrated" in content.state:
             comparator.yes_below_, comparator.no_from_ = map(float, content.state["calibrated"])
             if not comparator.yes_below_ <= comparator.no_from_:
-                raise ValueError(f"its thresholds must be ascending, not {shorten(content.state['calibrated'])}")
+                raise ValueError(f"the thresholds must be ascending, not {shorten(content.state['calibrated'])}")
             comparator.slope_, comparator.intercept_ = map(float, content.state["probability"])
             if not np.isfinite([comparator.slope_, comparator.intercept_]).all():
                 raise ValueError(
-                    f"its probability parameters must be finite, not {shorten(content.state['probability'])}"
+                    f"the probability parameters must be finite, not {shorten(content.state['probability'])}"
                 )
         return comparator
 
     # -- internals ---------------------------------------------------------------------------------------
 
     def _space_distances(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the distances of the pairs in every space, divided by the metric's diameter: (n_spaces, n)."""
+        """Return the distances of n pairs, divided by the metric's diameter, of shape (n_spaces, n)."""
         self._check_parameters()
         valid = self._as_pairs(pairs)
         if not valid.by_value and not valid.is_sparse and len(self.metric.spaces) > 1:
@@ -378,11 +383,12 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         if isinstance(pairs, Pairs):
             if same is not None:
-                raise InvalidInputError("Pairs have their own labels: same must be None.")
+                raise InvalidInputError("The pairs are a Pairs object, which contains the labels. Omit same=.")
             return self._as_pairs(pairs), pairs.same
         if same is None:
             raise InvalidInputError(
-                "The pairs need labels. Pass same: +1 or True for similar pairs, -1 or False for dissimilar pairs."
+                "The pairs need labels. Pass them as same=, with +1 or True for similar pairs and -1 or False for "
+                "dissimilar pairs."
             )
         labelled = self._new_pairs(pairs, same)
         return labelled, labelled.same
@@ -409,7 +415,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return _sigmoid(self.slope_ * combined + self.intercept_)
 
     def _vote_share(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(x1, x2) of Eq. (sim_com) for the middle of the two thresholds."""
+        """Return P(x1, x2) of Eq. (sim_com), with the mean of the two thresholds as T."""
         weights = np.array([space.weight for space in self.metric.spaces])
         yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2
@@ -424,7 +430,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
 
 def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
-    """Raise `OverflowedItemError` for the first pair with an item that overflows.
+    """Raise `OverflowedItemError` for the first pair with an item whose encoding overflows.
 
     ``start`` is the number of the first pair.
     """
@@ -443,16 +449,16 @@ def _too_few_pairs(name: str, rate: float | None, n_errors: int, n_pairs: int, k
     needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
     bound = rate_upper_bound(n_errors, n_pairs)
     return [
-        f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,}. The true "
+        f"{name}={rate:g} needs {needed} {kind} pairs ({_ERRORS_NEEDED} / rate). Got {n_pairs:,} pairs. The true "
         f"rate may be as high as {bound:.2g} (95 % confidence)."
     ]
 
 
 def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> tuple[float, float]:
-    """Fit slope and intercept of ``P(similar) = sigmoid(slope D + intercept)`` by maximum likelihood.
+    """Return the slope and the intercept of ``P(similar) = sigmoid(slope D + intercept)`` by maximum likelihood.
 
-    The labels are smoothed as in Platt, Probabilistic outputs for support vector machines, 1999. This keeps the
-    slope finite if a threshold separates all pairs.
+    The labels are smoothed as in Platt, Probabilistic outputs for support vector machines, 1999. The smoothing
+    keeps the slope finite if a threshold separates the similar from the dissimilar pairs.
     """
     from sklearn.linear_model import LogisticRegression
 

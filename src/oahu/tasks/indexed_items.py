@@ -1,4 +1,4 @@
-"""Items indexed in the spaces of a metric, and the paper's score of their nearest neighbours."""
+"""Items indexed in the spaces of a metric, and the paper's score for nearest neighbours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Floats = NDArray[np.floating]
 VoteMode = Literal["joint", "experts"]
 AfterBlock = Callable[[float], None]
 
-#: Search modes for a metric with several spaces: search the joint vectors, or let all spaces vote.
+#: Search modes for a metric with several spaces. "joint" searches the joint vectors. "experts" lets all spaces
+#: vote.
 VOTE_MODES: Final = get_args(VoteMode)
 
 
@@ -53,14 +54,15 @@ _ROUNDING = 1e-6  # bound on the rounding error of a float32 sum in any order, r
 
 
 class SpaceNeighbours(NamedTuple):
-    """The k nearest items of every query in every space; -1 and infinity where there are fewer than k items.
+    """The k nearest items of every query in every space.
 
     Attributes
     ----------
     positions : ndarray of shape (n_spaces, n_queries, k)
-        The position of an item is its number in the order of addition.
+        The position of an item is the number of items that were added before it. -1 if there are fewer than k
+        items.
     distances : ndarray of shape (n_spaces, n_queries, k)
-        Distances, or negative scores for a metric without distances.
+        Distances, or negative scores for a metric without distances. Infinity if there are fewer than k items.
     """
 
     positions: NDArray[np.int64]
@@ -75,7 +77,7 @@ class IndexedItems:
     ----------
     metric : Metric
     joint : bool
-        Whether the joint vectors are indexed as the only space.
+        Whether the joint vectors are the only indexed space.
     space_names : tuple of str
     weights : ndarray of shape (n_spaces,)
     indexes : tuple of Index
@@ -107,15 +109,15 @@ class IndexedItems:
     # -- adding and removing -----------------------------------------------------------------------------
 
     def add(self, items: FeatureRows, after_block: AfterBlock | None = None) -> IndexedItems:
-        """Return a set with more items, encoded and indexed block by block.
+        """Return a set that also contains the given items. They are encoded and indexed block by block.
 
         Parameters
         ----------
         items : FeatureRows
             Validated items.
         after_block : callable, optional
-            Called after each block with its duration in seconds. With a callback, blocks are smaller, so that other
-            threads can run in between.
+            A function that is called after each block with the duration of that block in seconds. With a callback,
+            blocks are smaller, so that other threads get to run more often.
         """
         if not len(items):
             return self
@@ -131,11 +133,11 @@ class IndexedItems:
     def _add_to(
         self, indexes: list[ExactIndex], items: FeatureRows, after_block: AfterBlock | None
     ) -> tuple[ExactIndex, ...]:
-        """Return the indexes with more items. Each thread encodes and writes whole blocks."""
+        """Return the indexes with the given items added. Each thread encodes and writes whole blocks."""
 
         @cache
         def sample() -> list[Any]:
-            """Return some of the items, encoded in every space."""
+            """Return a sample of the items, encoded in every space."""
             rows = np.linspace(0, len(items) - 1, min(len(items), _BLOCK)).astype(int)
             with suppress(OverflowedItemError):  # raised again, with the right row, when its block is encoded
                 return list(self.metric.encode_checked(items[rows], self.joint))
@@ -164,7 +166,10 @@ class IndexedItems:
         return tuple(writer.finish() for writer in writers)
 
     def _write(self, items: NDArray[Any], writers: list[IndexWriter], start: int) -> None:
-        """Encode items and write them to the indexes. Unit vectors are encoded directly into an index's memory."""
+        """Encode items and write them to the indexes.
+
+        Unit vectors are encoded directly into the memory of an index.
+        """
         if self.metric.diameter == 2 and not self.joint:
             columns = [writer.unit_columns(start, len(items)) for writer in writers]
             targets = [target for target in columns if target is not None]
@@ -185,7 +190,10 @@ class IndexedItems:
         return self.nearest(self.encode_queries(self.metric.check_dense(queries)), k)
 
     def encode_queries(self, queries: NDArray[Any]) -> list[Floats]:
-        """Encode validated queries: an array of shape (n_queries, dimensions) for each space."""
+        """Return the encoded queries: an array of shape (n_queries, dimensions) for each space.
+
+        Queries must be valid.
+        """
         return self.metric.encode_queries_checked(queries, self.joint)
 
     def nearest(self, vectors: Sequence[Floats], k: int) -> SpaceNeighbours:
@@ -209,9 +217,10 @@ class IndexedItems:
         vectors : sequence of ndarray of shape (n_queries, dimensions)
             The result of `encode_queries`.
         positions : ndarray of shape (n_queries, k)
-            The items to measure for each query. A negative position gives an infinite distance.
+            The positions of the items to measure for each query. The distance for a negative position is infinite.
         items : ndarray of shape (n_items, n_features)
-            The items' features. They are needed for an approximate index, which may have removed an item since.
+            The features of all items. An approximate index needs them, because it may have removed an item after
+            the search.
         """
         if all(isinstance(index, ExactIndex) for index in self.indexes):
             exact: Any = self.indexes
@@ -240,9 +249,9 @@ class IndexedItems:
 def merge_rounding_ties(found: SpaceNeighbours, rounding: NDArray[np.float64]) -> SpaceNeighbours:
     """Treat neighbours as ties if their distances differ only by rounding.
 
-    Tied neighbours are ordered by position and get the distance of the nearest of them. Encoded items may differ in
-    the last bits with the batch size, because matrix products are then summed in another order. Without this step,
-    these bits could decide the order of equal items.
+    Tied neighbours are ordered by position and all get the smallest of their distances. The last bits of an encoded
+    item depend on the batch size, because a matrix product of another size is summed in another order. Without this
+    function, these bits could decide the order of equal items.
 
     >>> found = SpaceNeighbours(np.array([[[7, 3, 5]]]), np.array([[[0.0, 1e-8, 0.2]]]))
     >>> merge_rounding_ties(found, np.full((1, 1, 1), 1e-6))
@@ -261,7 +270,7 @@ def merge_rounding_ties(found: SpaceNeighbours, rounding: NDArray[np.float64]) -
 
 @contextmanager
 def offset_error_rows(start: int) -> Iterator[None]:
-    """Add ``start``, the first row of a block, to the row that an `OverflowedItemError` reports."""
+    """Add ``start``, the first row of a block, to the row number in an `OverflowedItemError`."""
     try:
         yield
     except OverflowedItemError as error:
@@ -297,7 +306,7 @@ def neighbour_scores(distances: NDArray[np.float64], weights: NDArray[np.float64
 
 
 def similarity_of(metric: Metric, distances: Any) -> Any:
-    """Return similarities: ``1 - D / diameter``, from 0 to 1, if distances are bounded, else ``-D``.
+    """Return the similarities for distances D: ``1 - D / diameter`` if the metric has a diameter, else ``-D``.
 
     >>> from oahu import CosineMetric
     >>> similarity_of(CosineMetric(3), 0.5)
@@ -310,7 +319,7 @@ def as_metric(metric: Any, owner: object) -> Metric:
     """Return the 'metric' parameter of ``owner`` if it is a metric, else raise `InvalidTypeError`."""
     if isinstance(metric, Metric):
         return metric
-    hint = " Pass the result of its metric() method." if hasattr(metric, "metric") else ""
+    hint = " Pass the result of the metric() method of this object." if hasattr(metric, "metric") else ""
     raise InvalidTypeError(
         f"The 'metric' parameter of {type(owner).__name__} must be a metric, such as learner.metric(). "
         f"Got {type(metric).__name__} instead.{hint}"

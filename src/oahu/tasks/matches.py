@@ -1,4 +1,4 @@
-"""Search results: arrays that create `Match` objects on access."""
+"""Search results. They are stored as arrays, and `Match` objects are created on access."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ Key = str | int
 
 @dataclass(frozen=True)
 class SpaceVote:
-    """The vote of one space for a match that is among the query's k nearest items in that space.
+    """The vote of one space for a match. A space votes for its k nearest items of the query.
 
     Attributes
     ----------
     space : str
         The name of the space: "joint", or an expert such as "E_2", which has two hidden layers.
     rank : int
-        1 for the nearest.
+        The rank of the match in that space: 1 for the nearest item.
     distance : float or None
-        The distance in that space; None for a metric without distances.
+        The distance between query and match in that space. None for a metric without distances.
     score : float
-        The paper's score of the item in that space, ``exp(-(D - d_min) / (d_max - d_min)) alpha``. It depends on
-        k and on the other candidates, so that scores of different searches are not comparable.
+        The paper's score of the match in that space, ``exp(-(D - d_min) / (d_max - d_min)) alpha``. The score
+        depends on k and on the distances of the other k - 1 items. Scores of different searches are therefore not
+        comparable.
     """
 
     space: str
@@ -48,11 +49,11 @@ class Match:
     ----------
     key : str or int
     distance : float or None
-        The metric's distance between query and item; None for a metric without distances.
+        The metric's distance between query and item. None for a metric without distances.
     similarity : float
-        The negative distance, or the score of a metric without distances. Higher means more similar.
+        The negative distance, or the score for a metric without distances. A higher value means more similar.
     votes : tuple of SpaceVote
-        The votes of the spaces that found the item, highest score first. Not shown by ``repr``.
+        The votes of the spaces that found the item, highest score first. ``repr`` omits the votes.
     """
 
     key: Key
@@ -71,8 +72,9 @@ class RetrievalResult(Sequence[Match]):
     version : int
         The version of the metric that the search used.
     vote_scores : tuple of float
-        The paper's score of each match. It explains a ranking by experts. It depends on k, so that only distances
-        are comparable between searches. Not shown by ``repr``.
+        The paper's score of each match. With ``vote="experts"``, matches are ordered by this score. The score
+        depends on k. Scores of different searches are therefore not comparable, but distances are. ``repr`` omits
+        the scores.
     """
 
     matches: tuple[Match, ...]
@@ -99,13 +101,13 @@ class RetrievalResult(Sequence[Match]):
 
 
 class RetrievalResults(Sequence[RetrievalResult]):
-    """The results for many queries, as arrays; each element is a `RetrievalResult`.
+    """The results for many queries: a sequence with one `RetrievalResult` for each query.
 
     Attributes
     ----------
     distances : ndarray of shape (n_queries, k)
-        The metric's distances of the matches, best match first; for a metric without distances, the negative
-        scores. Infinity where there are fewer than k matches.
+        The metric's distances between each query and its matches, best match first. For a metric without distances,
+        the negative scores. Infinity if there are fewer than k matches.
     version : int
         The version of the metric that the searches used.
     """
@@ -132,12 +134,12 @@ class RetrievalResults(Sequence[RetrievalResult]):
 
     @property
     def similarities(self) -> NDArray[np.float64]:
-        """The negative distances, of shape (n_queries, k); minus infinity where there are fewer than k matches."""
+        """The negative distances, of shape (n_queries, k). Minus infinity if there are fewer than k matches."""
         return 0.0 - self.distances
 
     @property
     def vote_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the matches, of shape (n_queries, k); 0 where there are fewer than k matches."""
+        """The paper's scores of the matches, of shape (n_queries, k). 0 if there are fewer than k matches."""
         return self._space_scores[0] if self._vote_scores is None else self._vote_scores
 
     @cached_property
@@ -158,7 +160,7 @@ class RetrievalResults(Sequence[RetrievalResult]):
         return len(self._positions)
 
     def __repr__(self) -> str:
-        return f"<results of {len(self)} queries by version {self.version} of the metric>"
+        return f"<results of {len(self)} queries with version {self.version} of the metric>"
 
     def _result(self, query: int) -> RetrievalResult:
         matches = []

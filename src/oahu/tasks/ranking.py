@@ -1,4 +1,4 @@
-"""Merge the neighbours found in each space into one ranking."""
+"""Functions that merge the neighbours found in each space into one ranking."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ def combine_votes(
     Parameters
     ----------
     positions, scores : ndarray of shape (n_spaces, n_queries, m)
-        The candidates of each space. The position -1 marks a missing candidate.
+        The positions and scores of the m items that each space found. The position -1 marks a missing item.
     k : int
     add_up : bool
-        Whether an item that several spaces found gets the sum of its scores (True) or the highest one (False).
+        If several spaces found the same item, whether it gets the sum of the scores (True) or the highest score
+        (False).
 
     Returns
     -------
     positions, scores : ndarray of shape (n_queries, k)
-        -1 and 0 where there are fewer than k items.
+        The position is -1 and the score is 0 where there are fewer than k items.
 
     Examples
     --------
@@ -39,7 +40,7 @@ def combine_votes(
     values = scores.transpose(1, 0, 2).reshape(n_queries, -1)
     order = np.argsort(items, axis=1, kind="stable")
     items, values = np.take_along_axis(items, order, 1), np.take_along_axis(values, order, 1)
-    is_first = np.ones(items.shape, bool)  # of the entries for the same item
+    is_first = np.ones(items.shape, bool)  # whether an entry is the first entry for its item
     is_first[:, 1:] = items[:, 1:] != items[:, :-1]
     starts = np.flatnonzero(is_first.ravel())
     combine = np.add if add_up else np.maximum
@@ -58,10 +59,10 @@ def combine_votes(
 
 
 def without_excluded(found: SpaceNeighbours, k: int, excluded: NDArray[np.int64], n_items: int) -> SpaceNeighbours:
-    """Return the first k neighbours in every space, without excluded items and positions from ``n_items`` on.
+    """Return the first k neighbours in every space that are not excluded and have a position below ``n_items``.
 
-    ``excluded`` has shape (n_queries, m) and contains the excluded positions of each query. Negative entries are
-    ignored.
+    ``excluded`` is an array of shape (n_queries, m) with the positions that are excluded for each query. Negative
+    entries are ignored.
     """
     out = found.positions >= n_items
     if excluded.shape[1]:

@@ -1,4 +1,4 @@
-"""Analogue retrieval: search for the items that are most similar to a query. The metric can be replaced."""
+"""The Retriever: search for the items that are most similar to a query (analogue retrieval)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Combine = Literal["max", "sum"]
 _COMBINE: Final = get_args(Combine)
 _BLOCK = 4096  # queries searched at a time
 _MAX_NEIGHBOURS = 2**20  # neighbours per space that are found at a time
-_COMPACT_FROM = 1024  # positions; fewer are never compacted
+_COMPACT_FROM = 1024  # a retriever with fewer positions is never compacted
 _KEY_TYPES: Final = (str, int, np.integer)
 
 
@@ -48,7 +48,8 @@ class _RetrieverState:
     """An immutable snapshot of the retriever. A search uses one snapshot from beginning to end.
 
     Later snapshots share and extend ``keys``, ``items`` and ``positions``. Only positions below ``n_added`` belong
-    to this one. ``positions`` contains the ``n_present`` items that have not been removed.
+    to this snapshot. ``positions`` maps the keys of the ``n_present`` items that have not been removed to their
+    positions.
     """
 
     indexed: IndexedItems
@@ -59,24 +60,28 @@ class _RetrieverState:
     n_present: int
 
     def position(self, key: Key) -> int | None:
-        """Return the position of an item, or None if there is no such item."""
+        """Return the position of the item with this key, or None if there is no such item."""
         position = self.positions.get(key)
         return None if position is None or position >= self.n_added else position
 
     def positions_of(self, keys: list[Key]) -> NDArray[np.int64]:
-        """Return the positions of items. Raise `InvalidInputError` for a key that does not exist."""
+        """Return the positions of the items with these keys.
+
+        Raise `InvalidInputError` for a key that does not exist.
+        """
         positions = [self.position(key) for key in keys]
         if None in positions:
             missing = keys[positions.index(None)]
             raise InvalidInputError(
-                f"The retriever has no item with the key {shorten(missing)}. It has {self.n_present} items."
+                f"The retriever has no item with the key {shorten(missing)}. The retriever has {self.n_present} "
+                "items."
             )
         return np.array(positions, np.int64)
 
     def present(self) -> tuple[list[Key], NDArray[Any]]:
         """Return the keys and features of the items that have not been removed, in the order of addition.
 
-        The caller must hold the write lock, because a writer extends ``positions``.
+        The caller must hold the write lock, because other writers change ``positions``.
         """
         if self.n_present == self.n_added:
             return self.keys[: self.n_added], self.items[: self.n_added]
@@ -84,7 +89,7 @@ class _RetrieverState:
         return list(positions), self.items[list(positions.values())]
 
     def valid_positions(self) -> dict[Key, int]:
-        """Return ``positions`` without entries of an interrupted call. The caller must hold the write lock."""
+        """Return ``positions`` without the entries of interrupted calls. The caller must hold the write lock."""
         if len(self.positions) == self.n_present:
             return self.positions
         return {key: position for key, position in self.positions.items() if position < self.n_added}
@@ -94,31 +99,32 @@ class _RetrieverState:
 class Retriever:
     """Find the items that are most similar to a query, with any metric. The metric can be replaced at any time.
 
-    ``vote="joint"`` searches the metric's joint vectors, ``metric.transform(X)``: matches are ordered by the
-    metric's distance, exactly as a vector database orders the exported vectors.
+    ``vote="joint"`` searches the metric's joint vectors, ``metric.transform(X)``. Matches are ordered by the
+    metric's distance. A vector database that contains the exported vectors returns the same order.
 
-    ``vote="experts"`` is the vote of Section 3.6 of the paper. The k nearest items in each of the L + 1 spaces are
-    candidates with the score ``exp(-(D - d_min) / (d_max - d_min)) alpha``. The matches are the k distinct items
-    with the highest scores. For an `EnsembleMetric` this order differs from the order by distance: on digits, only
-    about one query in eight has the same ten matches in the same order. For metrics with one space, both orders are
-    the same.
+    ``vote="experts"`` is the vote of Section 3.6 of the paper. Each of the k nearest items in each of the L + 1
+    spaces gets the score ``exp(-(D - d_min) / (d_max - d_min)) alpha``. The matches are the k distinct items with
+    the highest scores. For an `EnsembleMetric`, this order differs from the order by distance: on the digits
+    dataset, only about one query in eight has the same ten matches in the same order. For metrics with one space,
+    both orders are the same.
 
-    Items with equal distances or equal scores are ordered by time of addition.
+    Items with equal distances or equal scores are in the order of addition.
 
-    The retriever is thread-safe: a search uses the items and the metric from the time of its start.
+    The retriever is thread-safe. A search uses the items and the metric that the retriever had when the search
+    started.
 
     Parameters
     ----------
     metric : Metric
-        Any metric: ``learner.metric()``, or a loaded one.
+        Any metric, for example ``learner.metric()`` or a metric loaded from a file.
     vote : {"joint", "experts"}, default="joint"
-        Search the joint vectors, or let the spaces of the metric vote.
+        "joint" searches the joint vectors. "experts" lets each space of the metric vote.
     combine : {"max", "sum"}, default="max"
-        With ``vote="experts"``, how to combine the scores of an item that several experts found: "max" takes the
-        highest score, as in the paper; "sum" adds them up.
+        How ``vote="experts"`` combines the scores of an item that several experts found. "max" takes the highest
+        score, as in the paper. "sum" adds the scores.
     approximate : bool, default=False
-        Search a graph instead of all items. This is faster for millions of items, but may miss some neighbours.
-        Needs the extra ``ann``.
+        Search a graph of neighbouring items (HNSW) instead of all items. This is faster for millions of items, but
+        may miss some neighbours. The optional dependencies ``oahu[ann]`` must be installed.
 
     Examples
     --------
@@ -182,7 +188,7 @@ class Retriever:
         return _is_key(key) and self._state.position(key) is not None
 
     def __repr__(self) -> str:
-        return f"<retriever of {len(self)} items by version {self.metric.version} of the metric>"
+        return f"<retriever of {len(self)} items with version {self.metric.version} of the metric>"
 
     # -- changes -----------------------------------------------------------------------------------------
 
@@ -192,16 +198,18 @@ class Retriever:
         Parameters
         ----------
         keys : sequence of n strings or integers
-            Keys of the items. They must be new.
+            The keys of the items. The retriever must not contain items with these keys yet.
         X : array-like of shape (n, n_features)
-            Stored in the dtype of the retriever's first metric, float32 by default.
+            The features of the items. They are stored in the dtype of the retriever's first metric, float32 by
+            default.
         """
         with self._write_lock:
             names, items = self._validate(keys, X)
             existing = next((key for key in names if self._state.position(key) is not None), None)
             if existing is not None:
                 raise InvalidInputError(
-                    f"The retriever already has an item with the key {shorten(existing)}. Use update to replace it."
+                    f"The retriever already has an item with the key {shorten(existing)}. Use update() to replace "
+                    "it."
                 )
             self._state = _extended(self._state, names, items)
         return self
@@ -212,13 +220,13 @@ class Retriever:
             names, items = self._validate(keys, X)
             before = self._state
             replaced, others = before.positions_of(names), _without(before, names)
-            after = _extended(others, names, items)  # first, because adding may fail
+            after = _extended(others, names, items)  # before the old items are removed, because adding may fail
             self._state = replace(after, indexed=after.indexed.remove(replaced))
             self._compact()
         return self
 
     def remove(self, keys: Iterable[Key]) -> Self:
-        """Remove items."""
+        """Remove the items with these keys."""
         with self._write_lock:
             before, names = self._state, _distinct_keys(keys)
             removed, others = before.positions_of(names), _without(before, names)
@@ -230,12 +238,12 @@ class Retriever:
         """Replace the metric.
 
         All items are encoded with the new metric, block by block, while searches use the old metric. Then the new
-        metric replaces the old one atomically. Other changes wait until then.
+        metric replaces the old metric atomically. Other changes of the retriever wait until then.
         """
         checked = as_metric(metric, self)
         if checked.n_features != self.metric.n_features:
             raise InvalidInputError(
-                f"The metric must be for items with {self.metric.n_features} features, like those in the "
+                f"The metric must accept items with {self.metric.n_features} features, like the items in the "
                 f"retriever. Got a metric for {checked.n_features} features instead."
             )
         with self._write_lock:
@@ -252,13 +260,13 @@ class Retriever:
         x : array-like of shape (n_features,)
         k : int, default=10
         exclude : key, or collection of keys, optional
-            Items to leave out, such as the query itself.
+            The keys of items to leave out of the result, for example the key of the query itself.
         """
         query = as_array(x, "query")
         if query.ndim != 1:
             raise InvalidInputError(
-                f"search needs one item of shape (n_features,). Got shape {query.shape} instead. Use search_batch "
-                "for many items."
+                f"search() needs one item of shape (n_features,). Got shape {query.shape} instead. Use "
+                "search_batch() for many items."
             )
         return self._search(self._state, query[None], k, [_excluded_keys(exclude)])[0]
 
@@ -272,23 +280,23 @@ class Retriever:
         X : array-like of shape (n, n_features)
         k : int, default=10
         exclude : sequence of n keys, None, or collections of keys
-            The items to leave out, for each query.
+            For each query, the keys of items to leave out of its result.
         """
         queries = as_array(X, "queries")
         if queries.ndim != 2:
             raise InvalidInputError(
-                f"search_batch needs items of shape (n, n_features). Got shape {queries.shape} instead."
+                f"search_batch() needs items of shape (n, n_features). Got shape {queries.shape} instead."
             )
         excluded: list[list[Key]] = []
         if exclude is not None:
             if isinstance(exclude, str | bytes | Set) or not isinstance(exclude, Iterable):
                 raise InvalidTypeError(
-                    f"exclude must be a sequence with one entry for each query. Got {shorten(exclude)} instead."
+                    f"exclude= must be a sequence with one entry for each query. Got {shorten(exclude)} instead."
                 )
             excluded = [_excluded_keys(keys) for keys in exclude]
             if len(excluded) != len(queries):
                 raise InvalidInputError(
-                    f"exclude must have one entry for each of the {len(queries)} queries. "
+                    f"exclude= must have one entry for each of the {len(queries)} queries. "
                     f"Got {len(excluded)} entries instead."
                 )
         return self._search(self._state, queries, k, excluded)
@@ -374,10 +382,10 @@ _Ranked = tuple[SpaceNeighbours, NDArray[np.int64], NDArray[np.float64], NDArray
 def _search_blocks(
     state: _RetrieverState, queries: NDArray[Any], k: int, exclude: list[list[Key]], combine: Combine
 ) -> tuple[list[_Ranked], bool]:
-    """Rank the matches of validated queries, block by block.
+    """Rank the matches of validated queries in blocks of queries.
 
-    Returns the arguments of `RetrievalResults` for each block. Also returns whether an approximate index found
-    items that another thread added after ``state``. Such items are left out.
+    Returns the arguments of `RetrievalResults` for each block. The second value is True if an approximate index
+    found items that another thread added after ``state``. Such items are left out of the results.
     """
     excluded = _padded(
         [[position for key in keys if (position := state.position(key)) is not None] for keys in exclude],
@@ -400,7 +408,7 @@ def _search_blocks(
 def _ranked(
     state: _RetrieverState, vectors: list[NDArray[Any]], found: SpaceNeighbours, k: int, combine: Combine
 ) -> _Ranked:
-    """Rank neighbours: by distance if there is one space, by the paper's vote if there are several."""
+    """Rank neighbours by distance if there is one space, and by the paper's vote if there are several spaces."""
     if len(found.positions) == 1:
         missing = k - found.positions.shape[2]
         if missing > 0:
@@ -416,7 +424,7 @@ def _ranked(
 
 
 def _extended(state: _RetrieverState, names: list[Key], items: NDArray[Any]) -> _RetrieverState:
-    """Return a state with more items. It shares memory with the given state."""
+    """Return a state with additional items. The new state shares memory with the given state."""
     indexed = state.indexed.add(items)
     begin, end = state.n_added, state.n_added + len(names)
     table = state.items
@@ -438,7 +446,7 @@ def _restored(
 
 
 def _without(state: _RetrieverState, names: list[Key]) -> _RetrieverState:
-    """Return a state without some keys. Their vectors stay in the index."""
+    """Return a state without the items with these keys. The vectors of these items stay in the index."""
     removed = set(names)
     positions = {key: position for key, position in state.valid_positions().items() if key not in removed}
     return replace(state, positions=positions, n_present=len(positions))
@@ -458,7 +466,7 @@ def _distinct_keys(keys: Any) -> list[Key]:
 
 
 def _excluded_keys(keys: Any) -> list[Key]:
-    """Return the keys to leave out, given as None, one key, or several."""
+    """Return a list of keys. The argument is None, a key, or a collection of keys."""
     return [] if keys is None else list(set(_python_keys([keys] if isinstance(keys, _KEY_TYPES) else keys)))
 
 
@@ -478,7 +486,7 @@ def _python_keys(keys: Any) -> list[Key]:
 
 
 def _padded(rows: list[list[int]], n: int) -> NDArray[np.int64]:
-    """Return rows of different lengths as an array of n rows, padded with -2. Missing rows are all padding."""
+    """Return rows of different lengths as an array of n rows, padded with -2. Missing rows contain only -2."""
     width = max(map(len, rows), default=0)
     padded = np.full((n, width), -2, np.int64)
     for row, positions in zip(padded, rows, strict=False):

@@ -1,4 +1,4 @@
-"""The receiver operating characteristic (ROC) of scored pairs, and thresholds chosen from it."""
+"""The receiver operating characteristic (ROC) of scored pairs, and the choice of a threshold."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ class Roc:
 
     A pair is accepted, that is, classified as similar, if its score is at least a threshold. The curve has one
     point for every set of accepted pairs. The first point accepts no pair (threshold inf). Each further point
-    lowers the threshold to the next distinct score, until all pairs are accepted. `Roc.of` takes O(n log n) time,
-    all other methods at most O(n).
+    lowers the threshold to the next distinct score, until all pairs are accepted. For n pairs, `Roc.of` takes O(n
+    log n) time and every other method takes at most O(n) time.
 
-    The methods return thresholds half-way between the lowest accepted and the highest rejected score, because the
-    scores of new pairs may lie between the two. If no float lies between them, or if all pairs are accepted, the
-    threshold is the lowest accepted score. If no pair is accepted, it is inf.
+    The methods return thresholds half-way between the lowest accepted score and the highest rejected score, because
+    the scores of new pairs may lie between these two scores. If no float lies between the two scores, or if all
+    pairs are accepted, the threshold is the lowest accepted score. If no pair is accepted, the threshold is inf.
 
     Attributes
     ----------
     far : ndarray of shape (n_points,)
-        False accept rate: the share of the dissimilar pairs that are accepted. Rises from 0 to 1.
+        The false accept rate (FAR): the share of the dissimilar pairs that are accepted. The values rise from 0 to
+        1.
     tar : ndarray of shape (n_points,)
-        True accept rate: the share of the similar pairs that are accepted. Rises from 0 to 1.
+        The true accept rate (TAR): the share of the similar pairs that are accepted. The values rise from 0 to 1.
     thresholds : ndarray of shape (n_points,)
-        inf, then the distinct scores in descending order. The dtype is that of float scores of at most 64 bits,
-        else float64.
+        The thresholds: inf, followed by the distinct scores in descending order. The dtype is the dtype of the
+        scores if they are floats of at most 64 bits, else float64.
     n_similar, n_dissimilar : int
-        The number of pairs of each kind.
+        The number of similar pairs and the number of dissimilar pairs.
 
     Examples
     --------
@@ -71,13 +72,14 @@ class Roc:
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Finite numbers, higher for more similar pairs. Negate distances first.
+            Finite numbers. A higher score must mean a more similar pair. Pass negative distances, not distances.
         same : array-like of shape (n,)
-            Labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1. Both must occur.
+            The labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1. There must be at
+            least one pair of each kind.
         """
         numbers = as_scores(scores, "scores")
         similar = _as_same(same, len(numbers))
-        with np.errstate(over="ignore", invalid="ignore"):  # in intermediate values of huge scores
+        with np.errstate(over="ignore", invalid="ignore"):  # huge scores overflow in intermediate values
             far, tar, thresholds = roc_curve(similar, numbers.astype(np.float64), drop_intermediate=False)
         thresholds = thresholds.astype(numbers.dtype)
         for array in (far, tar, thresholds):
@@ -91,7 +93,10 @@ class Roc:
 
     @property
     def frr(self) -> NDArray[np.float64]:
-        """False reject rate, 1 - tar: the share of the similar pairs that are rejected. Falls from 1 to 0."""
+        """The false reject rate (FRR): the share of the similar pairs that are rejected.
+
+        The values fall from 1 to 0.
+        """
         rate: NDArray[np.float64] = (self.n_similar - self._accepted()[1]) / self.n_similar
         return rate
 
@@ -99,7 +104,8 @@ class Roc:
     def auc(self) -> float:
         """The area under the curve, by the trapezoidal rule.
 
-        It is the probability that a similar pair scores higher than a dissimilar pair. A tie counts as one half.
+        The area is the probability that a similar pair scores higher than a dissimilar pair. A tie counts as one
+        half.
         """
         false_accepts, true_accepts = self._accepted()
         twice_the_area = np.sum(np.diff(false_accepts) * (true_accepts[1:] + true_accepts[:-1]))
@@ -107,39 +113,45 @@ class Roc:
 
     @property
     def eer(self) -> float:
-        """The equal error rate: far at far = frr, with linear interpolation between the points of the curve."""
+        """The equal error rate: the FAR where FAR and FRR are equal.
+
+        The FAR is interpolated linearly between the points of the curve.
+        """
         gap = self._gap()
-        after = int(np.searchsorted(gap, 0))  # the first point with far >= frr; never point 0
+        after = int(np.searchsorted(gap, 0))  # the first point with FAR >= FRR; never point 0
         share = -gap[after - 1] / (gap[after] - gap[after - 1])
         return float((1 - share) * self.far[after - 1] + share * self.far[after])
 
     def tar_at_far(self, far: float) -> float:
-        """Return the highest true accept rate of all points with a false accept rate of at most ``far``.
+        """Return the highest TAR of all points with a FAR of at most ``far``.
 
-        There is no interpolation: `threshold_at_far` reaches this rate on the given pairs.
+        The TAR is not interpolated. On the given pairs, the threshold from `threshold_at_far` has this TAR.
         """
         return float(self.tar[self._last_within(far)])
 
     def threshold_at_far(self, far: float) -> float:
-        """Return the lowest threshold with a false accept rate of at most ``far``; inf if it accepts no pair."""
+        """Return the lowest threshold with a FAR of at most ``far``, or inf if this threshold accepts no pair."""
         return self._threshold(self._last_within(far))
 
     def threshold_at_frr(self, frr: float) -> float:
-        """Return the highest threshold with a false reject rate of at most ``frr``; inf for ``frr`` 1."""
+        """Return the highest threshold with an FRR of at most ``frr``. For ``frr=1``, return inf."""
         return self._threshold(int(np.argmax(self.frr <= _as_rate(frr, "frr"))))
 
     def best_threshold(self, target: Target) -> float:
-        """Return the best threshold for the given pairs, or the highest one of several equally good ones.
+        """Return the best threshold for the given pairs.
+
+        If several thresholds are equally good, return the highest.
 
         Parameters
         ----------
         target : {"accuracy", "f1", "eer"}
-            Maximise the accuracy or F1 = 2 tp / (2 tp + fp + fn) of the similar pairs, or minimise ``|far - frr|``.
+            Maximise the accuracy, maximise the F1 score ``2 tp / (2 tp + fp + fn)`` (similar is the positive
+            class), or minimise ``|FAR - FRR|``.
 
         Returns
         -------
         threshold : float
-            inf if accepting no pair is best.
+            The best threshold. It is inf if the best choice is to accept no pair.
         """
         chosen: Any = target
         if not isinstance(chosen, str) or chosen not in _TARGETS:
@@ -158,14 +170,17 @@ class Roc:
         return self._threshold(int(np.argmax(objective)))
 
     def _accepted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of false and of true accepts at each point. Unlike rates, they are exact."""
+        """Return the number of false accepts and the number of true accepts at each point.
+
+        Unlike rates, these are exact.
+        """
         return (
             np.rint(self.far * self.n_dissimilar).astype(np.int64),
             np.rint(self.tar * self.n_similar).astype(np.int64),
         )
 
     def _gap(self) -> NDArray[np.int64]:
-        """Return far - frr in units of 1 / (n_similar n_dissimilar). It rises from point to point."""
+        """Return FAR - FRR in units of 1 / (n_similar n_dissimilar). The values increase from point to point."""
         false_accepts, true_accepts = self._accepted()
         return false_accepts * self.n_similar - (self.n_similar - true_accepts) * self.n_dissimilar
 
@@ -173,7 +188,7 @@ class Roc:
         return int(np.searchsorted(self.far, _as_rate(far, "far"), side="right")) - 1
 
     def _threshold(self, point: int) -> float:
-        """Return a threshold that accepts the same pairs as ``point``, half-way to the next lower score."""
+        """Return the threshold half-way between the score of ``point`` and the next lower score."""
         own = self.thresholds[point]
         if point == 0 or point == len(self.thresholds) - 1:
             return float(own)
@@ -185,7 +200,8 @@ class Roc:
 def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> float:
     """Return the exact (Clopper-Pearson) upper confidence bound on an error rate.
 
-    The bound also holds for a threshold that was chosen on the same pairs to make ``n_errors`` errors.
+    The bound is also valid for a threshold that was chosen on the same pairs such that it makes ``n_errors``
+    errors.
 
     >>> round(rate_upper_bound(0, 5), 3), round(rate_upper_bound(0, 30_000), 6)
     (0.451, 0.0001)
@@ -196,7 +212,10 @@ def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> f
 
 
 def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
-    """Return ``scores`` as a non-empty 1-d array of finite floats. ``what`` names them in errors."""
+    """Return ``scores`` as a non-empty 1-d array of finite floats.
+
+    ``what`` is the name of the scores in error messages.
+    """
     array = as_array(scores, what)
     if array.ndim != 1 or not len(array):
         raise InvalidInputError(
@@ -215,11 +234,11 @@ def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
 
 
 def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return the labels of n pairs as booleans, from booleans, 1 and 0, or +1 and -1."""
+    """Return the labels of n pairs as booleans. The given labels are booleans, 1 and 0, or +1 and -1."""
     values = as_array(same, "values of same")
     if values.shape != (n,):
         raise InvalidInputError(
-            f"same must have shape ({n},), with one label for each score. Got shape {values.shape} instead."
+            f"same= must have shape ({n},), with one label for each score. Got shape {values.shape} instead."
         )
     similar: NDArray[np.bool_] = values == 1
     dissimilar = values == 0 if (values == 0).any() else values == -1  # one convention, not both
@@ -228,14 +247,14 @@ def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
         row = int(wrong[0])
         among = " among 1 and 0" if values[row] == -1 else ""
         raise InvalidInputError(
-            "same must be True and False, 1 and 0, or +1 and -1 for similar and dissimilar pairs. "
+            "same= must contain True and False, 1 and 0, or +1 and -1 for similar and dissimilar pairs. "
             f"Got {shorten(values[row].item())}{among} in row {row} instead."
         )
     if similar.all() or not similar.any():
         kind, other = ("similar", "dissimilar") if similar.all() else ("dissimilar", "similar")
         raise InvalidInputError(
-            f"A ROC curve needs similar and dissimilar pairs. All {n} pairs are {kind}: add at least one {other} "
-            "pair."
+            f"A ROC curve needs similar and dissimilar pairs, but all {n} pairs are {kind}. Add at least one "
+            f"{other} pair."
         )
     return similar
 
