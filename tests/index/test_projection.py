@@ -118,11 +118,11 @@ def test_the_lower_bound_of_a_key_holds(projected: bool, data: st.DataObject) ->
 @pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
 @settings(max_examples=50)
-def test_the_highest_key_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
+def test_the_highest_sort_value_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
     search, items = data.draw(searches(projected))
     true = true_keys(search, items)
     for keys, positions in scans(search, len(items)):
-        highest = search._highest_key(np.take_along_axis(true, positions, axis=1), search.lengths[:, None])
+        highest = search._highest_sort_value(np.take_along_axis(true, positions, axis=1), search.lengths[:, None])
         assert (keys <= highest).all()
 
 
@@ -138,7 +138,7 @@ def test_the_floor_of_products_holds_for_all_other_items(given: tuple[Search, Ar
 
 
 def scans(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the keys of all items and their positions, from each kind of scan."""
+    """Yield the sort values of all items and their positions, from each kind of scan."""
     shape = (len(search.queries), n)
     keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
     scan_groups(search.items.blocks, search.hidden, search.scanned_queries, search.euclidean, keys, positions)
