@@ -305,7 +305,7 @@ class Search:
     def _collect(
         self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the items with sort values up to ``highest``, at most ``capacity`` items, and their total number."""
+        """Return up to ``capacity`` items with sort values up to ``highest``, and the number of all such items."""
         queries, limits = _pad_to_groups(self.scanned_queries[rows]), _pad_to_groups(highest)
         limits[len(rows) :] = -np.inf
         found, counts = np.empty((len(queries), capacity), np.int64), np.zeros(len(queries), np.int64)
