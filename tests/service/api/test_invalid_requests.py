@@ -156,7 +156,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown field": ({"colour": "red"}, "body/items/1/colour"),
 }
 FEEDBACK: dict[str, tuple[Any, str]] = {
-    "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: first and second"),
+    "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: 'first' and 'second'"),
     "a triplet of two": ({"anchor": "i0", "positive": "i1", "negative": "i1"}, "three different items"),
     "a click of nothing": ({"query": "i0"}, "one positive or negative item"),
     "a click on both": ({"query": "i0", "positive": ["i1"], "negative": ["i1"]}, "different items"),
