@@ -11,11 +11,11 @@ from oahu.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["as_array", "as_table", "check_items", "describe_non_finite"]
 
-_BLOCK_ROWS = 4096  # checked at a time, to bound memory
+_BLOCK_ROWS = 4096  # number of rows checked at a time, to limit memory
 
 
 def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
-    """Return ``data`` as an array of real numbers, without a copy if possible. ``what`` names it in errors."""
+    """Return ``data`` as an array of real numbers, without a copy if possible. Error messages call it ``what``."""
     if hasattr(data, "tocsr"):
         raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse matrix instead: use toarray().")
     if np.ma.is_masked(data):
@@ -35,7 +35,10 @@ def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
-    """Return ``data`` as a table of shape (n_items, n_features): an array, or a CSR matrix if accepted."""
+    """Return ``data`` as a feature table of shape (n_items, n_features).
+
+    The table is an array. With ``accept_sparse``, sparse data is returned as a CSR matrix.
+    """
     if accept_sparse and hasattr(data, "tocsr"):
         table = data.tocsr()
         as_array(table.data, f"features of {what}")
@@ -49,7 +52,7 @@ def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
 
 
 def check_items(items: Any, dtype: np.dtype[Any]) -> None:
-    """Raise if an item, one per row, has a value that is not finite, or that overflows in ``dtype``."""
+    """Raise `InvalidInputError` if a row of ``items`` has a value that is not finite or overflows in ``dtype``."""
     if hasattr(items, "tocsr"):
         _check_sparse_items(items, dtype)
         return
@@ -76,7 +79,7 @@ def _check_sparse_items(items: Any, dtype: np.dtype[Any]) -> None:
 
 
 def describe_non_finite(value: Any, dtype: np.dtype[Any]) -> str:
-    """Describe a value that is not finite in ``dtype``."""
+    """Return a description of a value that is not finite in ``dtype``."""
     if np.isnan(value):
         return "NaN"
     return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"

@@ -1,4 +1,4 @@
-"""Demo: learn from triplets of handwritten digits, and evaluate on digits that were held out."""
+"""Demo: learn from triplets of handwritten digits, and evaluate the metrics on held-out digits."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _N_SUMMARY_ROWS = 9
 class _Scores(NamedTuple):
     """Quality of a metric on held-out digits."""
 
-    precision: float  # share of the same digit among the 10 matches of each query
-    triplets: float  # share of triplets whose positive is closer than the negative
+    precision: float  # share of matches with the query's digit, among the 10 matches of each query
+    triplets: float  # share of triplets whose positive is closer to the anchor than the negative
 
 
 class _Digits(NamedTuple):
@@ -72,7 +72,7 @@ class _Digits(NamedTuple):
         return _Scores(precision, learner.score(self.held_out_triplets))
 
     def count_errors(self, learner: DemoLearner) -> int:
-        """Count the held-out digits that a 5-nearest-neighbour classifier gets wrong."""
+        """Return the number of held-out digits that a 5-nearest-neighbour classifier misclassifies."""
         classifier = Classifier(learner.metric(), k=5).fit(self.items, self.labels)
         return int(np.sum(classifier.predict(self.held_out) != self.truth))
 
@@ -89,12 +89,12 @@ class _Experiment:
         self.scores: dict[str, list[_Scores]] = {name: [] for name in _NAMES}
 
     def compile(self) -> None:
-        """Compile the learning steps before anything is shown."""
+        """Compile the learning steps before the live display starts."""
         for learner in (self.anchored, self.paper):
             learner.fit(self.digits.stream[:1])
 
     def run(self) -> Iterator[int]:
-        """Learn the stream in batches. Yield the number of triplets learned after each batch."""
+        """Learn the triplets batch by batch. After each batch, yield the total number of triplets learned."""
         unlearned = self.digits.evaluate(self.unlearned)
         for learner in (self.anchored, self.paper):
             learner.initialize(self.digits.items.shape[1])
@@ -114,13 +114,13 @@ class _Experiment:
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
     """Learn from the digits, show the progress, and write two models and a picture to ``folder``."""
-    title = "Held-out digits while the learners see one triplet after another"
+    title = "Scores on held-out digits after each batch of triplets"
     picture, axes = plots.figure(2, title, size=(6.0, 4.0))
     experiment = _Experiment(_Digits.load(n_triplets, seed), seed)
     console.print(
-        "\n[bold]1,797 handwritten digits, 8 x 8 pixels.[/bold] Half of them are learned as triplets\n"
-        "(anchor and positive show the same digit, the negative another one). Half are held\n"
-        "out for evaluation. AnchoredOAHU starts at the unlearned cosine metric and moves away\n"
+        "\n[bold]1,797 handwritten digits, 8 x 8 pixels.[/bold] The learners get triplets of one half\n"
+        "(anchor and positive show the same digit, the negative another digit). The other half is\n"
+        "held out for evaluation. AnchoredOAHU starts at the unlearned cosine metric and moves away\n"
         "from it only as far as the evidence allows. OAHU is the learner of the paper.\n",
         highlight=False,
     )
@@ -179,16 +179,16 @@ def _bars(learner: str, weights: dict[str, float]) -> Table:
 def _current_scores(experiment: _Experiment) -> Table:
     """Return the latest scores of all three metrics."""
     table = Table.grid(Column(), Column(justify="right"), Column(justify="right"), padding=(0, 2))
-    table.add_row("[bold]held-out digits", "[bold]same digit in 10", "[bold]triplets right")
+    table.add_row("[bold]held-out digits", "[bold]same digit in 10", "[bold]correct triplets")
     for name, scores in experiment.scores.items():
         table.add_row(name, f"{scores[-1].precision:.1%}", f"{scores[-1].triplets:.1%}")
     return table
 
 
 def _summary(experiment: _Experiment) -> Table:
-    """Return both scores at nine points of the stream, side by side."""
+    """Return two tables, side by side, with both scores at nine points of the stream."""
     rows = np.unique(np.linspace(0, len(experiment.steps) - 1, _N_SUMMARY_ROWS).round().astype(int))
-    precision, triplets = _score_table("same digit among 10 matches"), _score_table("triplets right")
+    precision, triplets = _score_table("same digit among 10 matches"), _score_table("triplets ordered correctly")
     precision.add_column("triplets", justify="right")
     for name in _NAMES:
         precision.add_column(name, justify="right")
@@ -214,23 +214,23 @@ def _score_table(title: str) -> Table:
 
 
 def _conclusion(experiment: _Experiment) -> str:
-    """Return the final scores as sentences, whether learning helped or not."""
+    """Return the final scores of all three metrics as sentences."""
     anchored, paper, unlearned = (experiment.scores[name][-1] for name in _NAMES)
     learners = (experiment.anchored, experiment.paper, experiment.unlearned)
     errors = [experiment.digits.count_errors(learner) for learner in learners]
     return (
         f"\nAfter {experiment.steps[-1]:,} triplets, each seen once:\n"
         f"[bold]Of 10 matches, {10 * anchored.precision:.1f} show the same digit with AnchoredOAHU, "
-        f"{10 * paper.precision:.1f} with OAHU, {10 * unlearned.precision:.1f} unlearned.[/bold]\n"
-        f"Of the held-out triplets, {anchored.triplets:.1%} are right with AnchoredOAHU, {paper.triplets:.1%} with "
-        f"OAHU, {unlearned.triplets:.1%} unlearned.\n"
+        f"{10 * paper.precision:.1f} with OAHU, {10 * unlearned.precision:.1f} with the unlearned metric.[/bold]\n"
+        f"Of the held-out triplets, {anchored.triplets:.1%} are ordered correctly with AnchoredOAHU, "
+        f"{paper.triplets:.1%} with OAHU, {unlearned.triplets:.1%} with the unlearned metric.\n"
         f"5 nearest neighbours misclassify {errors[0]} of {len(experiment.digits.truth)} digits with AnchoredOAHU, "
-        f"{errors[1]} with OAHU, {errors[2]} unlearned.\n"
+        f"{errors[1]} with OAHU, {errors[2]} with the unlearned metric.\n"
     )
 
 
 def _draw(axes: Sequence[Axes], experiment: _Experiment) -> None:
-    """Draw both scores over the stream."""
+    """Draw both scores as curves over the number of triplets."""
     titles = {"precision": "Same digit among the ten matches of a search", "triplets": "Triplets ordered correctly"}
     for ax, (measure, title) in zip(axes, titles.items(), strict=True):
         curves = {name: [getattr(score, measure) for score in scores] for name, scores in experiment.scores.items()}

@@ -39,7 +39,7 @@ class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
 
 
 class NoDistanceError(OAHUError, AttributeError):
-    """Distances or vectors of a bilinear similarity were requested. It has only scores."""
+    """Distances or vectors of a bilinear similarity were requested, but it has only scores."""
 
 
 class ModelFileError(OAHUError):
@@ -51,12 +51,12 @@ class DatasetError(OAHUError):
 
 
 class _RowError(OAHUError):
-    """An error about one row of a call.
+    """An error about one row of the input.
 
     Attributes
     ----------
     row : int
-        The position of the constraint or item in the call, counted from 0.
+        The row number of the constraint or item in the input, counted from 0.
     """
 
     def __init__(self, message: str, row: int) -> None:
@@ -68,11 +68,11 @@ class _RowError(OAHUError):
 
 
 class RejectedConstraintError(_RowError, ArithmeticError):
-    """A constraint would have made the model overflow. The model is unchanged by the call."""
+    """A constraint would have made the model overflow. The call did not change the model."""
 
 
 class OverflowedItemError(_RowError, InvalidInputError):
-    """The embedding of a finite item overflows."""
+    """The features of an item are finite, but its embedding overflows."""
 
     def about(self, item: str) -> str:
         """Return the message with a description of the item in place of its row number."""
@@ -99,14 +99,14 @@ class StreamError(InvalidInputError):
 
 
 class ContradictionError(InvalidInputError):
-    """A constraint contradicts earlier ones. The graph is unchanged.
+    """A constraint contradicts earlier constraints. It was not added to the graph.
 
     Attributes
     ----------
     constraint : Pair or Triplet
         The rejected constraint.
     chain : tuple of GivenPair
-        The proof: given pairs that imply the opposite.
+        The proof: given pairs that imply the opposite of the constraint.
     """
 
     def __init__(self, message: str, constraint: Any, chain: tuple[Any, ...]) -> None:
@@ -123,7 +123,7 @@ class ServiceRequestError(OAHUError):
     Attributes
     ----------
     status : int
-        The HTTP status; 0 if there was no response.
+        The HTTP status code, or 0 if there was no response.
     problem : dict
         The problem details (RFC 9457): ``type``, ``title``, ``detail``, and ``chain`` for a contradiction.
     """

@@ -32,21 +32,23 @@ def load(path: str | os.PathLike[str], kind: type[T], *, allow: Collection[str |
 def load(path: str | os.PathLike[str], kind: type[Any] = object, *, allow: Collection[str | type] = ()) -> Any:
     """Return the learner, metric or task that ``save`` wrote.
 
-    The file cannot run code. A class outside oahu is created only if it is imported already, if ``allow`` names it,
-    or if an installed package declares it in the entry-point group ``oahu.learners``.
+    The file cannot run code. An object of a class outside oahu is created only if the class is imported already, if
+    ``allow`` contains the class, or if an installed package declares the class in the entry-point group
+    ``oahu.learners``.
 
     Parameters
     ----------
     path : str or path
     kind : type, optional
-        The expected class, or a base class of it. Type checkers and editors then know the type of the result.
+        The expected class, or a base class of it. Type checkers and editors use it as the type of the result.
     allow : collection of str or type, optional
-        Trusted classes outside oahu, as ``"module:Class"``. Their modules may be imported.
+        Trusted classes outside oahu, given as classes or as ``"module:Class"``. `load` may import their modules.
 
     Raises
     ------
     ModelFileError
-        The file is truncated, damaged, not an oahu file, newer than this oahu, or contains another class.
+        The file is truncated, damaged or not an oahu file, was written by a newer version of oahu, or contains an
+        object of another class.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Validation of parameters, with one form of error message."""
+"""Validation of parameters. All error messages have the same form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_ca
 
 
 def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
-    """Raise unless ``value`` is a number in an interval. ``closed`` is "left", "right", "both" or "neither"."""
+    """Raise `InvalidInputError` unless ``value`` is a number in the interval from ``low`` to ``high``.
+
+    ``closed`` says which ends belong to the interval: "left", "right", "both" or "neither".
+    """
     left = "[" if closed in ("left", "both") else "("
     right = "]" if closed in ("right", "both") else ")"
     number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
@@ -28,26 +31,26 @@ def check_real(owner: object, name: str, value: Any, low: float, high: float, *,
 
 
 def check_integer(owner: object, name: str, value: Any, *, least: int) -> None:
-    """Raise unless ``value`` is an integer of at least ``least``."""
+    """Raise `InvalidInputError` unless ``value`` is an integer of at least ``least``."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         _raise_invalid(owner, name, f"an int of at least {least}", value)
 
 
 def check_choice(owner: object, name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
+    """Raise `InvalidInputError` unless ``value`` is one of ``choices``."""
     plain = bool(value) if isinstance(value, np.bool_) else value
     if not any(plain is choice or (isinstance(plain, str) and plain == choice) for choice in choices):
         _raise_invalid(owner, name, "one of " + ", ".join(map(repr, choices)), value)
 
 
 def check_seed(owner: object, name: str, value: Any) -> None:
-    """Raise unless ``value`` is a valid seed."""
+    """Raise `InvalidInputError` unless ``value`` is valid as a ``random_state``."""
     if not is_valid_seed(value):
         _raise_invalid(owner, name, SEED_DESCRIPTION, value)
 
 
 def warn_caller(message: str) -> None:
-    """Issue a warning that points to the calling line outside oahu."""
+    """Issue a warning that shows the line outside oahu that called oahu."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("oahu."):
         level, frame = level + 1, frame.f_back

@@ -28,10 +28,10 @@ RandomState = int | np.integer | np.random.Generator | np.random.RandomState | N
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
-    """Return a Generator for a ``random_state``, with the meaning that it has in scikit-learn.
+    """Return a Generator for a ``random_state``, which has the same meaning as in scikit-learn.
 
-    An int gives the same random numbers every time, None different ones. A Generator is returned unchanged. A
-    legacy RandomState provides a seed. This advances the RandomState.
+    An int gives the same random numbers in every call. None gives different random numbers in every call. A
+    Generator is returned unchanged. From a legacy RandomState, a seed is drawn, which advances the RandomState.
 
     >>> as_generator(7).integers(100) == as_generator(7).integers(100)
     np.True_
@@ -55,9 +55,9 @@ def is_valid_seed(value: Any) -> bool:
 
 
 def private_generator(random_state: RandomState) -> np.random.Generator:
-    """Return a new PCG64 generator, which no other code uses.
+    """Return a new PCG64 generator that is not shared with other code.
 
-    A Generator or RandomState provides a seed. This advances it.
+    If ``random_state`` is a Generator or RandomState, the seed is drawn from it, which advances its state.
     """
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
@@ -67,7 +67,7 @@ def private_generator(random_state: RandomState) -> np.random.Generator:
 def state_restorer(random_state: Any) -> Callable[[], None]:
     """Return a function that restores the current state of a Generator or RandomState.
 
-    For other seeds, the function does nothing.
+    For any other ``random_state``, the returned function does nothing.
     """
     if isinstance(random_state, np.random.Generator):
         bits, state = random_state.bit_generator, random_state.bit_generator.state

@@ -1,8 +1,9 @@
-"""OAHU as a PyTorch module: a differentiable head with the same experts, loss and hedge update.
+"""OAHU as a PyTorch module: a differentiable head with the experts, loss and hedge update of `oahu.OAHU`.
 
 `OAHUHead` replaces the classifier of a CNN or RNN (Section 3.8 of the paper, Extendability). The loss is
 backpropagated through the head into the layers that compute the features. With plain SGD and one triplet at a time,
-the head takes the same steps as `oahu.OAHU`, about fifty times slower. The tests use it as a reference.
+the head makes the same updates as `oahu.OAHU`, but takes about fifty times as long. The tests use the head as a
+reference implementation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class AdaptiveBoundTripletLoss(nn.Module):
     tau : float, default=0.1
         Control parameter, in (0, 2).
     through_thresholds : bool, default=False
-        Whether the gradient includes the derivatives of the two thresholds. By default they are constants.
+        Whether the gradient includes the derivatives of the two thresholds. By default, the thresholds are
+        constants in the gradient.
 
     Examples
     --------
@@ -55,7 +57,7 @@ class AdaptiveBoundTripletLoss(nn.Module):
         self.through_thresholds = through_thresholds
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the losses, of shape (...), of embeddings of shape (..., embedding_size)."""
+        """Return one loss per triplet, of shape (...), for embeddings of shape (..., embedding_size)."""
         near, far = _distance(anchor, positive), _distance(anchor, negative)
         near_orig, far_orig = (near, far) if self.through_thresholds else (near.detach(), far.detach())
         similarity = self.tau * torch.expm1(near_orig) / math.expm1(2)
@@ -69,19 +71,19 @@ class AdaptiveBoundTripletLoss(nn.Module):
 
 
 class OAHUHead(nn.Module):
-    """L hidden ReLU layers with an embedding of unit vectors at every depth, each with a weight.
+    """A network of L hidden ReLU layers. At every depth, an expert embeds items as unit vectors and has a weight.
 
     Parameters
     ----------
     n_features, n_layers, hidden_size, embedding_size : int
         The sizes d, L, S_hidden and S_emb.
     tau, beta, smoothing, hedge, through_thresholds, bias
-        As for `oahu.OAHU`.
+        The same as for `oahu.OAHU`.
 
     Attributes
     ----------
     metric_weights : Tensor of shape (L + 1,), float64
-        alpha: a buffer that `hedge_step` updates, not the optimiser.
+        alpha: the weights of the experts. `hedge_step` updates this buffer. The optimiser does not change it.
 
     Examples
     --------
@@ -136,7 +138,7 @@ class OAHUHead(nn.Module):
         self.register_buffer("metric_weights", alpha)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return each expert's unit vectors: (n, n_features) to (L + 1, n, embedding_size)."""
+        """Return the unit vectors of each expert, of shape (L + 1, n, embedding_size)."""
         embedded = [_normalize(self.embeddings[0](x))]
         for hidden, embedding in zip(self.hidden, self.embeddings[1:], strict=True):
             x = torch.relu(hidden(x))
@@ -152,7 +154,7 @@ class OAHUHead(nn.Module):
         return weighted.transpose(0, 1).flatten(1)
 
     def losses(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return each expert's local loss, averaged over a batch of n triplets: an array of shape (L + 1,)."""
+        """Return the local loss of each expert, of shape (L + 1,), averaged over a batch of triplets."""
         n = len(anchor)
         if not n or not len(positive) == len(negative) == n:
             raise InvalidInputError(
@@ -164,14 +166,14 @@ class OAHUHead(nn.Module):
         return per_triplet.mean(dim=1)
 
     def overall(self, losses: Tensor) -> Tensor:
-        """Return L_overall, the sum of the losses weighted by alpha. alpha gets no gradient."""
+        """Return L_overall, the sum of the losses weighted by alpha. The weights alpha get no gradient."""
         return (self.metric_weights.to(losses.dtype) * losses).sum()
 
     @torch.no_grad()
     def hedge_step(self, losses: Tensor) -> None:
         """Update the experts' weights with the losses of a round (Eq. alpha_update).
 
-        Call it after the step of the optimiser.
+        Call this method after the step of the optimiser.
         """
         alpha = hedge_update(
             self.metric_weights.cpu().numpy(),
@@ -250,19 +252,27 @@ class OAHUHead(nn.Module):
             [biases for _, biases in embedding],
         )
         if not np.isfinite(network.flat).all():
-            raise InvalidInputError("The head has parameters that are NaN or infinite. It cannot become a learner.")
+            raise InvalidInputError(
+                "The head has parameters that are NaN or infinite, so it cannot become a learner."
+            )
         learner._state.arrays["alpha"][:] = self.metric_weights.cpu().numpy()
         return learner
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distances between unit vectors. Distances within rounding error are 0 and have no gradient."""
+    """Return the distances between unit vectors.
+
+    A distance within rounding error of 0 is set to 0 and has no gradient.
+    """
     distance = torch.linalg.vector_norm(a - b, dim=-1).clamp(max=2.0)
     return torch.where(distance > 64 * torch.finfo(distance.dtype).eps, distance, 0)
 
 
 def _normalize(vectors: Tensor) -> Tensor:
-    """Scale vectors to length 1 without overflow or underflow. A zero vector stays zero and has no gradient."""
+    """Scale vectors to length 1 without overflow or underflow.
+
+    A vector of zeros is not scaled and has no gradient.
+    """
     largest = vectors.detach().abs().amax(dim=-1, keepdim=True)
     nonzero = largest > 0
     scaled = vectors / torch.where(nonzero, largest, 1)  # changes neither the direction nor the gradient

@@ -104,8 +104,11 @@ BAD_TRIPLETS: dict[str, tuple[Any, str]] = {
     "None": (None, r"shape \(n, 3, n_features\).*Got shape \(\)"),
     "a number": (3.0, r"shape \(n, 3, n_features\).*Got shape \(\)"),
     "one vector": (TRIPLETS[0, 0], r"shape \(n, 3, n_features\).*Got shape \(5,\)"),
-    "one triplet without its axis": (TRIPLETS[0], r"shape \(3, 5\) are row numbers.*there is none.*preprocessor="),
-    "indices without a table": (INDICES, r"shape \(6, 3\) are row numbers.*there is none.*preprocessor="),
+    "one triplet without its axis": (
+        TRIPLETS[0],
+        r"shape \(3, 5\) are row numbers.*no feature table.*preprocessor=",
+    ),
+    "indices without a table": (INDICES, r"shape \(6, 3\) are row numbers.*no feature table.*preprocessor="),
     "four dimensions": (TRIPLETS[None], r"shape \(n, 3, n_features\).*Got shape \(1, 9, 3, 5\)"),
     "quadruples": (np.zeros((9, 4, 5)), r"triplet has 3 items.*\(n, 3, n_features\). Got \(9, 4, 5\)"),
 }
@@ -293,7 +296,7 @@ BAD_ONE: dict[str, tuple[tuple[Any, Any, Any], str]] = {
     "a ragged item": (([[1.0], [1.0, 2.0]], [1.0], [2.0]), "Got an item with rows of different lengths"),
     "a vector and a number": ((A, P, 3), r"of the same length.*\(5,\), \(5,\), \(\)"),
     "a vector and None": ((A, P, None), r"of the same length.*\(5,\), \(5,\), \(\)"),
-    "Nones": ((None, None, None), "there is none.*preprocessor="),
+    "Nones": ((None, None, None), "no feature table was given.*preprocessor="),
     "words": (("a", "b", "c"), "must be real numbers. Got strings"),
     "vectors of words": ((["a"], ["b"], ["c"]), "must be real numbers. Got strings"),
     "complex": ((A + 1j, P, N), "must be real numbers.*complex"),
@@ -301,7 +304,7 @@ BAD_ONE: dict[str, tuple[tuple[Any, Any, Any], str]] = {
     "no features": (([], [], []), r"0 feature\(s\)"),
     "tables": ((TABLE, TABLE, TABLE), r"shape \(n, 3, n_features\).*shape \(1, 3, 20, 5\)"),
     "sparse rows": ((sparse.csr_matrix(A[None]),) * 3, "triplets must be "),
-    "indices without a table": ((0, 1, 2), "there is none.*preprocessor="),
+    "indices without a table": ((0, 1, 2), "no feature table was given.*preprocessor="),
 }
 
 BAD_ONE_INDICES: dict[str, tuple[tuple[Any, Any, Any], str]] = {
@@ -355,7 +358,7 @@ BAD_PAIRS: dict[str, tuple[Any, str]] = {
     "no features": (PAIRS[:, :, :0], r"0 feature\(s\)"),
     "None": (None, r"shape \(n, 2, n_features\).*Got shape \(\)"),
     "one vector": (A, r"shape \(n, 2, n_features\).*shape \(5,\)"),
-    "one pair without its axis": (PAIRS[0], r"shape \(2, 5\) are row numbers.*there is none"),
+    "one pair without its axis": (PAIRS[0], r"shape \(2, 5\) are row numbers.*no feature table was given"),
     "four dimensions": (PAIRS[None], r"shape \(n, 2, n_features\).*shape \(1, 9, 2, 5\)"),
     "triplets": (TRIPLETS, r"pair has 2 items.*\(n, 2, n_features\). Got \(9, 3, 5\)"),
 }

@@ -23,11 +23,12 @@ class AddResult:
     number : int
         The constraint's position in the stream, counted from 0.
     accepted : bool
-        Whether the constraint was added. If not, the graph is unchanged.
+        Whether the constraint was added. A rejected constraint does not change the graph.
     contradiction : Contradiction or None
+        The contradiction between the constraint and earlier constraints, if there is one.
     dropped : tuple of GivenPair
-        With policy "newest", the given pairs that were removed from the graph, oldest first. The two pairs of a
-        triplet are removed independently.
+        With policy "newest", the given pairs that were removed from the graph, oldest first. One pair of a triplet
+        can be removed while its other pair stays.
     """
 
     __slots__ = (
@@ -55,7 +56,7 @@ class AddResult:
         own_pairs: tuple[ItemPair, ...] = (),
         own_triplet: tuple[int, int, int] | None = None,
     ) -> None:
-        """``own_pairs`` and ``own_triplet`` are those of the constraint, if the graph did not imply them before."""
+        """``own_pairs`` and ``own_triplet`` belong to the constraint. The graph did not imply them before."""
         self.constraint, self.contradiction, self.accepted, self.dropped = (
             constraint,
             contradiction,
@@ -68,7 +69,7 @@ class AddResult:
 
     @property
     def new_pairs(self) -> ImpliedConstraints[Pair]:
-        """The pairs that the graph implies now and did not before, without the constraint's own pairs."""
+        """The pairs that the graph implies since the constraint was added, without the constraint's own pairs."""
         own = {pair for i, j in self._own_pairs for pair in ((i, j), (j, i))}
         blocks = new_pairs(self._read_changes())
         return ImpliedConstraints(
@@ -77,7 +78,7 @@ class AddResult:
 
     @property
     def new_triplets(self) -> ImpliedConstraints[Triplet]:
-        """The triplets that the graph implies now and did not before, without the constraint itself."""
+        """The triplets that the graph implies since the constraint was added, without the constraint itself."""
         own = self._own_triplet
         blocks = new_triplets(self._state.components, self._read_changes())
         return ImpliedConstraints(

@@ -1,4 +1,4 @@
-"""The pairs and triplets that a new constraint implies, in blocks."""
+"""Generation of the pairs and triplets that a new constraint implies, as combinations of groups of items."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ __all__ = ["Changes", "ItemGroup", "changes_of_addition", "changes_of_rebuild", 
 
 
 class ItemGroup(NamedTuple):
-    """Items that were in the same component before a change and are in the same one after it.
+    """Items that share one component before a change and share one component after the change.
 
     Attributes
     ----------
     span : Span
+        The items.
     old_root, root : int
-        Their component before and after the change.
+        The root of their component before the change, and after the change.
     newly_dissimilar : list of ItemGroup
-        The items that became dissimilar to these.
+        The groups of items that became dissimilar to the items of this group.
     """
 
     span: Span
@@ -30,14 +31,14 @@ class ItemGroup(NamedTuple):
     newly_dissimilar: list[ItemGroup]
 
 
-#: The groups of each component that changed, by the component's root.
+#: A dictionary from the root of each changed component to the component's groups.
 Changes = dict[int, list[ItemGroup]]
 
 
 def changes_of_addition(
     components: Components, root: int, merge: Merge | None, new_neighbours: list[int]
 ) -> Changes:
-    """Return the changes by a constraint that contradicts nothing.
+    """Return the changes that result from adding a constraint without a contradiction.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def changes_of_addition(
     root : int
         The root of the constraint's first item.
     merge : Merge or None
-        The merge of two components, if there was one.
+        The merge of two components, or None if the constraint merged no components.
     new_neighbours : list of int
         The roots of the components that became dissimilar to ``root``, or to the items in ``merge.kept``.
     """
@@ -62,7 +63,7 @@ def changes_of_addition(
 def changes_of_rebuild(
     components: Components, old_root: dict[int, int], old_edges: dict[int, dict[int, int]]
 ) -> Changes:
-    """Return the changes by dissolving components and forming them again.
+    """Return the changes that result from dissolving components and building components from their items again.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def changes_of_rebuild(
 
 
 def new_pairs(changes: Changes) -> Iterator[PairBlock]:
-    """Yield the pairs that hold only after the changes."""
+    """Yield the pairs that the graph implies after the changes but did not imply before."""
     for groups in changes.values():
         for one, two in combinations(groups, 2):
             yield PairBlock(one.span, two.span, True)
@@ -96,7 +97,7 @@ def new_pairs(changes: Changes) -> Iterator[PairBlock]:
 
 
 def new_triplets(components: Components, changes: Changes) -> Iterator[TripletBlock]:
-    """Yield the triplets that hold only after the changes."""
+    """Yield the triplets that the graph implies after the changes but did not imply before."""
     for root, groups in changes.items():
         # A similar pair across two groups is new, so it is new with every negative.
         for anchors, positives in permutations(groups, 2):

@@ -1,4 +1,4 @@
-"""The transitive closure of the paper: seeds and constraints that they imply, as one stream."""
+"""The transitive closure of the paper: one stream of given constraints (seeds) and the constraints they imply."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ Seeds = TypeVar("Seeds", bound=Any)
 
 
 def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
-    """Return seeds and ``n_implied`` constraints that they imply, as one stream.
+    """Return one stream of the given constraints (seeds) and ``n_implied`` constraints that the seeds imply.
 
     The paper uses 5,000 seeds and 5,000 more constraints "by transitive closure" (Section 4.2). The implied
-    constraints are drawn uniformly without replacement from all implied constraints that are not seeds. Each one
-    follows the seed that first implied it: the paper's "chronological order of creation".
+    constraints are drawn uniformly without replacement from all implied constraints that are not seeds. In the
+    stream, each implied constraint comes after the seed that first implied it, and before the next seed. The paper
+    calls this the "chronological order of creation".
 
     Parameters
     ----------
-    seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence of records
-        Triplets of items (anchor, positive, negative); or pairs of items with labels, which are booleans or +1 and
-        -1; or `Pair` records; or `Triplet` records.
+    seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence
+        An array contains triplets of items: anchor, positive and negative. A tuple contains pairs of items and
+        their labels: booleans, or +1 and -1. A sequence contains only `Pair` objects or only `Triplet` objects.
     n_implied : int
         The number of implied constraints to add.
     random_state : None, int, numpy Generator or RandomState
@@ -39,8 +40,8 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
 
     Returns
     -------
-    stream : ndarray of shape (n + n_implied, 3), tuple of two ndarrays, or list of records
-        The same form as ``seeds``.
+    stream : ndarray of shape (n + n_implied, 3), tuple of two ndarrays, or list
+        The stream, in the form of ``seeds``.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
     if exact and implied.count < n_implied:
         raise InvalidInputError(
             f"The 'n_implied' parameter is {n_implied}, but {len(constraints)} seeds imply only {implied.count} "
-            f"{'triplets' if triplets else 'pairs'}. Use a smaller number, more seeds or exact=False."
+            f"{'triplets' if triplets else 'pairs'}. Use a smaller n_implied, more seeds or exact=False."
         )
     drawn: Sequence[Pair | Triplet] = implied.sample(n_implied, random_state)
     implied_by: list[list[Pair | Triplet]] = [[] for _ in constraints]
@@ -73,10 +74,10 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
 
 
 def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """Return the first seed that implies each drawn constraint, together with the seeds before it.
+    """Return a number i for each drawn constraint: the smallest i such that seeds 0 to i imply the constraint.
 
-    This is a binary search for all constraints at once: each pass adds the seeds to a new graph and tests every
-    constraint at its midpoint.
+    All constraints share the passes of one binary search. Each pass adds the seeds to a new graph, and tests every
+    constraint at the midpoint of its search range.
     """
     low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
     while any(map(int.__lt__, low, high)):
@@ -96,11 +97,12 @@ def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Tripl
 
 
 def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Return seeds as records, and a function that converts records back to the form of the seeds."""
+    """Return the seeds as `Pair` or `Triplet` objects, and a function that converts them back."""
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(
-                "Seeds must be all Pair or all Triplet records: implied constraints have the kind of the seeds."
+                "Seeds must be all Pair or all Triplet objects, because implied constraints have the "
+                "type of the seeds."
             )
         return list(seeds), list
     if isinstance(seeds, tuple) and len(seeds) == 2:
@@ -133,6 +135,7 @@ def _as_rows(rows: Any, width: int) -> Any:
         raise InvalidInputError(f"Seeds must be rows of {width} items each ({error}).") from error
     if table.ndim != 2 or table.shape[1] != width:
         raise InvalidInputError(
-            f"Seeds must be items, such as row numbers, of shape (n, {width}). Got shape {table.shape} instead."
+            f"Seeds must be an array of items, such as row numbers, of shape (n, {width}). "
+            f"Got shape {table.shape} instead."
         )
     return table

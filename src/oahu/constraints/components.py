@@ -12,7 +12,7 @@ _NO_EDGES: Final[dict[int, int]] = {}
 
 
 class Span(NamedTuple):
-    """A slice of a component's list of items. The list only grows at its end, so a span stays valid."""
+    """A slice of a component's list of items. Items are only appended to the list, so a span stays valid."""
 
     items: list[int]
     start: int
@@ -25,14 +25,15 @@ class Merge(NamedTuple):
     Attributes
     ----------
     kept, removed : Span
-        The items of the component that keeps its root, and those of the other component.
+        The items of the component that keeps its root, and the items of the component that loses its root.
     removed_root : int
+        The root that was lost.
     removed_edges : dict
-        The edges of the other component before the merge.
+        The edges of the component with this root before the merge.
     new_neighbours : list of int
         Roots of the components that became dissimilar to the items in ``kept``.
     child, parent : int
-        The two merged items: the one in the component with fewer items first.
+        The two items that were made similar. ``child`` was in the component with fewer items.
     """
 
     kept: Span
@@ -47,8 +48,9 @@ class Merge(NamedTuple):
 class Components:
     """A union-find over item numbers, with edges between dissimilar components.
 
-    A component is identified by its root. Each component has a list of its items, and a dictionary of its edges:
-    the root of each dissimilar component, with the packed pair of items that was given for that edge.
+    A component is identified by its root. Each component has a list of its items and a dictionary of its edges. The
+    dictionary maps the root of each dissimilar component to the given pair of items that created the edge. The pair
+    is packed into one int (see `pack`).
     """
 
     __slots__ = ("edges", "members", "parent")
@@ -59,12 +61,12 @@ class Components:
         self.edges: dict[int, dict[int, int]] = {}
 
     def add_item(self, item: int) -> None:
-        """Add the next item, in a component of its own."""
+        """Add the item with the next number, as a component with one item."""
         self.parent.append(item)
         self.members[item] = [item]
 
     def remove_items(self, first: int) -> None:
-        """Remove the items from ``first`` on. They must not have been merged or separated."""
+        """Remove all items with numbers from ``first`` on. These items must not have been merged or separated."""
         for item in range(first, len(self.parent)):
             del self.members[item]
         del self.parent[first:]
@@ -77,7 +79,7 @@ class Components:
         return item
 
     def edge(self, root: int, other: int) -> int | None:
-        """Return the packed pair that makes two components dissimilar, or None."""
+        """Return the packed pair that makes two components dissimilar, or None if they are not dissimilar."""
         return self.edges.get(root, _NO_EDGES).get(other)
 
     def neighbours(self, root: int) -> dict[int, int]:
@@ -85,9 +87,9 @@ class Components:
         return self.edges.get(root, _NO_EDGES)
 
     def merge(self, i: int, j: int, root_i: int, root_j: int) -> Merge:
-        """Merge the components of two items, given with their roots.
+        """Merge the components of items i and j. ``root_i`` and ``root_j`` are the roots of these components.
 
-        The component with more edges keeps its root, so only the edges of the other one are moved.
+        The component with more edges keeps its root, so only the edges of the other component are moved.
         """
         edges = self.edges
         if len(edges.get(root_i, _NO_EDGES)) < len(edges.get(root_j, _NO_EDGES)):
@@ -116,20 +118,20 @@ class Components:
         return Merge(kept, removed, root_j, removed_edges, new_neighbours, i, j)
 
     def separate(self, i: int, j: int, root_i: int, root_j: int) -> None:
-        """Make the components of two items dissimilar, if they are not yet."""
+        """Make the components of two items dissimilar, if they are not dissimilar yet."""
         edges = self.edges.setdefault(root_i, {})
         if root_j not in edges:
             edges[root_j] = self.edges.setdefault(root_j, {})[root_i] = pack(i, j)
 
     def dissolve(self, roots: Iterable[int]) -> tuple[dict[int, int], dict[int, dict[int, int]]]:
-        """Put each item of some components into a component of its own, without edges.
+        """Split components into components with one item each and no edges.
 
         Returns
         -------
         old_root : dict
-            The root of each of these items before.
+            The root of each item before the split.
         old_edges : dict
-            The edges of each of these components before.
+            The edges of each component before the split.
         """
         roots = dict.fromkeys(roots)
         old_edges = {root: self.edges.pop(root, {}) for root in roots}
@@ -160,5 +162,5 @@ def pack(i: int, j: int) -> int:
 
 
 def unpack(code: int) -> tuple[int, int]:
-    """Return the two numbers of `pack`. The first may itself be a packed pair."""
+    """Return the two numbers that `pack` combined. The first number may itself be a packed pair."""
     return code >> _BITS, code & ((1 << _BITS) - 1)

@@ -1,8 +1,9 @@
 """The constraint graph: stores given constraints and derives the constraints that they imply.
 
-Similarity is an equivalence relation, and dissimilarity holds between whole components of similar items. These are
-the four rules of the paper's footnote in Section 3. The graph stores the components and the dissimilar edges
-between them. Implied pairs and triplets are products of components.
+Similarity is an equivalence relation, so similar items form components. If two items are dissimilar, all items of
+their two components are dissimilar. These are the four rules of the paper's footnote in Section 3. The graph stores
+the components and the dissimilar edges between them. The implied pairs and triplets are combinations of items of
+these components.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ _POLICIES: Final = ("raise", "ignore", "newest")
 
 
 class ConstraintGraph:
-    """A graph of pairs and triplets that derives all constraints that they imply, updated with each constraint.
+    """A graph of given pairs and triplets. It derives all constraints that the given constraints imply.
 
     Adding a constraint takes amortised near-constant time (logarithmic in the worst case). Memory grows with the
-    number of constraints added, not with the number implied.
+    number of added constraints, not with the number of implied constraints.
 
     Parameters
     ----------
     policy : {"raise", "ignore", "newest"}
-        The reaction to a constraint that contradicts earlier ones. "raise" raises `ContradictionError`. "ignore"
-        leaves the constraint out. "newest" accepts it and drops older pairs until there is no contradiction; this
-        takes time proportional to the components of its items. With every policy but "ignore", a constraint that
-        contradicts itself is an error: an item dissimilar to itself, or a triplet with its anchor or positive as
-        negative.
+        The reaction to a constraint that contradicts earlier constraints. "raise" raises `ContradictionError`.
+        "ignore" does not add the constraint. "newest" adds the constraint and drops older pairs until there is no
+        contradiction. This takes time proportional to the sizes of the components of the constraint's items. A
+        constraint can also contradict itself: a dissimilar pair of an item with itself, or a triplet whose negative
+        is also its anchor or positive. Such a constraint raises `ContradictionError`, unless the policy is
+        "ignore".
 
     Notes
     -----
@@ -75,7 +77,7 @@ class ConstraintGraph:
     # -- adding ----------------------------------------------------------------------------------------------
 
     def add(self, constraint: Pair | Triplet) -> AddResult:
-        """Add a constraint and return the result, with the newly implied constraints.
+        """Add a constraint. The result contains the newly implied constraints.
 
         A rejected constraint does not change the graph.
         """
@@ -117,7 +119,7 @@ class ConstraintGraph:
         return AddResult(state, constraint, changes=changes, own_pairs=own_pairs, own_triplet=own_triplet)
 
     def _reject(self, contradiction: Contradiction, n_items: int) -> AddResult:
-        """Raise or ignore a contradiction, and remove the items that were added for it."""
+        """Raise or ignore a contradiction, depending on the policy. Remove the items that its constraint added."""
         error = None if self.policy == "ignore" else contradiction.error()
         self._state.remove_items(n_items)
         if error:
@@ -126,7 +128,9 @@ class ConstraintGraph:
         return AddResult(self._state, contradiction.constraint, contradiction, accepted=False)
 
     def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
-        """Add constraints one by one, without computing the newly implied ones. Twice as fast as `add`.
+        """Add constraints one by one.
+
+        This is twice as fast as `add`, because newly implied constraints are not computed.
 
         If a constraint raises an error, the constraints before it stay in the graph.
         """
@@ -141,13 +145,13 @@ class ConstraintGraph:
             state.apply(similar, dissimilar)
 
     def copy(self) -> ConstraintGraph:
-        """Return an independent copy. Faster than adding the constraints again."""
+        """Return an independent copy of the graph. Copying is faster than adding the constraints again."""
         other = ConstraintGraph(self.policy)
         other._state = self._state.copy()
         return other
 
     def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
-        """Return the first contradiction that adding these constraints would cause, or None. Nothing is added.
+        """Return the first contradiction that adding these constraints would cause, or None. Add nothing.
 
         The constraints are numbered as if they were added. The time is proportional to the number of constraints
         plus the number of dissimilar edges between the components of their items.
@@ -169,7 +173,10 @@ class ConstraintGraph:
         return i is not None and j is not None and self._state.are_dissimilar(i, j)
 
     def implies(self, constraint: Pair | Triplet) -> bool:
-        """Return whether a constraint was given or is implied. For a triplet, both of its pairs must be."""
+        """Return whether a constraint is given or implied.
+
+        For a triplet, both of its pairs must be given or implied.
+        """
         validate_constraint(constraint)
         pairs = constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
         return all(self.are_similar(a, b) if same else self.are_dissimilar(a, b) for a, b, same in pairs)
@@ -177,14 +184,14 @@ class ConstraintGraph:
     def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
         """Return the chain of given pairs that proves that two items are similar or dissimilar.
 
-        The chain leads from ``a`` to ``b`` and has one dissimilar link if they are dissimilar, none if they are
-        similar. It is empty if ``a`` and ``b`` are the same item, and None if no relation is implied. A shorter
-        proof may exist.
+        The chain leads from ``a`` to ``b``. All links are similar pairs if the items are similar. Exactly one link
+        is a dissimilar pair if the items are dissimilar. The chain is empty if ``a`` and ``b`` are the same item.
+        The result is None if the graph implies no relation between the items. A shorter proof may exist.
         """
         return self._state.proof(a, b)
 
     def similar_to(self, item: Hashable) -> list[Any]:
-        """Return the other items that are similar to an item."""
+        """Return all other items that are similar to ``item``."""
         state = self._state
         number = state.number(item)
         if number is None:
@@ -224,7 +231,10 @@ class ConstraintGraph:
 
     @property
     def implied_triplets(self) -> ImpliedConstraints[Triplet]:
-        """All implied triplets that were not given, or that lost a given pair and are implied otherwise."""
+        """All implied triplets that were not given.
+
+        A given triplet counts as not given if one of its pairs was dropped.
+        """
         state = self._state
         return ImpliedConstraints(
             state,
@@ -248,13 +258,15 @@ class ConstraintGraph:
         """Draw at most ``limit`` implied constraints that were not given, uniformly without replacement.
 
         Time and memory grow with the graph and the limit, not with the number of implied constraints. To list all
-        of them, iterate over `implied_pairs` or `implied_triplets`.
+        implied constraints, iterate over `implied_pairs` or `implied_triplets`.
 
         Parameters
         ----------
         limit : int
+            The maximum number of constraints.
         random_state : None, int, numpy Generator or RandomState
         kind : {"pairs", "triplets"}
+            The kind of constraints.
         """
         if kind not in ("pairs", "triplets"):
             raise InvalidInputError(
@@ -271,10 +283,10 @@ class ConstraintGraph:
     def variants(
         self, constraint: Pair | Triplet, limit: int, random_state: RandomState = None
     ) -> list[Pair] | list[Triplet]:
-        """Return at most ``limit`` distinct variants of a constraint, made by replacing items with similar ones.
+        """Return at most ``limit`` distinct variants of a constraint, made by replacing items with similar items.
 
         A constraint that is not implied has no variants. Each variant is drawn in constant time. If there are few
-        variants, some of them may be missing.
+        variants, some of them may be missing in the result.
         """
         check_count("limit", limit)
         return sample_variants(self._state, constraint, limit, random_state) if self.implies(constraint) else []
@@ -282,15 +294,15 @@ class ConstraintGraph:
     def completions(self, pair: Pair, limit: int, random_state: RandomState = None) -> list[Triplet]:
         """Return at most ``limit`` distinct triplets that extend an implied pair by a third item.
 
-        A similar pair is extended by an item that is dissimilar to both, a dissimilar pair by an item that is
-        similar to one of the two.
+        The third item is dissimilar to both items of a similar pair. It is similar to one of the two items of a
+        dissimilar pair.
         """
         check_count("limit", limit)
         return sample_completions(self._state, pair, limit, random_state) if self.implies(pair) else []
 
 
 def _contradicts_itself(similar: ItemPair | None, dissimilar: ItemPair | None) -> bool:
-    """Return whether a constraint contradicts itself, so that no graph can contain it."""
+    """Return whether a constraint contradicts itself. No graph can contain such a constraint."""
     if dissimilar is None:
         return False
     return dissimilar[0] == dissimilar[1] or (similar is not None and similar[1] == dissimilar[1])

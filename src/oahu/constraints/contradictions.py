@@ -11,11 +11,11 @@ from oahu.messages import shorten
 
 __all__ = ["Contradiction", "GivenPair"]
 
-_MAX_SHOWN: Final = 10  # links of a proof that a message shows
+_MAX_SHOWN: Final = 10  # maximum number of links of a proof that a message shows
 
 
 class GivenPair(NamedTuple):
-    """A pair that a constraint states, with the constraint's number. A triplet states two pairs."""
+    """A pair of a given constraint, with the number of the constraint. A triplet contains two pairs."""
 
     number: int
     first: Any
@@ -32,23 +32,24 @@ class Contradiction:
     number : int
         The constraint's position in the stream, counted from 0.
     pair : Pair
-        The contradicting pair: the constraint itself, or one of a triplet's two pairs.
+        The pair that causes the contradiction: the constraint itself, or one of the two pairs of a triplet.
     """
 
     def __init__(
         self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[GivenPair]]
     ) -> None:
-        """``prove`` returns the chain. It is called on the first access to `chain`."""
+        """``prove`` computes the chain. It is called on the first access to `chain`."""
         self.constraint, self.number, self.pair = constraint, number, pair
         self._prove: Callable[[], list[GivenPair]] | None = prove
         self._chain: tuple[GivenPair, ...] = ()
 
     @property
     def chain(self) -> tuple[GivenPair, ...]:
-        """The given pairs that prove the opposite of ``pair``, from its first to its second item.
+        """The given pairs that prove the opposite of ``pair``. They lead from its first item to its second item.
 
-        At most one of them is dissimilar. The chain is empty if both items are the same. If a triplet contradicts a
-        consequence of its own similar pair, that pair is the first link, with the triplet's number.
+        At most one link is a dissimilar pair. The chain is empty if both items of ``pair`` are the same. If the
+        dissimilar pair of a triplet contradicts a consequence of the triplet's similar pair, the first link is this
+        similar pair. It has the number of the triplet.
         """
         if self._prove is not None:
             self._chain, self._prove = tuple(self._prove()), None

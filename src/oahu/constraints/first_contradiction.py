@@ -1,4 +1,4 @@
-"""The first contradiction in a batch of constraints, found without adding them."""
+"""Search for the first contradiction in a batch of constraints, without adding the batch to the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first_contradiction(state: GraphState, constraints: Iterable[Pair | Triplet]
             for link in found.chain:
                 if link.number >= n_summary:
                     links.append(link._replace(number=link.number + offset))
-                else:  # a pair of the summary, which the graph proves
+                else:  # a pair of the summary: replace it by its proof in the graph
                     links += state.proof(link.first, link.second) or ()
             return Contradiction(constraint, found.number + offset, found.pair, links.copy)
         summary.apply(similar, dissimilar)
@@ -36,7 +36,7 @@ def first_contradiction(state: GraphState, constraints: Iterable[Pair | Triplet]
 
 
 def _summary(state: GraphState, items: Iterable[Any]) -> GraphState:
-    """Return a small graph of the given items, with the relations between them."""
+    """Return a small graph that contains only the given items and the relations between them."""
     summary = GraphState(keep_newest=False)
     components = state.components
     first_items: dict[int, Any] = {}  # the first of these items in each component

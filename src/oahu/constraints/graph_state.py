@@ -21,13 +21,13 @@ class GraphState:
     version : int
         The number of constraints that were added or ignored.
     items : list
-        The item of each number.
+        The items. The position of an item is its number.
     numbers : dict
-        The number of each item.
+        A dictionary from each item to its number.
     components : Components
     proofs : Proofs
     given_triplets : set of int
-        The given triplets, packed into integers. Some of their pairs may have been dropped since.
+        The given triplets, packed into integers. Some pairs of these triplets may have been dropped later.
     keep_newest : bool
         Whether a repeated pair gets the number of the newest constraint that contains it.
     """
@@ -49,7 +49,7 @@ class GraphState:
         return self.numbers.get(item)
 
     def enter(self, constraint: Pair | Triplet) -> tuple[ItemPair | None, ItemPair | None]:
-        """Number the items of a constraint. Return its similar and its dissimilar pair of item numbers."""
+        """Assign numbers to the items of a constraint. Return its similar and its dissimilar pair of numbers."""
         validate_constraint(constraint)
         first, second, third = constraint
         i, j = self._enter_item(first), self._enter_item(second)
@@ -67,7 +67,7 @@ class GraphState:
         return number
 
     def remove_items(self, first: int) -> None:
-        """Remove the items from number ``first`` on. They were added for a constraint that was then rejected."""
+        """Remove all items with numbers from ``first`` on. They belong only to a constraint that was rejected."""
         if first < len(self.items):
             for item in self.items[first:]:
                 del self.numbers[item]
@@ -76,7 +76,7 @@ class GraphState:
             self.proofs.remove_items(first)
 
     def record(self, similar: ItemPair | None, dissimilar: ItemPair | None) -> None:
-        """Store a constraint as given, under the next number."""
+        """Store the pairs of a given constraint, with the next constraint number."""
         if similar:
             self.proofs.record(*similar, 2 * self.version + 1, replace=self.keep_newest)
         if dissimilar:
@@ -86,7 +86,7 @@ class GraphState:
         self.version += 1
 
     def apply(self, similar: ItemPair | None, dissimilar: ItemPair | None) -> None:
-        """Add a constraint that contradicts nothing."""
+        """Add a constraint that does not contradict the graph."""
         self.record(similar, dissimilar)
         if similar:
             self.merge(*similar)
@@ -103,7 +103,7 @@ class GraphState:
         return merge
 
     def separate(self, i: int, j: int) -> int | None:
-        """Make two items dissimilar. Return the root of the second, or None if they were dissimilar already."""
+        """Make two items dissimilar. Return the root of item j, or None if they were dissimilar already."""
         root_i, root_j = self.components.find(i), self.components.find(j)
         if root_j in self.components.neighbours(root_i):
             return None
@@ -115,7 +115,7 @@ class GraphState:
         return self.components.edge(find(i), find(j)) is not None
 
     def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
-        """Return the given pairs that lead from one item to another, or None if nothing is implied."""
+        """Return the given pairs that lead from one item to another, or None if no relation is implied."""
         i, j = self.number(a), self.number(b)
         if i is None or j is None:
             return () if a == b else None

@@ -1,4 +1,4 @@
-"""Implied constraints: counted and sampled without listing them."""
+"""Implied constraints, which can be counted and sampled without listing all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Constraint = TypeVar("Constraint", Pair, Triplet)
 
 
 class PairBlock(NamedTuple):
-    """All pairs of an item of ``first`` and an item of ``second``. If both are the same span, all pairs in it."""
+    """All pairs of one item of ``first`` and one item of ``second``. The two items of a pair always differ."""
 
     first: Span
     second: Span
@@ -55,7 +55,7 @@ class PairBlock(NamedTuple):
 
 
 class TripletBlock(NamedTuple):
-    """All triplets of an anchor, a different positive, and a negative, each from its span."""
+    """All triplets of items from three spans. The anchor and the positive always differ."""
 
     anchors: Span
     positives: Span
@@ -76,7 +76,7 @@ class TripletBlock(NamedTuple):
 
 
 def all_pairs(components: Components) -> Iterator[PairBlock]:
-    """Yield all pairs that hold in a graph, given or implied."""
+    """Yield blocks with all pairs of a graph, both given and implied."""
     spans = {root: components.span(root) for root in components.members}
     for root, span in spans.items():
         if span.stop > 1:
@@ -87,7 +87,7 @@ def all_pairs(components: Components) -> Iterator[PairBlock]:
 
 
 def all_triplets(components: Components) -> Iterator[TripletBlock]:
-    """Yield all triplets that hold in a graph, given or implied."""
+    """Yield blocks with all triplets of a graph, both given and implied."""
     spans = {root: components.span(root) for root in components.members}
     for root, span in spans.items():
         if span.stop > 1:
@@ -96,11 +96,11 @@ def all_triplets(components: Components) -> Iterator[TripletBlock]:
 
 
 class ImpliedConstraints(Generic[Constraint]):
-    """Implied constraints, counted without listing them. Iterate over them, or draw a sample.
+    """Implied constraints that can be counted, sampled and iterated over. They are not stored in a list.
 
-    Each constraint occurs once, in an order that depends only on the constraints that were added. A pair occurs in
-    one of its two directions. Given constraints are left out. The view is stale after the next
-    `ConstraintGraph.add`: reading it then is an error.
+    Each constraint occurs once. The order depends only on the constraints that were added to the graph. A pair of
+    two items occurs in one order, not in both. Given constraints are left out. This object can be used until the
+    next call of `ConstraintGraph.add`. Afterwards, it raises `InvalidInputError`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ImpliedConstraints(Generic[Constraint]):
 
     @property
     def count(self) -> int:
-        """The number of constraints. ``len`` is the same, up to ``sys.maxsize``."""
+        """The number of constraints. ``len`` returns it too, but fails for numbers above ``sys.maxsize``."""
         self._check_not_stale()
         return (self._ends[-1] if self._ends else 0) - self._n_given
 
@@ -158,7 +158,7 @@ class ImpliedConstraints(Generic[Constraint]):
 
 
 def _random_order(n: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield the integers below n in random order. A Fisher-Yates shuffle that stores only the moved entries."""
+    """Yield the integers from 0 to n - 1 in random order: a Fisher-Yates shuffle that stores only moved entries."""
     moved: dict[int, int] = {}
     for i in range(n):
         j = i + _random_below(n - i, rng)
@@ -167,7 +167,7 @@ def _random_order(n: int, rng: np.random.Generator) -> Iterator[int]:
 
 
 def _random_below(n: int, rng: np.random.Generator) -> int:
-    """Return a random integer below n, which may exceed 64 bits."""
+    """Return a random integer from 0 to n - 1. n may have more than 64 bits."""
     n_bits = (n - 1).bit_length()
     n_bytes = (n_bits + 7) // 8
     while True:
@@ -177,15 +177,16 @@ def _random_below(n: int, rng: np.random.Generator) -> int:
 
 
 def check_not_stale(version: int, current: int) -> None:
-    """Raise if a graph has changed since a view of it was taken."""
+    """Raise `InvalidInputError` if constraints were added to a graph after version ``version``."""
     if version != current:
         raise InvalidInputError(
-            "Stale view: the graph has changed. Read implied constraints before the next add()."
+            "These implied constraints are out of date, because constraints were added after they were requested. "
+            "Read implied constraints before the next add(), or request them from the graph again."
         )
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise unless a parameter is an int of at least 0."""
+    """Raise `InvalidInputError` unless the parameter ``name`` is an int of at least 0."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(
             f"The {name!r} parameter must be an int of at least 0. Got {shorten(value)} instead."

@@ -16,17 +16,18 @@ __all__ = ["add_newest"]
 def add_newest(
     state: GraphState, similar: ItemPair | None, dissimilar: ItemPair | None
 ) -> tuple[tuple[GivenPair, ...], Callable[[], Changes]]:
-    """Add a constraint that contradicts older ones, and drop pairs until the graph is consistent.
+    """Add a constraint that contradicts older constraints. Drop older pairs until the graph is consistent.
 
-    The components of its items are dissolved. Their given pairs are added again from the newest to the oldest,
-    and a pair that contradicts newer ones is dropped. Other components need no change: they were consistent.
+    The components of the constraint's items are dissolved. The given pairs of these components are then added
+    again, from the newest to the oldest. A pair that contradicts newer pairs is dropped. Other components do not
+    change, because they were consistent.
 
     Returns
     -------
     dropped : tuple of GivenPair
-        Oldest first.
+        The dropped pairs, oldest first.
     changes : callable
-        Returns the items that became similar and dissimilar.
+        A function that returns the groups of items that became similar or dissimilar.
     """
     components, proofs = state.components, state.proofs
     touched = (components.find(item) for item in (*(similar or ()), *(dissimilar or ())))
@@ -50,7 +51,7 @@ def add_newest(
 
 
 def _opposites(state: GraphState, similar: ItemPair | None, dissimilar: ItemPair | None) -> list[GivenPair]:
-    """Return the given pairs that a constraint replaces because they have the opposite label."""
+    """Return the given pairs that have the same items as a constraint's pairs, but the opposite labels."""
     proofs = state.proofs
     return [
         proofs.given_pair(*pair)

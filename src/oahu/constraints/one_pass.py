@@ -14,12 +14,12 @@ __all__ = ["RULES", "OnePass", "Rule"]
 
 Rule = Literal["author", "latest"]
 
-#: How the negative is chosen if an item has the same class as the item before it.
+#: The rules that choose the negative if an item has the same class as the item before it.
 RULES = ("author", "latest")
 
 
 class _ItemOrigin:
-    """Mixin: errors name the item of the stream that completed a constraint."""
+    """Mixin for error messages that name the item of the stream that completed a constraint."""
 
     rows: list[int]
 
@@ -39,11 +39,12 @@ class _StreamTriplets(_ItemOrigin, Triplets):
 class OnePass:
     """The state of OPML's one-pass construction of triplets: the latest item of each class.
 
-    After two classes have been seen, each item x of a known class forms a triplet: x, the previous item of its
-    class as the positive, and an item of another class as the negative. If the item just before x has another
-    class, it is the negative. Otherwise, the rule "author" takes the latest item of the newest class (or of the
-    second newest, if x belongs to the newest), like the authors' code. The rule "latest" takes the latest item of
-    another class. Memory is O(classes * d).
+    After two classes have been seen, each item x of a known class forms a triplet. Its anchor is x. Its positive is
+    the previous item of the same class. If the item just before x has another class, that item is the negative.
+    Otherwise, a rule chooses the negative. The rule "latest" takes the latest item of another class. The rule
+    "author", as in the authors' code, takes the latest item of the newest class. The newest class is the class that
+    first appeared last. If x belongs to the newest class, the rule uses the second newest class. Memory is
+    O(classes * d).
 
     Examples
     --------
@@ -55,14 +56,16 @@ class OnePass:
 
     rule: Rule
     slots: NDArray[np.floating]  # (n_classes, d): the latest item of each class, in the order of first occurrence
-    classes: dict[Any, int] = field(default_factory=dict)  # {label: its slot}
-    recency: list[int] = field(default_factory=list)  # slots, the latest last
+    classes: dict[Any, int] = field(default_factory=dict)  # {label: slot of the class}
+    recency: list[int] = field(
+        default_factory=list
+    )  # the slots in the order of their latest items, the latest item last
 
     def copy(self) -> OnePass:
         return OnePass(self.rule, self.slots.copy(), dict(self.classes), list(self.recency))
 
     def add(self, items: NDArray[Any], labels: Any, start: int) -> tuple[Pairs | None, Triplets | None]:
-        """Add items. Return the pairs that they form while there is only one class, and the triplets.
+        """Add items. Return the pairs and triplets that they form. Pairs are formed only before the second class.
 
         Parameters
         ----------
@@ -73,7 +76,7 @@ class OnePass:
         """
         offset = len(self.slots)
         table = np.concatenate([self.slots, items])
-        at = list(range(offset))  # for each slot, the row of its item
+        at = list(range(offset))  # the row of the item in each slot
         pairs, triplets, rows = [], [], []  # the first items form the pairs, so their rows come first
         for t, label in enumerate(labels):
             own = self.classes.setdefault(label, len(self.classes))

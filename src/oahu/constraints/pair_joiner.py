@@ -8,11 +8,11 @@ __all__ = ["PairJoiner", "order_triplet"]
 
 
 class PairJoiner:
-    """Joins each pair with an earlier pair of the other label that shares an item.
+    """Joins each pair with an earlier pair that has the other label and shares an item.
 
-    It is the latest such pair that was not joined yet. The shared item becomes the anchor of a triplet. Each pair
-    is joined at most once, so that the two pairs of a triplet result in the same triplet again. The result depends
-    only on the pairs and their order.
+    If there are several such pairs, the latest of them is joined. The shared item becomes the anchor of a triplet.
+    Each pair is joined at most once. If a triplet was split into its two pairs, joining these pairs returns the
+    same triplet. The result depends only on the pairs and their order.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class PairJoiner:
             others = self._waiting.setdefault((item, same), {})
             numbers = others.pop(other, [])
             numbers.append(number)
-            others[other] = numbers  # moves it to the end
+            others[other] = numbers  # moves the entry to the end
         return None
 
     def _latest(self, key: tuple[Hashable, bool], excluded: Hashable) -> int:
-        """Return the latest waiting pair whose other item is not ``excluded``, or -1.
+        """Return the latest pair that was not joined yet and does not contain ``excluded``, or -1.
 
-        A pair of the same two items with the other label would be a contradiction.
+        The excluded pair has the same two items and the other label: a contradiction, not a triplet.
         """
         others = self._waiting.get(key)
         skipped = None

@@ -19,16 +19,16 @@ _NO_PARENT: Final = -1
 
 
 class Proofs:
-    """The given pairs, and a spanning forest of the similar ones.
+    """The given pairs, and a spanning forest of the given similar pairs.
 
     The forest has one tree for each component. The path between two items of a tree proves that they are similar.
 
     Parameters
     ----------
     items : list
-        The item of each number. Shared with the graph.
+        The items. The position of an item is its number. The graph uses the same list.
     components : Components
-        The components that the given pairs form. Shared with the graph.
+        The components that the given pairs form. The graph uses the same object.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ class Proofs:
         self.parent.append(_NO_PARENT)
 
     def remove_items(self, first: int) -> None:
-        """Remove the items from ``first`` on. No given pair may contain them."""
+        """Remove all items with numbers from ``first`` on. No given pair may contain these items."""
         del self.given[first:], self.parent[first:]
 
     def record(self, i: int, j: int, code: int, *, replace: bool) -> None:
-        """Store a given pair. With ``replace``, a repeated pair gets the new number."""
+        """Store a given pair. With ``replace=True``, a pair that was given before gets the new number."""
         given = self.given[i]
         if i == j:
             return
@@ -95,7 +95,7 @@ class Proofs:
         Parameters
         ----------
         i, j : int
-            Items of one component; with ``edge``, of two dissimilar components.
+            Two items of one component. If ``edge`` is given, two items of two dissimilar components.
         edge : int, optional
             The packed dissimilar pair that connects these two components.
         """
@@ -121,8 +121,8 @@ class Proofs:
     ) -> Contradiction | None:
         """Return the contradiction between a constraint and the given pairs, or None.
 
-        The proof is computed on first access. Constraints added before then do not change it, because trees only
-        grow.
+        The proof is computed when it is first accessed. Constraints that are added before this access do not change
+        the proof, because trees only grow.
         """
         find = self.components.find
         if similar:

@@ -1,4 +1,4 @@
-"""Random pairs and triplets from labels, drawn as the paper draws its seeds."""
+"""Random pairs and triplets from class labels, drawn in the same way as the seeds of the paper."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from oahu.randomness import RandomState, as_generator
 
 __all__ = ["sample_pairs", "sample_triplets"]
 
-_MAX_REDRAWS: Final = 1000  # of a constraint that contains an excluded pair
+_MAX_REDRAWS: Final = 1000  # maximum number of redraws if a constraint contains an excluded pair
 
 
 def sample_triplets(
     y: ArrayLike, n: int, random_state: RandomState = None, *, exclude: Any = None
 ) -> NDArray[np.intp]:
-    """Draw n triplets of indices from labels.
+    """Draw n random triplets of item indices from class labels.
 
-    The anchor is uniform over the items whose class has another item, the positive is uniform over the other items
-    of that class, and the negative is uniform over the items of all other classes. Triplets are drawn with
-    replacement. Time and memory are O(n + len(y) log len(y)).
+    The anchor is drawn uniformly from all items whose class has at least two items. The positive is drawn uniformly
+    from the other items of the anchor's class. The negative is drawn uniformly from the items of all other classes.
+    Triplets are drawn with replacement. Time and memory are O(n + len(y) log len(y)).
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Labels of one type that can be sorted.
+        The class label of each item. All labels must have one type that can be sorted.
     n : int
         The number of triplets.
     random_state : None, int, numpy Generator or RandomState
     exclude : iterable of index pairs, optional
-        Pairs of indices that must not occur: a triplet with two items of such a pair, in either order, is redrawn.
+        Pairs of indices that must not occur. A triplet that contains both items of such a pair, in either order, is
+        drawn again.
 
     Returns
     -------
@@ -68,17 +69,17 @@ def sample_triplets(
 def sample_pairs(
     y: ArrayLike, n: int, random_state: RandomState = None, *, similar: float = 0.5, exclude: Any = None
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Draw n similar and dissimilar pairs of indices from labels.
+    """Draw n random pairs of item indices, similar or dissimilar, from class labels.
 
-    A pair is similar with probability ``similar``. The first item of a similar pair is uniform over the items whose
-    class has another item, and the second is uniform over the other items of that class. The first item of a
-    dissimilar pair is uniform over all items, and the second is uniform over the items of all other classes. Pairs
-    are drawn with replacement. Time and memory are O(n + len(y) log len(y)).
+    A pair is similar with probability ``similar``. The first item of a similar pair is drawn uniformly from all
+    items whose class has at least two items. The second item is drawn uniformly from the other items of that class.
+    The first item of a dissimilar pair is drawn uniformly from all items. The second item is drawn uniformly from
+    the items of all other classes. Pairs are drawn with replacement. Time and memory are O(n + len(y) log len(y)).
 
     Parameters
     ----------
     y : array-like of shape (n_items,)
-        Labels of one type that can be sorted.
+        The class label of each item. All labels must have one type that can be sorted.
     n : int
         The number of pairs.
     random_state : None, int, numpy Generator or RandomState
@@ -92,7 +93,7 @@ def sample_pairs(
     pairs : ndarray of shape (n, 2)
         Indices into ``y``.
     same : ndarray of shape (n,)
-        +1 for a similar pair, -1 for a dissimilar one.
+        +1 for a similar pair, -1 for a dissimilar pair.
 
     Examples
     --------
@@ -136,14 +137,14 @@ def sample_pairs(
 class _Classes:
     """Items sorted by class, so that each class is a range of positions.
 
-    A random item of a class other than a given item, or a random item of all other classes, is drawn as a position
-    in a shorter range. Positions after the excluded ones are shifted.
+    To draw an item outside a range of m excluded positions, a position is drawn from a range that is shorter by m.
+    A drawn position at or after the first excluded position is then increased by m.
     """
 
     order: NDArray[np.intp]  # the item at each position
-    size: NDArray[np.intp]  # the number of items of its class, for each position
-    start: NDArray[np.intp]  # the first position of its class, for each position
-    with_positive: NDArray[np.intp]  # positions whose class has another item
+    size: NDArray[np.intp]  # for each position, the number of items in the class of its item
+    start: NDArray[np.intp]  # for each position, the first position of the class of its item
+    with_positive: NDArray[np.intp]  # positions of items whose class has at least two items
     n_classes: int
 
     @classmethod
@@ -182,7 +183,7 @@ def _check_number(n: Any, what: str) -> None:
 
 
 def _forbidden(exclude: Any, n_items: int) -> NDArray[np.int64] | None:
-    """Return excluded pairs as sorted pair codes, or None."""
+    """Return the sorted codes of the excluded pairs (see `_pair_codes`), or None if no pairs are excluded."""
     if exclude is None:
         return None
     try:
@@ -207,7 +208,7 @@ def _forbidden(exclude: Any, n_items: int) -> NDArray[np.int64] | None:
 
 
 def _pair_codes(pairs: NDArray[Any], n_items: int) -> NDArray[np.int64]:
-    """Return one integer for each pair, the same for both orders."""
+    """Return one integer (code) for each pair. Both orders of a pair have the same code."""
     return np.asarray(pairs.min(axis=-1).astype(np.int64) * n_items + pairs.max(axis=-1))
 
 
@@ -219,7 +220,7 @@ def _draw_allowed(
     kind: str,
     columns: int = 3,
 ) -> NDArray[np.intp]:
-    """Draw n rows without forbidden pairs in their first ``columns``. Rows with such pairs are drawn again."""
+    """Draw n rows. Rows with a forbidden pair in their first ``columns`` entries are drawn again."""
     rows = draw(n)
     if forbidden is None:
         return rows

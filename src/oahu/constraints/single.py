@@ -39,7 +39,7 @@ class Triplet(NamedTuple):
 
     @property
     def pairs(self) -> tuple[Pair, Pair]:
-        """The similar and the dissimilar pair that the triplet states."""
+        """The similar pair and the dissimilar pair that the triplet consists of."""
         return Pair(self.anchor, self.positive, True), Pair(self.anchor, self.negative, False)
 
 

@@ -17,16 +17,17 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Apply a transformer of items to constraints, for example a scaler before a learner in a Pipeline.
 
     Constraints of shape ``(n, t, d)`` are transformed as ``n * t`` items. Items of shape ``(n, d)`` are transformed
-    directly. An item in several constraints counts as often as it occurs.
+    directly. An item that occurs in several constraints is used several times in fitting.
 
     Parameters
     ----------
     transformer : scikit-learn transformer
-        It is cloned, so that the given object does not change.
+        The transformer of items. `fit` fits a clone, so that the given object does not change.
 
     Attributes
     ----------
-    transformer_ : the fitted clone.
+    transformer_ : scikit-learn transformer
+        The fitted clone.
 
     Examples
     --------
@@ -44,13 +45,13 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> TupleTransformer:
         items, tuples = _flatten(X)
-        # The labels of pairs are not labels of items.
+        # y is not passed to the transformer: the labels of pairs are not labels of items.
         self.transformer_ = clone(self.transformer).fit(items, y if tuples is None else None)
         self.n_features_in_ = items.shape[1]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the transformed constraints or items, in the same shape except for the number of features."""
+        """Return the transformed constraints or items. Only the number of features may change."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("This TupleTransformer instance is not fitted yet: call fit first.")
         items, tuples = _flatten(X)
@@ -65,7 +66,7 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _flatten(X: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return the items, one per row, and the shape (n, t) of the constraints, or None for items."""
+    """Return the items, one per row, and the shape (n, t) of the constraints. The shape is None if X has items."""
     array = X if hasattr(X, "shape") else as_array(X, "items")
     if len(array.shape) == 3:
         return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]

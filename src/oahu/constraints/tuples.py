@@ -1,8 +1,8 @@
-"""Validated arrays of constraints, read in blocks of bounded size.
+"""Validated arrays of constraints. They are read in blocks of limited size.
 
 A pair has two items, a triplet three. Constraints are given as feature values of shape ``(n, t, d)``, or as row
-numbers of shape ``(n, t)`` of a feature table of shape ``(n_items, d)``. A table that is an array is not copied: it
-may be a memory map larger than memory.
+numbers of shape ``(n, t)`` of a feature table of shape ``(n_items, d)``. A feature table that is an array is not
+copied, so it may be a memory map that is larger than memory.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ _BLOCK_SIZE: Final = 128  # constraints; at d = 784, a block of float32 triplets
 
 
 class Tuples:
-    """n validated constraints of `size` items each. The base class of `Pairs` and `Triplets`.
+    """Base class of `Pairs` and `Triplets`: n validated constraints with `size` items each.
 
     Attributes
     ----------
     table : ndarray, or scipy.sparse CSR matrix, of shape (n_items, n_features)
-        The features, not copied.
+        The feature table. It is not copied.
     indices : ndarray of shape (n, size)
-        The row of each item in the table.
+        The row number of each item in the table.
     by_value : bool
-        Whether the constraints were given as feature values. Then the table contains only their items.
+        Whether the constraints were given as feature values. If True, the table contains only the items of the
+        constraints.
     """
 
     size: ClassVar[int]
@@ -56,7 +57,7 @@ class Tuples:
     ) -> None:
         """Validate shapes, types and indices. `check_finite` validates the values, block by block.
 
-        ``owner`` is the name of the object that expects ``n_features``, for error messages.
+        Error messages use ``owner`` as the name of the object that expects ``n_features`` features.
         """
         array = as_array(data, f"{self.noun}s")
         if array.ndim == 3:
@@ -65,8 +66,9 @@ class Tuples:
             self._set_indices(array, as_table(preprocessor, "preprocessor", accept_sparse))
         elif array.ndim == 2:
             raise InvalidInputError(
-                f"{self.noun.capitalize()}s of shape {array.shape} are row numbers of a feature table, but there "
-                f"is none. Pass the table as preprocessor=, or pass values of shape (n, {self.size}, n_features)."
+                f"{self.noun.capitalize()}s of shape {array.shape} are row numbers of a feature table, but no "
+                f"feature table was given. Pass it as preprocessor=, or pass "
+                f"values of shape (n, {self.size}, n_features)."
             )
         else:
             raise InvalidInputError(
@@ -77,7 +79,7 @@ class Tuples:
 
     @classmethod
     def _trusted(cls, table: Any, indices: NDArray[np.intp], by_value: bool) -> Self:
-        """Create constraints without validation."""
+        """Return constraints without validating them."""
         tuples = cls.__new__(cls)
         tuples.table, tuples.indices, tuples.by_value = table, indices, by_value
         return tuples
@@ -119,7 +121,7 @@ class Tuples:
         self.table, self.indices, self.by_value = table, indices.astype(np.intp, copy=False), False
 
     def _hint(self, given: int) -> str:
-        """Return advice for constraints with another number of items."""
+        """Return advice for input with ``given`` items per constraint instead of ``size`` items."""
         return ""
 
     def _check_not_empty(self, shape: tuple[int, ...]) -> None:
@@ -127,7 +129,7 @@ class Tuples:
             raise InvalidInputError(f"At least one {self.noun} is needed. Got shape {shape} instead.")
 
     def check_features(self, n_features: int | None, owner: str) -> None:
-        """Raise unless the number of features is the one that ``owner`` expects. None accepts any number."""
+        """Raise `InvalidInputError` unless there are ``n_features`` features. None accepts any number."""
         if n_features is not None and self.n_features != n_features:
             raise InvalidInputError(
                 f"X has {self.n_features} features, but {owner} is expecting {n_features} features as input."
@@ -159,16 +161,16 @@ class Tuples:
         return hasattr(self.table, "tocsr")
 
     def values(self) -> NDArray[Any]:
-        """Return the features of all items, of shape (n, size, n_features): a copy."""
+        """Return a copy of the features of all items, of shape (n, size, n_features)."""
         rows = self.table[self.indices.ravel()]
         dense: NDArray[Any] = rows.toarray() if self.is_sparse else rows
         return dense.reshape(*self.indices.shape, self.n_features)
 
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the constraints in blocks: (index of the first constraint, values of shape (m, size, n_features)).
+        """Yield blocks of constraints: (index of the first constraint, values of shape (m, size, n_features)).
 
-        The values may be a view of the input: do not write to them. They are not checked for NaN and infinity: use
-        `check_finite`.
+        The values may be a view of the input, so do not write to them. Use `check_finite` to check the values for
+        NaN and infinity.
         """
         for start in range(0, len(self), _BLOCK_SIZE):
             indices = self.indices[start : start + _BLOCK_SIZE]
@@ -176,7 +178,7 @@ class Tuples:
             yield start, rows.reshape(*indices.shape, self.n_features)
 
     def sparse_blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, Any]]:
-        """Yield the constraints of a sparse table in blocks: (index of the first constraint, CSR matrix)."""
+        """Yield blocks of constraints of a sparse table: (index of the first constraint, CSR matrix of items)."""
         for start in range(0, len(self), _BLOCK_SIZE):
             rows = self.table[self.indices[start : start + _BLOCK_SIZE].ravel()]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -201,7 +203,7 @@ class Tuples:
             )
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
-        """Return rows of the table as ``dtype``, as a view if possible."""
+        """Return rows of the table, converted to ``dtype``. The result is a view if possible."""
         consecutive = self.by_value and bool((np.diff(indices) == 1).all())
         chosen = self.table[indices[0] : indices[-1] + 1] if consecutive else self.table[indices]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -215,7 +217,7 @@ class Tuples:
         return f"the {self.names[item]} of {self.noun} {where}{source}"
 
     def origin(self, position: int) -> tuple[str, int]:
-        """Return the kind ("pair", "triplet" or "item") and the row of a constraint in the user's input."""
+        """Return the kind ("pair", "triplet" or "item") and the row number of a constraint in the user's input."""
         return self.noun, position
 
 
@@ -225,7 +227,7 @@ class Triplets(Tuples):
     Parameters
     ----------
     data : array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-        Anchor, positive and negative: their features, or their rows in the feature table.
+        The anchor, positive and negative of each triplet, as features or as row numbers of the feature table.
     preprocessor : array-like of shape (n_items, n_features), optional
         The feature table. An array or a memory map is not copied.
 
@@ -266,7 +268,7 @@ class Pairs(Tuples):
     Parameters
     ----------
     data : array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
-        The two items: their features, or their rows in the feature table.
+        The two items of each pair, as features or as row numbers of the feature table.
     y : array-like of shape (n,)
         +1 or True for a similar pair, -1 or False for a dissimilar pair.
     preprocessor : array-like of shape (n_items, n_features), optional
@@ -289,7 +291,7 @@ class Pairs(Tuples):
     names = ("first item", "second item")
 
     same: NDArray[np.bool_]
-    _triplets: Triplets | None = None  # the triplets that were split into these pairs, for error messages
+    _triplets: Triplets | None = None  # the triplets that these pairs come from, if any, for error messages
 
     def __init__(
         self,
@@ -317,10 +319,11 @@ class Pairs(Tuples):
         return np.where(self.same, 1, -1)
 
     def triplets(self) -> Triplets:
-        """Join similar and dissimilar pairs that share an item into triplets, each pair at most once.
+        """Return triplets that join a similar pair with a dissimilar pair that shares an item.
 
-        Each pair is joined with the latest earlier pair of the other label that shares an item and was not joined
-        yet. The shared item is the anchor. The two pairs of a triplet result in the same triplet again.
+        Each pair is joined at most once. It is joined with the latest earlier pair that has the other label, shares
+        an item and was not joined yet. The shared item is the anchor. If a triplet was split into its two pairs,
+        joining these pairs returns the same triplet.
         """
         identify, joiner = self._identifier(), PairJoiner()
         rows = self.indices.tolist()
@@ -340,7 +343,7 @@ class Pairs(Tuples):
         return Triplets._trusted(self.table, np.array(triplets, np.intp), self.by_value)
 
     def _identifier(self) -> Callable[[int], Hashable]:
-        """Return a function that maps a row to an identifier of its item: the row number, or the values."""
+        """Return a function that maps a row number to an identifier of the item: the row number or the features."""
         if not self.by_value:
             return lambda row: int(row)
         table = np.ascontiguousarray(self.table)
@@ -354,11 +357,11 @@ class Pairs(Tuples):
 
 
 def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return whether each pair is similar, from booleans or from +1 and -1."""
+    """Return the labels of pairs as booleans. The labels may be booleans, or +1 and -1."""
     try:
         labels = np.asarray(y)
         if labels.dtype.kind == "O":
-            labels = np.array(labels.tolist())  # may be Python numbers
+            labels = np.array(labels.tolist())  # the objects may be Python numbers
     except ValueError as error:
         raise InvalidInputError(f"y is ragged: it does not form one array ({error}).") from error
     if labels.shape != (n,):

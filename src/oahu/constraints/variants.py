@@ -1,4 +1,4 @@
-"""Random variants of a constraint, made by replacing its items with similar ones. Each takes constant time."""
+"""Random variants of a constraint, made by replacing its items with similar items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["sample_completions", "sample_variants"]
 def sample_variants(
     state: GraphState, constraint: Pair | Triplet, limit: int, random_state: RandomState
 ) -> list[Pair] | list[Triplet]:
-    """Return at most ``limit`` other constraints, made by replacing items with items of their components."""
+    """Return at most ``limit`` variants, made by replacing items with items of the same component."""
     if isinstance(constraint, Triplet):
         spans = [_component(state, item) for item in constraint]
         return [Triplet(*items) for items in _draw(state, spans, constraint, limit, random_state)]
@@ -55,9 +55,9 @@ def _random_neighbour(state: GraphState, item: int, rng: np.random.Generator) ->
 def _draw(
     state: GraphState, spans: Sequence[list[int]], excluded: tuple[Any, ...], limit: int, random_state: RandomState
 ) -> Collection[tuple[Any, ...]]:
-    """Draw distinct tuples other than ``excluded``: one item from each span, with two different first items."""
+    """Draw distinct tuples, except ``excluded``, with one item from each span. Their first two items differ."""
     sizes = [len(span) for span in spans]
-    one_span = spans[0] is spans[1]  # then the second is drawn from the remaining items
+    one_span = spans[0] is spans[1]  # if True, the second item is drawn from the remaining items
     sizes[1] -= one_span
     if not limit or not all(sizes):
         return ()
@@ -73,5 +73,5 @@ def _draw(
 
 
 def _key(items: tuple[Any, ...]) -> Hashable:
-    """Return a key that identifies a constraint. The order of a pair's items does not matter."""
+    """Return a hashable value that identifies a constraint. Both orders of a pair have the same value."""
     return frozenset(items) if len(items) == 2 else items

@@ -1,4 +1,4 @@
-"""Immutable, versioned metrics: learners produce them, tasks use them."""
+"""Immutable, versioned metrics. Learners return them, and tasks use them."""
 
 from oahu.metrics.anchored_metric import AnchoredMetric, AnchoredSpace
 from oahu.metrics.ensemble_metric import EnsembleMetric, Expert

@@ -1,4 +1,4 @@
-"""Compiled steps of the encoder after each matrix product: bias and ReLU, bias and normalisation."""
+"""Compiled functions that add a bias to a matrix product, and then apply a ReLU or a normalisation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["add_bias_and_relu", "write_unit_columns"]
 
 Floats = NDArray[np.floating]
 
-_ITEMS_PER_PASS = 64  # so that a unit's outputs fill whole cache lines
+_ITEMS_PER_PASS = 64  # number of items per pass; the outputs of a unit then fill whole cache lines
 
 
 @kernel("the encoder of OAHU's metric")
 def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
-    """Replace rows by ``max(rows + biases, 0)``; NaN stays NaN."""
+    """Replace rows by ``max(rows + biases, 0)``. NaN stays NaN."""
     for i in range(rows.shape[0]):
         row = rows[i]
         for j in range(len(row)):
@@ -26,9 +26,9 @@ def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
 
 @kernel("the encoder of OAHU's metric")
 def write_unit_columns(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
-    """Scale ``rows + biases`` to length 1 and write them to the columns from ``first`` on.
+    """Scale each row of ``rows + biases`` to length 1 and write it to a column, starting at column ``first``.
 
-    Returns False if the square of a length overflows, underflows or is NaN. The caller must then write all columns
+    Return False if the square of a length overflows, underflows or is NaN. The caller must then write all columns
     again.
     """
     n_units, valid = rows.shape[1], True

@@ -16,7 +16,7 @@ __all__ = ["AnchoredMetric", "AnchoredSpace"]
 
 Floats = NDArray[np.floating]
 
-_VERIFICATION_FACTOR = 8.0  # on the experts' weights for comparing pairs
+_VERIFICATION_FACTOR = 8.0  # the experts' weights are multiplied by this factor to compare pairs
 _MIN_FEATURES = 4  # from this number of features on, pairs are compared by direction alone
 _TUPLES = 128  # pairs or triplets scored at a time
 _BLOCK = 2048  # items encoded at a time
@@ -30,7 +30,8 @@ class AnchoredMetric(DistanceMetric):
 
     ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0, the unlearned distance, compares
     the directions of items and, if there are few features, also their lengths. D_white is the same distance after
-    whitening by the scatter of similar pairs.
+    whitening by the scatter of similar pairs. f_l(a) is the unit vector of item a in the space of expert E_l, and w
+    contains the weights of all spaces.
 
     Attributes
     ----------
@@ -39,11 +40,12 @@ class AnchoredMetric(DistanceMetric):
     directions : ndarray of shape (r, d)
         The leading directions of the scatter of similar pairs.
     gains : ndarray of shape (r + 1,)
-        The scale factor of each direction in the whitened space, then that of all other directions.
+        The scale factor of each direction in the whitened space. The last entry is the scale factor of all other
+        directions.
     softening : ndarray of shape (3,)
         Constants added to the squared lengths of items, centred items and whitened items in the normalisation.
     experts : EnsembleMetric
-        E_0 ... E_L. Their inputs are centred items, scaled to about unit variance.
+        The experts E_0 ... E_L. Their inputs are centred items, scaled to about unit variance.
     metric_weights : ndarray of shape (L + 3,)
         The weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
     version : int
@@ -110,11 +112,14 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """This metric with eight times the weight on the experts, and without lengths in the unlearned space.
+        """A copy of this metric for comparing pairs.
 
-        Search needs accurate distances between near items, which the experts can make worse. The comparison of
-        pairs with one threshold needs distances that are comparable between all items. The experts learn such
-        distances. Lengths did not improve the comparison on any data set.
+        The experts have eight times the weight relative to other spaces.
+
+        Search needs accurate distances between near items. The experts can make these distances worse. The
+        comparison of pairs with one threshold needs distances that are comparable between all items. The experts
+        learn such distances. The unlearned space of the copy ignores lengths if there are at least 4 features,
+        because lengths did not improve the comparison on any data set.
         """
         weights = self.metric_weights.copy()
         weights[2:] *= _VERIFICATION_FACTOR
@@ -142,9 +147,9 @@ class AnchoredMetric(DistanceMetric):
         return scores
 
     def _joint(self, items: NDArray[Any], row: int = 0) -> Floats:
-        """Return joint vectors: all spaces' vectors, scaled by the roots of their weights and concatenated.
+        """Return joint vectors: the concatenated vectors of all spaces, each scaled by the root of its weight.
 
-        ``row`` is the row of the first item, for error messages.
+        ``row`` is the row number of the first item, for error messages.
         """
         d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
         scales = np.sqrt(self.metric_weights).astype(self.dtype)
@@ -167,7 +172,10 @@ class AnchoredMetric(DistanceMetric):
         return [np.concatenate([block[space] for block in blocks]) for space in range(len(wanted))]
 
     def _block(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
-        """Return the vectors of the wanted spaces. ``first`` is the row of the first item, for error messages."""
+        """Return the vectors of the spaces marked in ``wanted``.
+
+        ``first`` is the row number of the first item, for error messages.
+        """
         items = items.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             spaces: list[Any] = [self._softened(items, _ITEMS) if wanted[0] else None]
@@ -204,7 +212,7 @@ class AnchoredMetric(DistanceMetric):
         return softened
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Make the arrays of copies and pickles read-only as well."""
+        """Keep the arrays read-only in copied and unpickled metrics too."""
         return AnchoredMetric.frozen, tuple(getattr(self, attribute.name) for attribute in fields(self))
 
     def _to_content(self) -> Content:
@@ -216,14 +224,14 @@ class AnchoredMetric(DistanceMetric):
     def _from_content(cls, content: Content) -> AnchoredMetric:
         experts = nested_model(content, "experts")
         if not isinstance(experts, EnsembleMetric):
-            raise ValueError(f"its experts must be EnsembleMetric, not {type(experts).__name__}")
+            raise ValueError(f"its 'experts' entry must be an EnsembleMetric, not a {type(experts).__name__}")
         d, dtype = experts.n_features, experts.dtype
         directions = content.array("directions", (None, d), dtype)
         weights = unpack_weights(content, len(experts.metric_weights) + 2)
         gains = content.array("gains", (len(directions) + 1,), np.float64)
         softening = content.array("softening", (3,), np.float64)
         if min(gains.min(), softening.min()) < 0:
-            raise ValueError("its gains and softening must not be negative")
+            raise ValueError("its 'gains' and 'softening' arrays must not contain negative numbers")
         mean = content.array("mean", (d,), dtype)
         return cls.frozen(mean, directions, gains, softening, experts, weights, content.count("version"))
 
@@ -245,10 +253,10 @@ class AnchoredSpace:
 
     @property
     def dimensions(self) -> int:
-        """The length of this space's vectors."""
+        """The length of the vectors of this space."""
         metric = self.metric
         return metric.n_features if self.index < 2 else metric.experts.spaces[self.index - 2].dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
+        """Encode items of shape (n_items, n_features) as vectors of shape (n_items, dimensions)."""
         return self.metric._encoded(self.metric._check(X))[self.index]

@@ -1,4 +1,4 @@
-"""OAHU's metric: an embedding space at every depth of a network, each with a weight."""
+"""OAHU's metric: embedding spaces at every depth of a network, each with a weight."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _BLOCK = 2048  # items encoded at a time, so that the layers' outputs stay in th
 class EnsembleMetric(DistanceMetric):
     """The immutable metric of OAHU: experts E_0 ... E_L of growing depth, each with a weight.
 
-    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2``, where every ``f_l`` returns unit vectors. Later learning
-    does not change it.
+    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2``, where ``f_l`` returns the unit vectors of expert E_l and
+    alpha_l is its weight. Later learning does not change the metric.
 
     Attributes
     ----------
     hidden_weights, hidden_biases : tuples of L arrays, (out, in) and (out,)
+        The parameters of the hidden layers.
     embedding_weights, embedding_biases : tuples of L + 1 arrays, (out, in) and (out,)
+        The parameters of the embedding layers.
     metric_weights : ndarray of shape (L + 1,)
         alpha: the weight of each expert. The weights sum to 1.
     version : int
@@ -93,26 +95,26 @@ class EnsembleMetric(DistanceMetric):
 
     @property
     def spaces(self) -> tuple[Expert, ...]:
-        """The experts' spaces, shallow to deep, each with its weight."""
+        """The spaces of the experts, from shallow to deep, each with its weight."""
         return tuple(Expert(self, level) for level in range(len(self.embedding_weights)))
 
     def embed(self, X: ArrayLike) -> Floats:
-        """Return the unit vectors of each expert: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        """Return the unit vectors of each expert, as an array of shape (L + 1, n_items, embedding_size)."""
         return self.embed_checked(self._check(X))
 
     def embed_checked(self, items: NDArray[Any]) -> Floats:
-        """`embed` for validated items."""
+        """Return the same as `embed`. The items must be validated already."""
         return np.ascontiguousarray(self._columns(items).transpose(0, 2, 1))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         return np.ascontiguousarray(self._joint(items))
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        # Transposed arrays, because an index also stores items as columns.
+        # Return transposed arrays, because an index also stores items as columns.
         return [self._joint(items)] if joint else [level.T for level in self._columns(items)]
 
     def _joint(self, items: NDArray[Any]) -> Floats:
-        """Return joint vectors: all experts' vectors, scaled by the roots of their weights and concatenated."""
+        """Return joint vectors: the concatenated vectors of all experts, each scaled by the root of its weight."""
         columns = self._columns(items)
         columns *= np.sqrt(self.metric_weights).astype(columns.dtype)[:, None, None]
         return columns.reshape(-1, len(items)).T
@@ -131,7 +133,7 @@ class EnsembleMetric(DistanceMetric):
             super().encode_columns(items, places, first)
 
     def _embed_into(self, items: NDArray[Any], places: Sequence[Floats] | Floats, first: int) -> None:
-        """Write the unit vectors of the first ``len(places)`` experts into the columns from ``first`` on."""
+        """Write unit vectors to columns of ``places``, one array per expert, from column ``first`` on."""
         for start in range(0, len(items), _BLOCK):
             inputs = items[start : start + _BLOCK].astype(self.dtype, copy=False)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -142,9 +144,9 @@ class EnsembleMetric(DistanceMetric):
                 self._raise_overflow(~np.logical_and.reduce(finite), start)
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
-        """Write the unit vectors f^(l), l = 0 ... L, of the paper's Eq. (metric_embedding).
+        """Write the unit vectors f^(l), l = 0 ... L, of a block of items (the paper's Eq. (metric_embedding)).
 
-        Returns False if a length was so large or small that the vectors must be checked for overflow.
+        Return False if a vector had such a large or small length that the result must be checked for overflow.
         """
         from oahu.metrics.activations import (
             add_bias_and_relu,
@@ -173,7 +175,7 @@ class EnsembleMetric(DistanceMetric):
         return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Make the arrays of copies and pickles read-only as well."""
+        """Keep the arrays read-only in copied and unpickled metrics too."""
         values = (getattr(self, attribute.name) for attribute in fields(self))
         return EnsembleMetric.frozen, tuple(values)
 
@@ -190,7 +192,7 @@ class EnsembleMetric(DistanceMetric):
 
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """One of an ensemble's spaces: the expert E_l with its weight alpha_l."""
+    """One space of an `EnsembleMetric`: the expert E_l with its weight alpha_l."""
 
     metric: EnsembleMetric
     level: int
@@ -205,17 +207,17 @@ class Expert:
 
     @property
     def dimensions(self) -> int:
-        """The length of this expert's vectors."""
+        """The length of the vectors of this expert."""
         return len(self.metric.embedding_weights[self.level])
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Encode items as unit vectors: (n_items, n_features) to (n_items, embedding_size)."""
+        """Encode items of shape (n_items, n_features) as unit vectors of shape (n_items, embedding_size)."""
         items = self.metric._check(X)
         return np.ascontiguousarray(self.metric._columns(items, self.level + 1)[self.level].T)
 
 
 def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
-    """Name the arrays of a network for a file: ``hidden_weights.0`` and so on."""
+    """Return the arrays of a network by their names in a model file, such as ``hidden_weights.0``."""
     return {
         f"{name}.{level}": array
         for name, arrays in zip(_LAYERS, layers, strict=True)
@@ -224,7 +226,7 @@ def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
 
 
 def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-    """Read the arrays of a network from a file, and check that their shapes fit."""
+    """Return the arrays of a network from a model file. Raise ValueError if their shapes do not fit together."""
     depth = len(content.array("metric_weights", (None,))) - 1
     hidden_weights, hidden_biases, embedding_weights, embedding_biases = [], [], [], []
     size, dtype = None, content.array("embedding_weights.0", (None, None)).dtype
@@ -240,17 +242,17 @@ def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Fl
         embedding_biases.append(content.array(f"embedding_biases.{level}", (size,)))
     layers = (hidden_weights, hidden_biases, embedding_weights, embedding_biases)
     if any(array.dtype != dtype for arrays in layers for array in arrays):
-        raise ValueError("its layers have different dtypes")
+        raise ValueError("its layers must all have the same dtype")
     if sum(name.split(".")[0] in _LAYERS for name in content.arrays) != sum(map(len, layers)):
         raise ValueError(f"it has more layers than its {depth + 1} experts need")
     return layers
 
 
 def unpack_weights(content: Content, n_experts: int) -> NDArray[np.float64]:
-    """Read the metric weights from a file, and check that they are valid."""
+    """Return the metric weights from a model file. Raise ValueError if they are invalid."""
     weights = content.array("metric_weights", (n_experts,), np.float64)
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
-        raise ValueError("its metric_weights must not be negative and must sum to 1")
+        raise ValueError("its 'metric_weights' must not be negative and must sum to 1")
     return weights
 
 

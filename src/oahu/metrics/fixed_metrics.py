@@ -80,7 +80,7 @@ class EuclideanMetric(_FixedMetric):
 
 @storable
 class CosineMetric(_FixedMetric):
-    """The Euclidean distance between items scaled to unit length. A zero item stays zero.
+    """The Euclidean distance between items scaled to unit length. An item of zeros is not scaled.
 
     It ranks items in the same order as cosine similarity.
 

@@ -1,4 +1,4 @@
-"""Linear metrics: Mahalanobis distance, and bilinear similarity (scores but no distances)."""
+"""Linear metrics: the Mahalanobis distance, and the bilinear similarity, which has scores but no distances."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MahalanobisMetric(DistanceMetric):
     Attributes
     ----------
     factor : ndarray of shape (n_dimensions, n_features)
-        L: `transform` is ``X L^T``.
+        The matrix L. `transform` returns ``X L^T``.
     version : int
         Number of constraints that the learner had learned.
 
@@ -53,7 +53,7 @@ class MahalanobisMetric(DistanceMetric):
 
     @classmethod
     def from_matrix(cls, matrix: Any, version: int = 0) -> MahalanobisMetric:
-        """Return the metric of the positive semi-definite part of a symmetric M. Takes O(d^3) time."""
+        """Return the metric of the positive semi-definite part of a symmetric matrix M. This takes O(d^3) time."""
         array = _floats(matrix, "matrix")
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise InvalidInputError(f"M must be a square matrix. Got shape {array.shape} instead.")
@@ -65,7 +65,7 @@ class MahalanobisMetric(DistanceMetric):
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """M, of shape (n_features, n_features)."""
+        """The matrix M, of shape (n_features, n_features)."""
         factor = self.factor.astype(np.float64)
         return np.asarray(factor.T @ factor)
 
@@ -92,7 +92,7 @@ class MahalanobisMetric(DistanceMetric):
         return vectors
 
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        # Subtract before the product: afterwards, large common parts would cancel with a loss of precision.
+        # Subtract before the matrix product. Afterwards, large common parts would cancel with a loss of precision.
         tuples = items.astype(self.dtype, copy=False).reshape(len(items) // size, size, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = ((tuples[:, 1:] - tuples[:, :1]) @ self.factor.T).astype(np.float64)
@@ -101,7 +101,7 @@ class MahalanobisMetric(DistanceMetric):
         return scores
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Make the arrays of copies and pickles read-only as well."""
+        """Keep the arrays read-only in copied and unpickled metrics too."""
         return MahalanobisMetric, (self.factor, self.version)
 
     def _to_content(self) -> Content:
@@ -115,14 +115,15 @@ class MahalanobisMetric(DistanceMetric):
 @storable
 @dataclass(frozen=True, eq=False)
 class BilinearMetric(Metric):
-    """``S(a, b) = a^T W b``: a similarity with scores but no distances. It need not be symmetric.
+    """``S(a, b) = a^T W b``: a similarity with scores but no distances. S need not be symmetric.
 
     Attributes
     ----------
     matrix : ndarray of shape (n_features, n_features), or (n_features,) for a diagonal
-        W.
+        The matrix W, or its diagonal.
     normalize : bool
-        Whether items are scaled to unit length first. Otherwise, long items have higher scores.
+        Whether items are scaled to unit length first. Without scaling, items with larger lengths tend to have
+        higher scores.
     version : int
         Number of constraints that the learner had learned.
 
@@ -172,7 +173,7 @@ class BilinearMetric(Metric):
         return [normalize_rows(rows) if self.normalize else rows]
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
-        """Encode queries as ``a^T W``. Their inner products with encoded items are the scores."""
+        """Encode queries as ``a^T W``. The inner products of encoded queries and encoded items are the scores."""
         (rows,) = self.encode_checked(queries, joint)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
@@ -213,29 +214,30 @@ class BilinearMetric(Metric):
         return MahalanobisMetric.from_matrix((matrix + matrix.T) / 2, self.version)
 
     def nearest_distance(self) -> MahalanobisMetric:
-        """Return the Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2. Takes O(d^3) time.
+        """Return the Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2, in O(d^3) time.
 
-        Its matrix is the nearest to W, in Frobenius norm, among those of metrics with distances. The result does
-        not normalize items: if ``normalize`` is set, scale them to unit length first.
+        Its matrix is the positive semi-definite matrix that is nearest to W in Frobenius norm. The returned metric
+        does not scale items. If ``normalize`` is True, scale items to unit length before you pass them to that
+        metric.
         """
         return self._nearest
 
     def transform(self, X: Any) -> NoReturn:
-        """Raise `NoDistanceError`: a bilinear similarity has no vectors."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no vectors."""
         self._no_distance("vectors")
 
     def distance(self, a: Any, b: Any) -> NoReturn:
-        """Raise `NoDistanceError`: a bilinear similarity has no distances."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no distances."""
         self._no_distance("distances")
 
     def _no_distance(self, what: str) -> NoReturn:
         raise NoDistanceError(
-            f"A BilinearMetric has no {what}: a^T W b need not be symmetric, nor 0 for two equal items. Use "
-            "score(a, b), or the nearest metric with distances: nearest_distance()."
+            f"A BilinearMetric has no {what}. Its scores a^T W b need not be symmetric, and the score of two equal "
+            "items need not be 0. Use score(a, b), or the nearest metric with distances: nearest_distance()."
         )
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Make the arrays of copies and pickles read-only as well."""
+        """Keep the arrays read-only in copied and unpickled metrics too."""
         return BilinearMetric, (self.matrix, self.normalize, self.version)
 
     def _to_content(self) -> Content:
@@ -247,7 +249,7 @@ class BilinearMetric(Metric):
         diagonal = content.arrays["matrix"].ndim == 1
         normalize = content.state["normalize"]
         if not isinstance(normalize, bool):
-            raise ValueError(f"normalize must be true or false, not {shorten(normalize)}")
+            raise ValueError(f"its 'normalize' entry must be true or false, not {shorten(normalize)}")
         return cls(content.array("matrix", (d,) if diagonal else (d, d)), normalize, content.count("version"))
 
 
@@ -255,21 +257,21 @@ def _floats(data: Any, what: str) -> Floats:
     """Return a read-only copy of ``data`` as float32 or float64."""
     array = as_array(data, what)
     if not np.isfinite(array).all():
-        raise InvalidInputError(f"The {what} must contain only finite numbers. Got NaN or infinity.")
+        raise InvalidInputError(f"The {what} must contain only finite numbers. Got NaN or infinity instead.")
     return frozen_copy(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
 
 
 def unit_rows(rows: Any) -> Any:
-    """Scale rows to unit length, dense or CSR. A zero row stays zero."""
+    """Scale the rows of a dense array or CSR matrix to unit length. A row of zeros is not scaled."""
     if not hasattr(rows, "tocsr"):
         return normalize_rows(rows)
     scaled = rows.tocsr(copy=True)
     largest = abs(scaled).max(axis=1).toarray().ravel()
-    _divide_rows(scaled, largest)  # so that squares neither overflow nor underflow
+    _divide_rows(scaled, largest)  # prevents overflow and underflow of squares
     _divide_rows(scaled, np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()))
     return scaled
 
 
 def _divide_rows(rows: Any, by: NDArray[Any]) -> None:
-    """Divide each row by its divisor. Rows with divisor 0 stay as they are."""
+    """Divide each row by its divisor in ``by``. A row with divisor 0 does not change."""
     rows.data /= np.repeat(np.where(by > 0, by, 1), np.diff(rows.indptr)).astype(rows.dtype)

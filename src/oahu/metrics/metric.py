@@ -1,4 +1,4 @@
-"""Base classes of all metrics: immutable objects that score the similarity of items."""
+"""Base classes of all metrics. A metric is an immutable object that computes similarity scores of items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.floating]
 
 
 class Space(Protocol):
-    """One space of a metric: its weight, and the encoding of items."""
+    """One space of a metric. It has a name and a weight, and encodes items as vectors."""
 
     @property
     def name(self) -> str: ...
@@ -31,32 +31,33 @@ class Space(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """The length of its vectors."""
+        """The length of the vectors of this space."""
         ...
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
+        """Encode items of shape (n_items, n_features) as vectors of shape (n_items, dimensions)."""
         ...
 
 
 class Metric(ABC):
-    """An immutable, versioned similarity. Later learning does not change it."""
+    """Base class of metrics. A metric is immutable: later learning does not change it."""
 
     version: int  # the number of constraints that the learner had learned
 
     #: How vectors are compared in the spaces: "l2" by Euclidean distance, "ip" by inner product.
     measure: ClassVar[Literal["l2", "ip"]] = "l2"
 
-    #: The largest possible distance in any of its spaces, if distances are bounded.
+    #: The largest possible distance in any space of the metric, if distances are bounded.
     diameter: ClassVar[float | None] = None
 
-    #: Whether encoded items may differ in the last bits with the batch size, because they are matrix products.
+    #: Whether encoded items may differ in the last bits with the batch size, because they are computed by matrix
+    #: products.
     rounding_depends_on_batch: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """d: the number of features of an item."""
+        """The number of features of an item (d)."""
 
     @property
     @abstractmethod
@@ -75,7 +76,7 @@ class Metric(ABC):
 
     @property
     def for_verification(self) -> Metric:
-        """The metric for comparing pairs. Its weights may differ from those of the metric for search."""
+        """The variant of this metric for comparing pairs. Its weights may differ from the weights for search."""
         return self
 
     @property
@@ -85,10 +86,10 @@ class Metric(ABC):
 
     @abstractmethod
     def scores_to_first(self, items: Any, size: int) -> NDArray[np.float64]:
-        """Return the score of the first item of each tuple with each of its other items.
+        """Return the scores between the first item and each other item of every pair or triplet.
 
-        The validated items have shape (m * size, d), the scores (size - 1, m). `OverflowedItemError` names the row
-        of an item with a score that is not finite.
+        ``items`` has shape (m * size, d) and must be validated already. The scores have shape (size - 1, m). If a
+        score is not finite, `OverflowedItemError` is raised with the row number of an item.
         """
 
     def score(self, a: Any, b: Any) -> Any:
@@ -113,36 +114,43 @@ class Metric(ABC):
 
     @abstractmethod
     def _all_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """`scores` for validated items."""
+        """Return the same as `scores`. The items must be validated already."""
 
     def encode(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
         """Encode items as vectors for an index: one array of shape (n_items, dimensions) for each space.
 
-        With ``joint``, the list has one array for all spaces together, which ranks items in the order of `score`.
+        With ``joint=True``, the list has one array, which contains the joint vectors. The joint vectors rank items
+        in the same order as `score`.
         """
         return self.encode_checked(self.check_dense(X), joint)
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
-        """Encode queries. The result differs from `encode` only for a similarity that is not symmetric."""
+        """Encode queries as vectors for a search.
+
+        Only metrics that are not symmetric encode queries and items differently.
+        """
         return self.encode_queries_checked(self.check_dense(X), joint)
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
-        """`encode_queries` for queries that `check_dense` has validated."""
+        """Return the same as `encode_queries`. `check_dense` must have validated the queries already."""
         return self.encode_checked(queries, joint)
 
     @abstractmethod
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
-        """`encode` for validated items."""
+        """Return the same as `encode`. The items must be validated already."""
 
     def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
-        """Encode validated items into arrays, one per space. The items become the columns from ``first`` on."""
+        """Encode validated items.
+
+        Write them to columns of ``places``, one array per space, from column ``first`` on.
+        """
         for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
             place[:, first : first + len(vectors)] = vectors.T
 
     def space_distances(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-        """Return the distances of items in each space: two (n, n_features) arrays to (n_spaces, n).
+        """Return the distance between row i of ``a`` and row i of ``b`` in each space, of shape (n_spaces, n).
 
-        If the measure is the inner product, these are the negative scores.
+        If vectors are compared by inner product, the result contains negative scores instead of distances.
         """
         left, right = self._check(a), self._check(b)
         if left.shape != right.shape:
@@ -153,7 +161,7 @@ class Metric(ABC):
         return self.space_distances_checked(left, right)
 
     def space_distances_checked(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """`space_distances` for validated arrays with the same number of items."""
+        """Return the same as `space_distances`. The arrays must be validated already."""
         return np.asarray(-self._row_scores(left, right))[None]
 
     def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
@@ -169,11 +177,11 @@ class Metric(ABC):
         model_files.save(self, path)  # type: ignore[arg-type]
 
     def check_dense(self, X: ArrayLike) -> NDArray[Any]:
-        """Validate items and return them as an array: finite, with the right number of features."""
+        """Return validated items as a dense array: finite numbers, with ``n_features`` columns."""
         return np.asarray(self._check(as_array(X, "items")))
 
     def _check(self, X: Any) -> Any:
-        """Validate items: finite, with the right number of features."""
+        """Return validated items: finite numbers, with ``n_features`` columns."""
         if self.accepts_sparse and hasattr(X, "tocsr"):
             items = as_table(X, "items", accept_sparse=True)
         else:
@@ -192,17 +200,20 @@ class Metric(ABC):
         return items
 
     def _raise_overflow(self, wrong: Any, first: int = 0) -> None:
-        """Raise `OverflowedItemError` for the first marked item, if any. ``first`` is the row of the first item."""
+        """Raise `OverflowedItemError` if ``wrong`` marks an item. ``first`` is the row number of the first item."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0]) + first
             raise OverflowedItemError(
                 f"Item {row} is too large for the model's {self.dtype}: its embedding overflows. Scale the "
-                "features to a usual range.",
+                "features, for example to [0, 1].",
                 row,
             )
 
     def _raise_tuple_overflow(self, scores: NDArray[Any], items: Any, size: int) -> None:
-        """Raise `OverflowedItemError` for the largest item of the first tuple whose score is not finite."""
+        """Raise `OverflowedItemError` if a score is not finite.
+
+        The error names the largest item of the first pair or triplet with such a score.
+        """
         wrong = ~np.isfinite(scores).all(axis=0)
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0]) * size
@@ -212,21 +223,24 @@ class Metric(ABC):
 
 
 class DistanceMetric(Metric):
-    """A metric with distances: the Euclidean distances between its vectors."""
+    """Base class of metrics with distances. A distance is the Euclidean distance between two vectors."""
 
     @abstractmethod
     def transform_checked(self, items: NDArray[Any]) -> Floats:
-        """`transform` for validated items."""
+        """Return the same as `transform`. The items must be validated already."""
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Return one vector per item. Their Euclidean distances are the metric's distances."""
+        """Return one vector per item. The Euclidean distances between the vectors are the metric's distances."""
         return self.transform_checked(self._check(X))
 
     def encode_checked(self, items: NDArray[Any], joint: bool) -> list[Floats]:
         return [self.transform_checked(items)]
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> Any:
-        """Return the distance between items: a float for two vectors, (n,) for two (n, n_features) arrays."""
+        """Return the distance between items.
+
+        The result is a float for two vectors, and an array of shape (n,) for two arrays of shape (n, n_features).
+        """
         left, right = as_array(a, "items"), as_array(b, "items")
         if left.shape != right.shape or left.ndim not in (1, 2):
             raise InvalidInputError(
@@ -245,7 +259,7 @@ class DistanceMetric(Metric):
 
 @dataclass(frozen=True, eq=False)
 class SingleSpace:
-    """The only space of a metric with a single space."""
+    """The space of a metric that has only one space."""
 
     metric: Metric
     name: str = "whole"
@@ -257,12 +271,15 @@ class SingleSpace:
         return self.metric.dimensions
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Encode items: (n_items, n_features) to (n_items, dimensions)."""
+        """Encode items of shape (n_items, n_features) as vectors of shape (n_items, dimensions)."""
         return self.metric.encode(X)[0]
 
 
 def _side_by_side(left: Any, right: Any) -> Any:
-    """Interleave the rows of two arrays: (n, d) each to (2 n, d), CSR if one of them is sparse."""
+    """Return the rows of two (n, d) arrays in alternation, of shape (2 n, d).
+
+    The result is a CSR matrix if one of the arrays is sparse.
+    """
     if hasattr(left, "tocsr") or hasattr(right, "tocsr"):
         from scipy import sparse
 
@@ -272,7 +289,7 @@ def _side_by_side(left: Any, right: Any) -> Any:
 
 
 def normalize_rows(vectors: Floats) -> Floats:
-    """Scale rows to length 1, without overflow or underflow of their squares. A zero row stays zero."""
+    """Scale rows to length 1, without overflow or underflow of their squares. A row of zeros is not scaled."""
     squares = np.einsum("ij,ij->i", vectors, vectors)
     extreme = ~((squares > 1e-30) & (squares < 1e30))
     if extreme.any():
@@ -284,7 +301,7 @@ def normalize_rows(vectors: Floats) -> Floats:
 
 
 def frozen_copy(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only copy."""
+    """Return a read-only copy of an array."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
