@@ -25,7 +25,7 @@ class CreateCollection(RequestModel):
     )
     contradictions: Literal["reject", "newest"] = Field(
         "reject",
-        description="What happens to contradictory feedback: it is rejected, or it replaces the earlier feedback (newest).",
+        description="Rule for contradictory feedback: reject it, or let it replace the earlier feedback (newest).",
     )
     vote: Literal["experts", "joint"] = Field(
         "experts",
