@@ -79,7 +79,7 @@ def test_tuning_prints_its_choices(tmp_path: Path) -> None:
     assert set(chosen["OAHU"]) == {"tau"}
     assert set(chosen["LEGO"]) == {"learning_rate"}
     again = runner.invoke(app, ["bench", "classification", "--quick", "--tune", *FEW, "--out", str(tmp_path)])
-    assert "Chosen by tuning for classification on digits" in again.output
+    assert "chosen by tuning for classification on digits" in again.output
 
 
 def test_scaling_limits_the_choices_of_tuning(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_failing_method_is_reported(tmp_path: Path) -> None:
         (("--quick", "--set", "LEGO.learning_rate", "--methods", "LEGO"), "NAME=VALUE"),
         (("--quick", "--methods", ""), "There is no method ''"),
         (("--quick", "--people", "disjoint"), "--people does not apply to classification"),
-        (("--quick", "--folds", "3"), "--folds and --tune-items need --tune"),
+        (("--quick", "--folds", "3"), "--folds and --tune-items can only be used with --tune"),
         (("--quick", "--seeds", "2000"), "n_seeds"),
         (("--quick", "--pca", "65"), "'pca' must be from 1 to 64"),
         (("--dataset", "nowhere.npz"), "There is no file nowhere.npz"),

@@ -169,8 +169,8 @@ def test_a_report_is_drawn(folder: Path, tmp_path: Path, model: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--items", "items.npz"), "Give both --items"),
-        (("--queries", "queries.npz"), "Give both --items"),
+        (("--items", "items.npz"), "Give --items FILE and --queries FILE"),
+        (("--queries", "queries.npz"), "Give --items FILE and --queries FILE"),
         (("--items", "items.npy", "--queries", "queries.npz"), "items.npy has no labels"),
         (("--items", "items.npz", "--queries", "queries.npy"), "--query-labels FILE"),
         (("--items", "items.npz", "--queries", "none.npz"), "none.npz"),
@@ -179,7 +179,7 @@ def test_a_report_is_drawn(folder: Path, tmp_path: Path, model: str) -> None:
             ("--items", "items.npz", "--queries", "alike.npz", "--n-pairs", "0"),
             "--n-triplets 0 skips triplets",
         ),
-        ((*FILES, "--plot", "report.xyz"), "Cannot draw report.xyz"),
+        ((*FILES, "--plot", "report.xyz"), "Cannot write report.xyz"),
         ((*FILES, "--pairs", "none.csv"), "none.csv"),
     ],
 )

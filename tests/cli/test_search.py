@@ -306,7 +306,7 @@ def broken(files: Path) -> Path:
         ("oahu.oahu", (*F, "--query", "d5", "--shape", "8x8"), "--sheet FILE"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8"), "--shape must have the form 8x8"),
         ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.png", "--shape", "8x9"), "(8, 9) has 72 values"),
-        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "Cannot draw a.xyz"),
+        ("oahu.oahu", (*F, "--query", "d5", "--sheet", "a.xyz"), "Cannot write a.xyz"),
         ("oahu.oahu", (*F, "--query", "d5", "--save", "no/where.oahu"), "Cannot write where.oahu: the folder"),
         ("oahu.oahu", (*F, "--save", "b.oahu", "--sheet", "a.png"), "--sheet needs queries"),
         ("index.oahu", (*F, "--query", "d5"), "Remove --features"),

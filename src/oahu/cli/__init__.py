@@ -1,4 +1,4 @@
-"""Command line interface. Each command has its own file and imports the library only when it runs."""
+"""Command line interface. Each command has its own module, which imports the library only when the command runs."""
 
 from __future__ import annotations
 

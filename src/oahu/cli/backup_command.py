@@ -30,7 +30,8 @@ class BackupOptions:
 def backup(options: BackupOptions) -> None:
     """Copy the data of a service into one file. The service may be running.
 
-    API keys are not copied. To restore a backup, put it into an empty folder as oahu.db and serve that folder.
+    API keys are not copied. To restore a backup, copy the file to an empty folder, name it oahu.db, and run
+    `oahu serve` with that folder as --data.
     """
     from oahu.service.store.sqlite import DATABASE
 
@@ -50,8 +51,8 @@ def backup(options: BackupOptions) -> None:
         partial.unlink(missing_ok=True)
     error_console.print(
         Text(
-            f"{out} contains all data except the API keys. To restore it, put it into an empty folder as "
-            f"{DATABASE} and serve that folder."
+            f"{out} contains all data except the API keys. To restore this backup, copy the file to an empty "
+            f"folder, name it {DATABASE}, and run `oahu serve` with that folder as --data."
         ),
         soft_wrap=True,
     )

@@ -33,9 +33,9 @@ _OPTION_NAMES: Final = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
 
 
 def run(console: Console, errors: Console, options: BenchOptions) -> bool:
-    """Run the benchmark and write its report; return False if a trial failed or the user interrupted it."""
+    """Run the benchmark and write its report. Return False if a trial failed or the user pressed Ctrl+C."""
     if not options.tune and (options.folds or options.tune_items):
-        raise InvalidInputError("--folds and --tune-items need --tune.")
+        raise InvalidInputError("--folds and --tune-items can only be used with --tune.")
     methods = _methods(options)
     reference = reference_method(methods, options.reference)
     plans = _plans(errors, options)
@@ -43,7 +43,7 @@ def run(console: Console, errors: Console, options: BenchOptions) -> bool:
     table = ProgressTable(errors, jobs)
     command = f"oahu {shlex.join(sys.argv[1:])}"
     if (before := _command_of(options.out)) not in (None, command):
-        message = f"Replacing the report of `{before}` in {options.out}. Its trials are not deleted."
+        message = f"Replacing the report of `{before}` in {options.out}. The stored trials are not deleted."
         errors.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
     try:
         with table:
@@ -59,7 +59,7 @@ def run(console: Console, errors: Console, options: BenchOptions) -> bool:
 
 
 def _command_of(out: Path) -> str | None:
-    """Return the command that wrote the results in a folder; None if there are none."""
+    """Return the command that wrote the results in a folder, or None if the folder contains no results."""
     try:
         return BenchmarkRecord.load(out / "results.json").command
     except (OSError, InvalidInputError):
@@ -75,7 +75,7 @@ def _methods(options: BenchOptions) -> list[Method]:
         if method is None or method.learner is None:
             names = ", ".join(one.name for one in methods if one.learner is not None)
             raise InvalidInputError(
-                f"--set must be METHOD.NAME=VALUE, with METHOD one of {names}. Got {text!r} instead."
+                f"--set must have the form METHOD.NAME=VALUE. METHOD must be one of {names}. Got {text!r} instead."
             )
         name, value = parse_parameter(setting)
         try:
@@ -104,7 +104,9 @@ def _plans(errors: Console, options: BenchOptions) -> list[Plan]:
         for tune in _tuning_modes(options, protocol)
     ]
     if not plans:
-        raise InvalidInputError("None of the data sets is available. `oahu datasets` shows how to get them.")
+        raise InvalidInputError(
+            "None of the data sets is available. `oahu datasets` shows how to get the data sets."
+        )
     return plans
 
 
@@ -122,7 +124,7 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
     for name in given:
         if name not in in_paper:
             raise InvalidInputError(
-                f"--dataset must be one of {', '.join(in_paper)} for paper. Got {name!r} instead."
+                f"For the experiment 'paper', --dataset must be one of {', '.join(in_paper)}. Got {name!r} instead."
             )
     return {
         protocol: tuple(name for name in names if name in given) for protocol, names in PAPER_EXPERIMENTS.items()
@@ -130,18 +132,18 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
 
 
 def _tuning_modes(options: BenchOptions, protocol: str) -> tuple[bool, ...]:
-    """Return whether to run untuned (False), tuned (True) or both: `paper --tune` runs both."""
+    """Return the modes to run: without tuning (False), with tuning (True), or both. `paper --tune` runs both."""
     if not options.tune or not PROTOCOLS[protocol].tunable:
         return (False,)
     return (False, True) if options.protocol == "paper" else (True,)
 
 
 def _load(errors: Console, name: str, options: BenchOptions) -> Dataset | None:
-    """Return a data set; None if it is missing and the user did not name it."""
+    """Return a data set, or None if the data set is missing and the user did not name it."""
     with errors.status(f"Reading {name} ..."):
         if options.datasets or options.quick or datasets.source(name).is_available(datasets.data_home()):
             return datasets.load(name, labels=options.labels) if options.labels else datasets.load(name)
-    message = f"Skipping {name}, which is not available. `oahu datasets` shows how to get it."
+    message = f"Skipping {name}, because it is not available. `oahu datasets` shows how to get {name}."
     errors.print(message, style="yellow", highlight=False, soft_wrap=True)
     return None
 

@@ -1,4 +1,4 @@
-"""`oahu bench`: options. `oahu.cli.bench`, which imports scikit-learn, runs the benchmark."""
+"""Options of `oahu bench`. `oahu.cli.bench` runs the benchmark and imports scikit-learn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BenchOptions:
         list[str] | None,
         typer.Option(
             "--dataset",
-            help=f"Name from `oahu datasets`, or a feature file ({FORMATS}). Can be repeated.",
+            help=f"Name of a data set from `oahu datasets`, or a feature file ({FORMATS}). Can be repeated.",
             show_default="the data sets of the paper",
         ),
     ] = None
@@ -35,7 +35,7 @@ class BenchOptions:
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="Methods to compare: learner names, module:Name or model files.",
+            help="Methods to compare: names of learners, Python classes as module:Name, or model files.",
             show_default="all learners except AdaSORS",
         ),
     ] = None
@@ -49,17 +49,24 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Number of runs, or of folds in verification.",
+            help="Number of runs. For verification: number of folds.",
             show_default="10; 3 for sensitivity; 1 for retrieval and regret",
         ),
     ] = None
-    jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes; 0 uses one per core.")] = 0
+    jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes. 0: one process per core.")] = 0
     out: Annotated[
-        Path, typer.Option(help="Folder for the results and the report. Trials stored there are not repeated.")
+        Path,
+        typer.Option(
+            help="Folder for the results and the report. Trials with stored results in this folder are "
+            "not repeated."
+        ),
     ] = Path("bench-output")
-    tune: Annotated[bool, typer.Option("--tune", help="Choose scaling and parameters by cross-validation.")] = False
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Choose the scaling and the parameters of each method by cross-validation."),
+    ] = False
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run a small version on the bundled digits in about a minute.")
+        bool, typer.Option("--quick", help="Run a small experiment on the bundled digits. It takes about a minute.")
     ] = False
     constraints: Annotated[
         int | None,
@@ -69,20 +76,24 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Number of seed constraints; the rest are implied by transitive closure.",
+            help="Number of constraints drawn from labels. The other constraints follow by transitive closure.",
             show_default="half of --constraints",
         ),
     ] = None
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="Scaling of the features: range, standard, unit, centred or none. With --tune, a list A,B,... to "
-            "choose from.",
-            show_default="none for your own file; set by the data set otherwise",
+            help="Scaling of the features: range, standard, unit, centred or none. With --tune: a list A,B,... of "
+            "scalings to try.",
+            show_default="none for your own file; otherwise set by the data set",
         ),
     ] = None
     pca: Annotated[
-        int | None, typer.Option(min=1, help="Number of principal components to reduce the features to.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of principal components that replace the features. By default, features are not reduced.",
+        ),
     ] = None
     k: Annotated[int | None, typer.Option(min=1, help="Number of nearest neighbours (k).", show_default="5")] = None
     queries: Annotated[
@@ -91,16 +102,19 @@ class BenchOptions:
     people: Annotated[
         People | None,
         typer.Option(
-            help="Whether people in the test fold may occur in training (verification).", show_default="shared"
+            help="Only for verification of faces: whether people in the test fold may also occur in the training "
+            "folds (shared) or not (disjoint).",
+            show_default="shared",
         ),
     ] = None
     seed: Seed = 0
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Number of folds of the cross-validation (--tune).", show_default="10")
+        int | None,
+        typer.Option(min=2, help="Number of folds of the cross-validation with --tune.", show_default="10"),
     ] = None
     tune_items: Annotated[
         int | None,
-        typer.Option(min=20, help="Maximum number of items for --tune.", show_default="10000"),
+        typer.Option(min=20, help="Maximum number of items that --tune uses.", show_default="10000"),
     ] = None
     parameters: Annotated[
         list[str] | None,
@@ -109,17 +123,17 @@ class BenchOptions:
 
     @property
     def method_names(self) -> list[str] | None:
-        """Names of the methods, or None for the default."""
+        """Names of the methods, or None for the default methods."""
         return None if self.methods is None else [name.strip() for name in self.methods.split(",")]
 
     @property
     def scalings(self) -> tuple[str, ...]:
-        """Scalings for --tune to choose from."""
+        """Scalings that --tune tries."""
         return tuple(self.scaling.split(",")) if self.scaling and self.tune else ()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of the protocol that the user gave, by name."""
+        """Settings of the protocol that the user has set, by name."""
         settings: dict[str, Any] = {"seed": self.seed, "pca": self.pca, "k": self.k, "queries": self.queries}
         settings["people"] = None if self.people is None else self.people.value
         settings["n_constraints"] = self.constraints
@@ -129,7 +143,7 @@ class BenchOptions:
 
 
 def bench(options: BenchOptions) -> None:
-    """Compare learners in the experiments of the paper and write a report."""
+    """Compare learners in the experiments of the paper, and write a report."""
     from oahu.cli.bench import run
 
     if not run(console, error_console, options):

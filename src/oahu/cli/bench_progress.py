@@ -1,4 +1,4 @@
-"""The progress of `oahu bench`: a live table on a terminal, otherwise one line per trial."""
+"""Progress of `oahu bench`: a live table on a terminal, otherwise one line per trial."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ProgressTable", "format_duration", "format_params"]
 
 
 class ProgressTable(Listener):
-    """Live table with a row for each method; without a terminal, a printed line for each trial."""
+    """Live table with a row for each method. Without a terminal, a line is printed for each trial instead."""
 
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
@@ -60,7 +60,10 @@ class ProgressTable(Listener):
         chosen = table("method", "scaling", "parameters")
         for name, (scaling, params) in choices.items():
             chosen.add_row(cell(name), scaling, cell(format_params(params)))
-        self.console.print(f"\nChosen by tuning for {plan.protocol} on {plan.dataset.name}:", highlight=False)
+        self.console.print(
+            f"\nScaling and parameters chosen by tuning for {plan.protocol} on {plan.dataset.name}:",
+            highlight=False,
+        )
         self.console.print(chosen)
 
     def on_note(self, text: str) -> None:
@@ -92,7 +95,7 @@ class ProgressTable(Listener):
     def _time_left(self) -> str:
         """Estimate the remaining time from the mean time of each method.
 
-        A method without a result gets the mean of all methods."""
+        For a method without results, the mean time of all methods is used."""
         spent: dict[str, list[float]] = {}
         for outcome in self._outcomes.values():
             spent.setdefault(outcome.trial.method, []).append(sum(outcome.seconds.values()))
@@ -105,7 +108,7 @@ class ProgressTable(Listener):
 
 
 def _format_mean(values: list[float]) -> str:
-    """Return the mean, with the standard deviation for several values."""
+    """Return the mean as text. If there are several values, add the standard deviation."""
     summary = Summary.of(values)
     return number(summary.mean) + (f" ± {number(summary.std)}" if summary.n > 1 else "")
 

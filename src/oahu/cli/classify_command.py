@@ -42,7 +42,8 @@ class ClassifyOptions:
     model: MetricFile
     items: Annotated[Path, typer.Option(help=f"Labelled items ({FORMATS}).")]
     queries: Annotated[
-        Path, typer.Option(help=f"Items to classify ({FORMATS}). If they have labels, the error rate is printed.")
+        Path,
+        typer.Option(help=f"Items to classify ({FORMATS}). If the file has labels, the error rate is printed."),
     ]
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
@@ -52,10 +53,11 @@ class ClassifyOptions:
         float | None,
         typer.Option(
             metavar="S",
-            help="Answer unknown if the familiarity of a query (similarity to its nearest item) is below S.",
+            help="Answer 'unknown' for queries with a familiarity below S. Familiarity is the similarity "
+            "of a query to its nearest item.",
         ),
     ] = None
-    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 20
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show. 0 shows all queries.")] = 20
     json: JsonFlag = False
 
 
@@ -69,11 +71,11 @@ class _Predictions:
     shares : ndarray of shape (n, n_classes)
         Share of the votes for each class.
     nearest : ndarray of shape (n,)
-        Row of the nearest item, in the space with the largest weight.
+        Row of the item nearest to each query, in the space of the expert with the largest weight.
     familiarity : ndarray of shape (n,)
         Similarity of each query to its nearest item.
     known : ndarray of bool, of shape (n,)
-        False for queries that are answered with unknown.
+        False for queries with the answer "unknown".
     """
 
     classes: NDArray[Any]
@@ -84,7 +86,7 @@ class _Predictions:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """Class with the most votes, also for queries that are answered with unknown."""
+        """Class with the most votes for each query, including queries with the answer "unknown"."""
         return np.asarray(self.classes[self.shares.argmax(axis=1)])
 
 
@@ -122,7 +124,7 @@ def classify(options: ClassifyOptions) -> None:
 
 
 def _predict(classifier: oahu.Classifier, metric: Metric, queries: LoadedItems) -> _Predictions:
-    """Classify the queries in blocks."""
+    """Classify the queries, one block of rows at a time."""
     weights = [space.weight for space in metric.spaces] if classifier.vote == "experts" else [1.0]
     largest = int(np.argmax(weights))
     shares, nearest, familiarity = [], [], []
@@ -141,7 +143,7 @@ def _predict(classifier: oahu.Classifier, metric: Metric, queries: LoadedItems) 
 
 
 def _quality(truth: NDArray[Any], predictions: _Predictions) -> dict[str, Any]:
-    """Return error rate and macro F1 over the queries with an answer."""
+    """Return the error rate and macro F1 over the queries that are not answered with "unknown"."""
     from oahu.evaluation import error_rate, macro_f1
 
     known = predictions.known
@@ -170,7 +172,7 @@ def _as_json(row: int, predictions: _Predictions, items: LoadedItems, queries: L
 
 
 def _table(n_shown: int, predictions: _Predictions, items: LoadedItems, queries: LoadedItems) -> Table:
-    """Return a table with one line for each of the first queries. Wrong labels are red."""
+    """Return a table with one line for each of the first ``n_shown`` queries. Wrong labels are red."""
     truth = queries.labels
     titles = ["query", "label", ">share", "nearest item", ">familiarity"]
     shown = table(*titles, *([] if truth is None else ["truth"]))
@@ -190,7 +192,7 @@ def _table(n_shown: int, predictions: _Predictions, items: LoadedItems, queries:
 
 def _quality_facts(quality: dict[str, Any]) -> dict[str, str | None]:
     n, n_unknown = quality["n_queries"], quality["n_unknown"]
-    unknown = f"{n_unknown:,} of {n:,} queries ({n_unknown / n:.1%}), not counted below"
+    unknown = f"{n_unknown:,} of {n:,} queries ({n_unknown / n:.1%}), not included in the scores below"
     return {
         "unknown": unknown if n_unknown else None,
         "error rate": f"{number(quality['error_rate'], 4)} of {n - n_unknown:,} answers",

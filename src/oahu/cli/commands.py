@@ -1,4 +1,4 @@
-"""Registration of commands: the fields of an options dataclass become the options of a command."""
+"""Registration of commands. The fields of a dataclass become the options of a command."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def add_command(app: typer.Typer, run: Callable[[Any], None], name: str | None =
     ----------
     app : typer.Typer
     run : callable
-        Takes one dataclass instance. Its docstring is the help text of the command. The dataclass declares each
-        option once, as a field of type ``Annotated[..., typer.Option(...)]``.
+        Function with one parameter, ``options``, which is annotated with a dataclass. Each field of the dataclass
+        has a type ``Annotated[..., typer.Option(...)]`` and becomes one option. The docstring of the function is
+        the help text of the command.
     name : str, optional
         Name of the command, by default the name of ``run``.
     """
@@ -50,7 +51,7 @@ def _parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Print the library's errors, file errors and missing packages as one line, and exit with status 1."""
+    """On an error of the library, a file error or a missing package, print one line and exit with status 1."""
     try:
         yield
     except (BrokenPipeError, typer.Exit):

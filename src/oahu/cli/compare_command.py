@@ -26,7 +26,13 @@ __all__ = ["CompareOptions", "compare"]
 class CompareOptions:
     """Options of `oahu compare`."""
 
-    model: Annotated[Path, typer.Option(help="Model file with a learner, a metric or a comparator.")]
+    model: Annotated[
+        Path,
+        typer.Option(
+            help="Model file with a learner, a metric, or a comparator (a metric with its threshold, "
+            "written by --save)."
+        ),
+    ]
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[A B]", help="Ids of two items to compare.", show_default=False)
     ] = None
@@ -42,26 +48,30 @@ class CompareOptions:
     rule: Annotated[
         Rule | None,
         typer.Option(
-            help="How to combine the experts: vote on their answers, or use their mean distance.",
+            help="How to combine several experts. vote: majority of the experts' answers. mean: mean of "
+            "the experts' distances.",
             show_default="vote",
         ),
     ] = None
     band: Annotated[
         float | None,
         typer.Option(
-            help="Answer unknown if the distance is within this range of the threshold.", show_default="0"
+            help="Answer 'unknown' if the distance differs from the threshold by less than this value.",
+            show_default="0",
         ),
     ] = None
     calibrate: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Labelled pairs for calibrating the threshold, in the format of --pairs."
+            metavar="FILE", help="File of labelled pairs to calibrate the threshold on, in the format of --pairs."
         ),
     ] = None
     target: Annotated[
         Target | None,
         typer.Option(
-            help="Calibration target: best accuracy, best F1 or equal error rate.", show_default="accuracy"
+            help="Calibration target: the best accuracy, the best F1, or equal false accept and false reject rates "
+            "(eer).",
+            show_default="accuracy",
         ),
     ] = None
     target_far: Annotated[
@@ -70,22 +80,32 @@ class CompareOptions:
     target_frr: Annotated[
         float | None,
         typer.Option(
-            help="Maximum false reject rate, with --target-far. Answer unknown in between.",
+            help="Maximum false reject rate. Only with --target-far. Pairs with a distance between the "
+            "two resulting thresholds get the answer 'unknown'.",
             show_default=False,
         ),
     ] = None
-    save: Annotated[Path | None, typer.Option(help="File to save the comparator to, for use as --model.")] = None
-    roc: Annotated[Path | None, typer.Option(help="File for the ROC curve of --pairs (.png, .pdf or .svg).")] = None
+    save: Annotated[
+        Path | None,
+        typer.Option(help="File to write the comparator (metric and threshold) to. It can be used as --model."),
+    ] = None
+    roc: Annotated[
+        Path | None, typer.Option(help="File for a plot of the ROC curve on --pairs (.png, .pdf or .svg).")
+    ] = None
     linear: Annotated[
-        bool, typer.Option("--linear", help="Draw the false accept rate on a linear instead of a logarithmic axis.")
+        bool,
+        typer.Option(
+            "--linear",
+            help="Draw the false accept rate of --roc on a linear axis. By default, the axis is logarithmic.",
+        ),
     ] = False
-    limit: Annotated[int, typer.Option(min=0, help="Number of pairs to show; 0 shows all.")] = 20
+    limit: Annotated[int, typer.Option(min=0, help="Number of pairs to show. 0 shows all pairs.")] = 20
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
 class _ComparedPairs:
-    """Pairs and their answers, as arrays of shape (n_pairs,). Probabilities are None without calibration."""
+    """Pairs with their answers, scores and probabilities. Without calibration, the probabilities are None."""
 
     loaded: LoadedPairs
     answers: NDArray[np.str_]
@@ -99,10 +119,10 @@ class _ComparedPairs:
         return cls(loaded, *comparator.compare_all(loaded.pairs))
 
     def quality(self) -> dict[str, Any] | None:
-        """Return accuracy, error rates and ROC rates on the labelled pairs; None if there are none.
+        """Return accuracy, error rates and ROC rates on the labelled pairs, or None if no pair is labelled.
 
-        The false accept rate is the share of dissimilar pairs with the answer yes, and the false reject rate the
-        share of similar pairs with the answer no. The answer unknown counts as neither.
+        The false accept rate is the share of dissimilar pairs with the answer "yes". The false reject rate is the
+        share of similar pairs with the answer "no". An answer "unknown" is no error.
         """
         labelled = self.loaded.labelled
         if not labelled.any():
@@ -126,9 +146,9 @@ def _mean(values: NDArray[np.bool_]) -> float | None:
 
 
 def compare(options: CompareOptions) -> None:
-    """Decide whether pairs of items are similar: yes, no or unknown.
+    """Decide whether pairs of items are similar. The answer is yes, no or unknown.
 
-    Give two ids or --pairs. If pairs are labelled, their false accept rate and false reject rate are printed.
+    Give two ids or --pairs FILE. For labelled pairs, the false accept rate and the false reject rate are printed.
     """
     _check(options)
     model = LoadedModel.read(options.model)
@@ -171,22 +191,24 @@ def _check(options: CompareOptions) -> None:
     check_picture(options.roc)
     ids = options.ids or []
     if len(ids) not in (0, 2):
-        raise oahu.InvalidInputError(f"Give two ids. Got {len(ids)} instead: {' '.join(ids)}.")
+        raise oahu.InvalidInputError(f"Give exactly two ids. Got {len(ids)} instead: {' '.join(ids)}.")
     if ids and options.pairs is not None:
         raise oahu.InvalidInputError("Give two ids or --pairs FILE, not both.")
     if not ids and options.pairs is None and options.calibrate is None:
         raise oahu.InvalidInputError("Nothing to compare. Give two ids, --pairs FILE or --calibrate FILE.")
     if ids and options.features is None:
-        raise oahu.InvalidInputError("Two ids need a feature table. Give it with --features FILE.")
+        raise oahu.InvalidInputError("To compare two ids, give a feature table with --features FILE.")
     if options.roc is not None and options.pairs is None:
-        raise oahu.InvalidInputError("--roc needs labelled pairs. Give them with --pairs FILE.")
+        raise oahu.InvalidInputError("--roc needs labelled pairs. Give labelled pairs with --pairs FILE.")
     targets = [options.target, options.target_far, options.target_frr]
     if options.calibrate is None and any(target is not None for target in targets):
-        raise oahu.InvalidInputError("Calibration targets need labelled pairs. Give them with --calibrate FILE.")
+        raise oahu.InvalidInputError(
+            "Calibration targets need labelled pairs. Give labelled pairs with --calibrate FILE."
+        )
     if options.target is not None and options.target_far is not None:
         raise oahu.InvalidInputError("Give --target or --target-far, not both.")
     if options.target_frr is not None and options.target_far is None:
-        raise oahu.InvalidInputError("--target-frr needs --target-far.")
+        raise oahu.InvalidInputError("--target-frr can only be used with --target-far.")
     if options.calibrate is not None and options.threshold is not None:
         raise oahu.InvalidInputError("Give --threshold or --calibrate, not both.")
     if options.pairs == "-" == options.calibrate:
@@ -194,7 +216,7 @@ def _check(options: CompareOptions) -> None:
 
 
 def _comparator(options: CompareOptions, model: LoadedModel) -> oahu.Comparator:
-    """Return the saved comparator with the given options applied, or a new one."""
+    """Return the saved comparator with the given options, or a new comparator."""
     settings: dict[str, Any] = {
         "threshold": options.threshold,
         "rule": None if options.rule is None else options.rule.value,
@@ -209,7 +231,7 @@ def _comparator(options: CompareOptions, model: LoadedModel) -> oahu.Comparator:
     if has_threshold and not new_threshold and options.rule not in (None, saved.rule):
         raise oahu.InvalidInputError(
             f"The threshold in {model.path} is for the rule {saved.rule!r}. Give a threshold for the rule "
-            f"{options.rule.value!r} with --threshold, or find one with --calibrate FILE."
+            f"{options.rule.value!r} with --threshold, or calibrate a threshold with --calibrate FILE."
         )
     if new_threshold:  # a new object, because a calibrated threshold takes precedence over a given one
         return oahu.Comparator(model.metric, **{"rule": saved.rule, "band": saved.band, **settings})
@@ -220,7 +242,7 @@ def _comparator(options: CompareOptions, model: LoadedModel) -> oahu.Comparator:
 def _calibrate(
     comparator: oahu.Comparator, options: CompareOptions, items: LoadedItems | None, model: LoadedModel
 ) -> dict[str, Any]:
-    """Calibrate the comparator, and return its targets and its quality on the calibration pairs."""
+    """Calibrate the comparator. Return the calibration targets and the quality on the calibration pairs."""
     assert options.calibrate is not None
     loaded = read_pairs(options.calibrate, items, model).only_labelled(options.calibrate)
     target = None if options.target_far is not None else (options.target or Target.accuracy).value
@@ -242,14 +264,15 @@ def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
     except oahu.NotFittedError as error:
         raise oahu.InvalidInputError(
             f"The distances of the {type(comparator.metric).__name__} in {model.path} are unbounded, so there is "
-            "no default threshold. Give one with --threshold, or find one with --calibrate FILE."
+            "no default threshold. Give a threshold with --threshold, or calibrate a threshold with "
+            "--calibrate FILE."
         ) from error
 
 
 def _compare(
     comparator: oahu.Comparator, options: CompareOptions, items: LoadedItems | None, model: LoadedModel
 ) -> _ComparedPairs | None:
-    """Compare the given pairs; None if there are none."""
+    """Return the given pairs with their answers, or None if no pairs are given."""
     if options.pairs is not None:
         loaded = read_pairs(options.pairs, items, model)
     elif options.ids and items is not None:
@@ -273,7 +296,7 @@ def _as_json(compared: _ComparedPairs) -> list[dict[str, Any]]:
 
 
 def _table(n_shown: int, compared: _ComparedPairs) -> Table:
-    """Return a table with one line for each of the first pairs. Wrong answers are red."""
+    """Return a table with one line for each of the first ``n_shown`` pairs. Wrong answers are red."""
     loaded = compared.loaded
     with_truth = bool(loaded.labelled.any())
     probability = [] if compared.probabilities is None else [">probability"]
@@ -298,7 +321,7 @@ def _facts(
     calibration: dict[str, Any] | None,
     quality: dict[str, Any] | None,
 ) -> dict[str, str | None]:
-    """Return the threshold, and the quality on the calibration pairs and on the labelled pairs."""
+    """Return the threshold, and the scores on the calibration pairs and on the labelled pairs."""
     facts: dict[str, str | None] = {"threshold": _threshold_text(comparator)}
     if calibration is not None:
         accuracy, error, unknown = (calibration[name] for name in ("accuracy", "eer", "unknown"))
@@ -320,16 +343,16 @@ def _facts(
 
 
 def _threshold_text(comparator: oahu.Comparator) -> str:
-    """Return the thresholds as distances and as the scores that the table shows."""
+    """Return a text with the thresholds as distances, and as scores. The table shows scores."""
     yes, no = comparator.thresholds
     offset = 0.0 if comparator.metric.diameter is None else 1.0
     if yes == no:
         return f"{yes:.4f}: yes for scores above {offset - yes:.4f}"
-    return f"{yes:.4f} and {no:.4f}: yes for scores above {offset - yes:.4f}, no up to {offset - no:.4f}"
+    return f"{yes:.4f} and {no:.4f}: yes for scores above {offset - yes:.4f}, no for scores up to {offset - no:.4f}"
 
 
 def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _ComparedPairs) -> None:
-    """Draw the ROC curve of the labelled pairs, and mark the threshold."""
+    """Draw the ROC curve of the labelled pairs, and mark the point of the threshold."""
     from oahu.plots import figure, roc_curve
 
     assert options.roc is not None

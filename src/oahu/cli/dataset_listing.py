@@ -1,4 +1,4 @@
-"""`oahu datasets`: the list of data sets, and their download."""
+"""Listing and download of data sets for `oahu datasets`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TASKS = {"classification": "classify", "verification": "verify", "retrieval": "
 
 
 def print_datasets(console: Console, as_json: bool) -> None:
-    """Print all data sets and whether they are available."""
+    """Print a list of all data sets. The list shows which data sets are available."""
     home = data_home()
     if as_json:
         print_json({"home": home, "datasets": [_as_json(source(name), home) for name in DATASETS]})
@@ -62,7 +62,7 @@ def _result(entry: DatasetSource, home: Path) -> str:
 
 @contextmanager
 def _show_progress(console: Console) -> Iterator[DownloadProgress]:
-    """Show a progress bar for each file, on a terminal."""
+    """Show a progress bar for each file if the output is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -82,7 +82,7 @@ def _show_progress(console: Console) -> Iterator[DownloadProgress]:
 
 
 def _availability(entry: DatasetSource, home: Path) -> str:
-    """Return "yes", or how to get the data set: "path", "copy" or "download"."""
+    """Return "yes" if the data set is available, or else how to get it: "path", "copy" or "download"."""
     if not entry.file_sets:
         return "path"
     if entry.is_available(home):
@@ -102,14 +102,14 @@ def _count(n: int | None) -> str:
 
 def _facts(home: Path) -> dict[str, str | None]:
     notes: dict[str, str | None] = {name: _note(source(name), home) for name in DATASETS}
-    command = "`oahu datasets get NAME` downloads a data set into the folder"
-    return {"folder": str(home), "download": command, "copy": "copy the files to the folder yourself", **notes}
+    command = "`oahu datasets get NAME` downloads a data set to this folder"
+    return {"folder": str(home), "download": command, "copy": "copy the files to this folder yourself", **notes}
 
 
 def _note(entry: DatasetSource, home: Path) -> str | None:
-    """Return the files to copy, and the note of the registry."""
+    """Return a text with the files to copy and the note of the registry, or None without both."""
     files = entry.manual_files(home)
-    copy = [f"Copy {' and '.join(files)} to the folder."] if files else []
+    copy = [f"Copy {' and '.join(files)} to this folder."] if files else []
     return " ".join([*copy, *([entry.note] if entry.note else [])]) or None
 
 

@@ -28,10 +28,10 @@ def datasets(context: typer.Context, as_json: JsonFlag = False) -> None:
 def get_datasets(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Names from `oahu datasets`.", show_default=False),
+        typer.Argument(metavar="NAME...", help="Names of data sets from `oahu datasets`.", show_default=False),
     ],
 ) -> None:
-    """Download data sets from their official sources. Interrupted downloads resume."""
+    """Download data sets from their official sources. Interrupted downloads are resumed."""
     from oahu.cli.dataset_listing import download_datasets
 
     with report_errors():

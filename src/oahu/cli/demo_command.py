@@ -18,13 +18,15 @@ __all__ = ["DemoOptions", "demo"]
 class DemoOptions:
     """Options of `oahu demo`."""
 
-    out: Annotated[Path, typer.Option(help="Folder for the models and the picture.")] = Path("demo-output")
+    out: Annotated[
+        Path, typer.Option(help="Folder for the trained models and the plot of the learning curves.")
+    ] = Path("demo-output")
     triplets: Annotated[int, typer.Option(min=100, help="Number of triplets to learn from.")] = 20_000
     seed: Seed = 0
 
 
 def demo(options: DemoOptions) -> None:
-    """Train AnchoredOAHU and OAHU on handwritten digits and compare them with the unlearned metric."""
+    """Train AnchoredOAHU and OAHU on handwritten digits, and compare both with the unlearned metric."""
     from oahu.demo import run
 
     run(console, options.out, options.triplets, options.seed)

@@ -42,7 +42,10 @@ class EvaluateOptions:
     model: MetricFile
     items: Annotated[Path | None, typer.Option(help=f"Labelled items to search ({FORMATS}).")] = None
     queries: Annotated[
-        Path | None, typer.Option(help=f"Labelled items that the model was not trained on ({FORMATS}).")
+        Path | None,
+        typer.Option(
+            help=f"Labelled items to evaluate with ({FORMATS}). The model must not be trained on these items."
+        ),
     ] = None
     labels: LabelFile = None
     query_labels: QueryLabelFile = None
@@ -51,21 +54,24 @@ class EvaluateOptions:
     pairs: PairFile = None
     n_pairs: Annotated[
         int,
-        typer.Option(min=0, help="Number of pairs to draw from the labels of the queries. Ignored with --pairs."),
+        typer.Option(
+            min=0, help="Number of pairs to draw from the labels of the queries. --pairs replaces these pairs."
+        ),
     ] = 10_000
     n_triplets: Annotated[
         int, typer.Option(min=0, help="Number of triplets to draw from the labels of the queries.")
     ] = 10_000
     seed: Seed = 0
     plot: Annotated[
-        Path | None, typer.Option(help="File for ROC curves and the embedding of each expert (.png, .pdf or .svg).")
+        Path | None,
+        typer.Option(help="File for a plot of ROC curves and of each expert's embedding (.png, .pdf or .svg)."),
     ] = None
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
 class _TestData:
-    """Items, queries, pairs and triplets, the same for every metric."""
+    """Items, queries, pairs and triplets on which every metric is evaluated."""
 
     items: LoadedItems
     queries: LoadedItems
@@ -84,13 +90,13 @@ class _TestData:
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """Values of k for Recall@k, at most the number of items."""
+        """Values of k for Recall@k. No value is larger than the number of items."""
         return tuple(k for k in _DEPTHS if k <= len(self.items))
 
 
 @dataclass(frozen=True, eq=False)
 class _Measurements:
-    """Measurements of one metric by name (None if not measurable), and its ROC curve."""
+    """Scores and ROC curve of one metric. A score that cannot be measured is None."""
 
     numbers: dict[str, float | None]
     roc: oahu.Roc | None
@@ -104,12 +110,13 @@ def evaluate(options: EvaluateOptions) -> None:
     check_picture(options.plot)
     if options.items is None or options.queries is None:
         raise oahu.InvalidInputError(
-            "Give both --items FILE, the items to search, and --queries FILE, items that the model was not trained "
-            "on."
+            "Give --items FILE and --queries FILE. --items is the file of items to search. --queries is a file of "
+            "items that the model was not trained on."
         )
     if options.items.resolve() == options.queries.resolve():
         raise oahu.InvalidInputError(
-            f"--items and --queries are both {options.items}: every query would find itself. Use two files."
+            f"--items and --queries are the same file, {options.items}. Use two files, because every query would "
+            "find itself."
         )
     model = LoadedModel.read(options.model)
     items = LoadedItems.read(options.items, model, options.labels)
@@ -148,7 +155,7 @@ def _make_test(options: EvaluateOptions, items: LoadedItems, queries: LoadedItem
 def _pairs(
     options: EvaluateOptions, queries: LoadedItems, truth: NDArray[Any], model: LoadedModel
 ) -> oahu.Pairs | None:
-    """Return the pairs of the file, or pairs drawn from the labels of the queries."""
+    """Return the pairs in the file --pairs, or pairs drawn from the labels of the queries."""
     if options.pairs is not None:
         return read_pairs(options.pairs, queries, model).only_labelled(options.pairs).pairs
     if not options.n_pairs:
@@ -195,7 +202,7 @@ def _predict(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
 
 
 def _retrieve_labels(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
-    """Return the labels of the matches of each query, best first."""
+    """Return the labels of each query's matches, best match first."""
     with add_path_to_errors(test.items.path):
         retriever = oahu.Retriever(metric, **test.settings).add(range(len(test.items)), test.items.table)
     found: list[Any] = []
@@ -207,7 +214,7 @@ def _retrieve_labels(metric: Metric, test: _TestData, advance: Advance) -> NDArr
 
 
 def _triplet_accuracy(metric: Metric, test: _TestData, advance: Advance) -> float | None:
-    """Return the share of triplets whose positive is closer than the negative."""
+    """Return the share of triplets in which the positive is closer to the anchor than the negative."""
     from oahu.evaluation import triplet_accuracy
 
     if test.triplets is None:
@@ -265,7 +272,7 @@ def _table(model: LoadedModel, measured: dict[str, _Measurements]) -> Table:
 
 
 def _facts(options: EvaluateOptions, test: _TestData) -> dict[str, str | None]:
-    """Return a description of the test data of each task."""
+    """Return a text about the test data of each task."""
     pairs, triplets = test.pairs, test.triplets
     drawn = f"drawn from the labels of the queries, seed {options.seed}"
     comparison = None
@@ -283,7 +290,7 @@ def _facts(options: EvaluateOptions, test: _TestData) -> dict[str, str | None]:
 
 
 def _draw(path: Path, model: LoadedModel, test: _TestData, measured: dict[str, _Measurements]) -> None:
-    """Draw the ROC curves, and the queries in each expert's embedding."""
+    """Draw a plot of the ROC curves and of the queries in each expert's embedding."""
     from oahu.plots import embeddings, figure, roc_curve
 
     spaces = model.metric.spaces

@@ -1,4 +1,4 @@
-"""`oahu info`: describe a model file."""
+"""`oahu info`: print the content of a model file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InfoOptions:
 
 
 def info(options: InfoOptions) -> None:
-    """Describe a model file: its class, metric, weights and parameters."""
+    """Print the class, metric, weights and parameters of a model file."""
     table = Table(show_header=False, box=None)
     for name, value in _describe(LoadedModel.read(options.model)).items():
         table.add_row(name, Text(value))

@@ -1,4 +1,4 @@
-"""Input files of commands: model files and item files, with errors that name the file."""
+"""Input files of commands: model files and item files. Error messages contain the path of the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """The object in a model file, and its metric."""
+    """The object in a model file, and the metric of that object."""
 
     path: Path
     content: Any
@@ -39,7 +39,7 @@ class LoadedModel:
 
     @classmethod
     def read(cls, path: Path) -> LoadedModel:
-        """Load a learner, a metric, or a task with its metric."""
+        """Load a learner, a metric, or a task such as a comparator or a saved index."""
         from oahu.learners.base import Learner
 
         content: Any = oahu.load(path)
@@ -48,11 +48,11 @@ class LoadedModel:
 
     @property
     def class_name(self) -> str:
-        """Name of the class of the content, such as AnchoredOAHU."""
+        """Class name of the object in the file, such as AnchoredOAHU."""
         return type(self.content).__name__
 
     def as_json(self) -> dict[str, Any]:
-        """Return the description of the model for JSON output."""
+        """Return the properties of the model for JSON output."""
         return {
             "file": self.path,
             "class": self.class_name,
@@ -63,7 +63,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, eq=False)
 class LoadedItems:
-    """Items of a file, with labels if there are any."""
+    """Items of a file, with or without labels."""
 
     path: Path
     features: FeatureTable
@@ -71,12 +71,13 @@ class LoadedItems:
 
     @classmethod
     def read(cls, path: Path, model: LoadedModel, labels: Path | None = None) -> LoadedItems:
-        """Load items and check that they have as many features as the model expects."""
+        """Load items, and check that the items have the number of features that the model expects."""
         features = oahu.read_features(path)
         width = features.table.shape[1]
         if width != model.metric.n_features:
             raise oahu.InvalidInputError(
-                f"{path} has {width} features per item, but {model.path} expects {model.metric.n_features}."
+                f"{path} has {width} features per item, but the model {model.path} expects "
+                f"{model.metric.n_features}."
             )
         item_labels = features.labels if labels is None else oahu.read_labels(labels)
         if item_labels is not None and len(item_labels) != len(features.table):
@@ -100,29 +101,30 @@ class LoadedItems:
         return self.features.ids
 
     def require_labels(self, option: str) -> NDArray[Any]:
-        """Return the labels, or raise an error that names the ``option`` that gives them."""
+        """Return the labels. If there are none, raise an error with the name of the ``option`` for a label file."""
         if self.labels is None:
             raise oahu.InvalidInputError(
-                f"{self.path} has no labels. Add them as the array y of a .npz file or as the column label of a "
-                f".csv or .parquet file, or give a label file: {option} FILE."
+                f"{self.path} has no labels. Add labels as an array 'y' of a .npz file or as a column 'label' of a "
+                f".csv, .tsv or .parquet file, or give a label file: {option} FILE."
             )
         return self.labels
 
 
 def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
-    """Reject a mix of string labels and integer labels: they never match."""
+    """Raise an error if one file has string labels and the other file has integer labels."""
     if items.labels is None or queries.labels is None:
         return
     types = ["strings" if labels.dtype.kind == "U" else "integers" for labels in (items.labels, queries.labels)]
     if types[0] != types[1]:
         raise oahu.InvalidInputError(
-            f"The labels of {items.path} are {types[0]}, but those of {queries.path} are {types[1]}. Use one type."
+            f"The labels in {items.path} are {types[0]}, but the labels in {queries.path} are {types[1]}. Use the "
+            "same type of labels in both files."
         )
 
 
 @contextmanager
 def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None]:
-    """Prefix the library's errors with the path of a file, and append a hint. No path: errors are unchanged."""
+    """Add a path before, and a hint after, the messages of the library's errors. Without a path, change nothing."""
     try:
         yield
     except oahu.OAHUError as error:
@@ -132,7 +134,7 @@ def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None
 
 
 def check_folder(path: Path | None) -> None:
-    """Reject an output file in a missing folder, before any work is done."""
+    """Raise an error if the folder of an output file is missing. Commands call this before any work is done."""
     if path is not None and not path.resolve().parent.is_dir():
         raise oahu.InvalidInputError(
             f"Cannot write {path.name}: the folder {path.resolve().parent} does not exist."
@@ -140,7 +142,7 @@ def check_folder(path: Path | None) -> None:
 
 
 def check_picture(path: Path | None) -> None:
-    """Reject a picture file with a missing folder or an unsupported format, before any work is done."""
+    """Raise an error if the folder of a picture file is missing, or if the picture format is not supported."""
     check_folder(path)
     if path is not None:
         from oahu.plots import figure
@@ -148,7 +150,7 @@ def check_picture(path: Path | None) -> None:
         canvas = figure()[0].canvas
         if path.suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
             raise oahu.InvalidInputError(
-                f"Cannot draw {path}: its format is not supported. Use .png, .pdf or .svg."
+                f"Cannot write {path}: the file format is not supported. Use .png, .pdf or .svg."
             )
 
 

@@ -25,7 +25,10 @@ class AddKeyOptions:
     """Options of `oahu keys add`."""
 
     role: Annotated[
-        Role, typer.Option(help="Role of the key: read, feedback (read and give feedback) or admin (everything).")
+        Role,
+        typer.Option(
+            help="Role of the key. read: only read. feedback: read and give feedback. admin: all permissions."
+        ),
     ]
     name: Annotated[str, typer.Option(help="Name of the key's owner.")] = ""
     data: DataFolder = Path("oahu-data")
@@ -49,11 +52,11 @@ class RevokeKeyOptions:
 
 
 def add_key(options: AddKeyOptions) -> None:
-    """Create a key and print it once. A running service accepts it within a second."""
+    """Create a key and print it once. A running service accepts the key within a second."""
     from oahu.service.keys import KeyFile
 
     token = KeyFile(options.data).add(options.name, options.role.value)
-    error_console.print(f"New key with role {options.role.value}. Copy it now: only its hash is stored.")
+    error_console.print(f"New key with role {options.role.value}. Copy the key now: it cannot be shown again.")
     console.print(token, highlight=False, soft_wrap=True)
 
 
@@ -65,11 +68,15 @@ def list_keys(options: ListKeysOptions) -> None:
     for key in KeyFile(options.data).all():
         created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
         table.add_row(key.id, Text(key.name), key.role, created)
-    console.print(table if table.row_count else "There are no keys. Every program on this machine has full access.")
+    console.print(
+        table
+        if table.row_count
+        else "There are no keys. All programs on this machine have full access to the service."
+    )
 
 
 def revoke_key(options: RevokeKeyOptions) -> None:
-    """Revoke a key. A running service rejects it within a second."""
+    """Revoke a key. A running service rejects the key within a second."""
     from oahu.service.keys import KeyFile
 
     key = KeyFile(options.data).revoke(options.key)

@@ -1,4 +1,4 @@
-"""Option types that several commands share, and the choices of options."""
+"""Option types that several commands share, and the allowed values of options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Vote(StrEnum):
 
 
 class Combine(StrEnum):
-    """How the scores of several experts for one item are combined."""
+    """How the scores of an item from several experts are combined."""
 
     max = "max"
     sum = "sum"
@@ -73,7 +73,7 @@ class ProtocolName(StrEnum):
 
 
 class People(StrEnum):
-    """Whether training and test folds share people."""
+    """Whether people in the test fold may also occur in the training folds."""
 
     shared = "shared"
     disjoint = "disjoint"
@@ -90,22 +90,26 @@ class Role(StrEnum):
 MetricFile = Annotated[Path, typer.Option(help="Model file with a learner or a metric.")]
 FeatureFile = Annotated[Path | None, typer.Option(help=f"Feature table of the items ({FORMATS}).")]
 LabelFile = Annotated[
-    Path | None, typer.Option(help="Labels of the items (.npy, .txt or .csv). Replaces labels in the item file.")
+    Path | None,
+    typer.Option(help="Labels of the items (.npy, .txt or .csv). This file replaces labels in the item file."),
 ]
 QueryLabelFile = Annotated[
-    Path | None, typer.Option(help="Labels of the queries (.npy, .txt or .csv). Replaces labels in the query file.")
+    Path | None,
+    typer.Option(help="Labels of the queries (.npy, .txt or .csv). This file replaces labels in the query file."),
 ]
 PairFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Pairs as JSON Lines or CSV: first, second and optionally same. - reads standard input.",
+        help="Pairs as JSON Lines or CSV, with the fields 'first', 'second' and optionally 'same'. Use - for "
+        "standard input.",
     ),
 ]
 VoteOption = Annotated[
     Vote | None,
     typer.Option(
-        help="With several experts, search their joint vectors, or search each expert's space and vote.",
+        help="How to search with several experts. experts: search each expert's space and let the experts vote. "
+        "joint: search the joint vectors.",
         show_default="joint",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Output of commands: tables and progress bars for people, JSON for programs."""
+"""Output of commands: tables, progress bars and JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def article(name: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value to standard output, indented on a terminal. NaN and infinity become null."""
+    """Print a value as JSON, indented if the output is a terminal. NaN and infinity become null."""
     typer.echo(json.dumps(_jsonable(value), allow_nan=False, indent=2 if sys.stdout.isatty() else None))
 
 
@@ -72,7 +72,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def table(*titles: str) -> Table:
-    """Return an empty table. A title that starts with > makes a right-aligned column for numbers."""
+    """Return an empty table with these column titles. A title that begins with > marks a right-aligned column."""
     empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for title in titles:
         right = title.startswith(">")
@@ -82,19 +82,19 @@ def table(*titles: str) -> Table:
 
 
 def cell(value: Any, style: str = "") -> Text:
-    """Return a value as text without markup."""
+    """Return a table cell with the value as plain text, without Rich markup."""
     return Text(NOTHING if value is None else str(value), style=style)
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number with a fixed number of digits; a dash if there is none."""
+    """Return a number as text with a fixed number of decimals, or a dash for None."""
     return NOTHING if value is None or not isfinite(value) else f"{value:.{digits}f}"
 
 
 def print_facts(console: Console, facts: Mapping[str, str | None], below: bool = True) -> None:
-    """Print names and values, one per line, and skip values that are None.
+    """Print each name and its value on one line. Skip values that are None.
 
-    ``below`` adds an empty line, for facts below a table.
+    With ``below``, print an empty line first. It separates these lines from a table above.
     """
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="dim", no_wrap=True)
@@ -109,19 +109,19 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
 
 
 def print_hidden_count(console: Console, n_shown: int, n: int, noun: str) -> None:
-    """Print the number of hidden rows, if there are any."""
+    """If some rows of a table are not shown, print the numbers of shown rows and of all rows."""
     if n_shown < n:
-        console.print(f"{n_shown} of {n:,} {noun} are shown; --limit 0 shows all.", style="dim", highlight=False)
+        console.print(f"{n_shown} of {n:,} {noun} are shown. --limit 0 shows all.", style="dim", highlight=False)
 
 
 class Advance(Protocol):
-    """Function that advances a progress bar by ``n`` steps, and optionally changes its description."""
+    """Function that advances a progress bar by ``n`` steps. It can also change the text of the bar."""
 
     def __call__(self, n: int, description: str | None = None) -> None: ...
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a progress bar that is shown only on a terminal and disappears at the end."""
+    """Return a progress bar. It is shown only on a terminal, and removed at the end."""
     columns = (
         BarColumn(bar_width=30),
         TextColumn("{task.description}"),
@@ -133,7 +133,7 @@ def progress_bar(console: Console) -> Progress:
 
 @contextmanager
 def progress(console: Console, total: int, description: str) -> Iterator[Advance]:
-    """Show a progress bar of ``total`` steps; yields the function that advances it."""
+    """Show a progress bar of ``total`` steps. Yield the function that advances the bar."""
     with progress_bar(console) as bar:
         task = bar.add_task(description, total=total)
 

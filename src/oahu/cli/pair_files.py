@@ -1,4 +1,4 @@
-"""Pairs read from a file, with or without labels."""
+"""Reading of pairs from files. Pairs may have labels or not."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class LoadedPairs:
     Attributes
     ----------
     names : list of (first, second)
-        Ids of the items of each pair, or their places in the file for pairs of feature values.
+        Ids of the two items of each pair. Items given by feature values are named by their line in the file.
     pairs : Pairs
-        ``pairs.same`` is valid only for labelled pairs.
+        All pairs. ``pairs.same`` is meaningful only for labelled pairs.
     labelled : ndarray of bool, of shape (n_pairs,)
+        True for labelled pairs.
     """
 
     names: list[tuple[Key, Key]]
@@ -43,17 +44,17 @@ class LoadedPairs:
         return len(self.names)
 
     def only_labelled(self, source: str) -> LoadedPairs:
-        """Return the labelled pairs, or raise an error that names the ``source`` if there are none."""
+        """Return the labelled pairs. If there are none, raise an error with the file name ``source``."""
         if not self.labelled.any():
             raise oahu.InvalidInputError(
-                f"{source} has no labelled pairs. Add 'same' with the value true or false to each pair."
+                f"{source} has no labelled pairs. Add the field 'same' with the value true or false to each pair."
             )
         names = [name for name, labelled in zip(self.names, self.labelled, strict=True) if labelled]
         return LoadedPairs(names, self.pairs[self.labelled], self.labelled[self.labelled])
 
 
 def pair_of_ids(first: str, second: str, items: LoadedItems) -> LoadedPairs:
-    """Return one unlabelled pair of items, given by their ids."""
+    """Return two items, given by their ids, as one unlabelled pair."""
     with add_path_to_errors(items.path):
         rows = [items.features.row(name) for name in (first, second)]
     pairs = oahu.Pairs([rows], [True], preprocessor=items.table)
@@ -61,7 +62,7 @@ def pair_of_ids(first: str, second: str, items: LoadedItems) -> LoadedPairs:
 
 
 def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> LoadedPairs:
-    """Read pairs of ids or of feature values. A triplet counts as two pairs."""
+    """Read pairs of ids, or pairs of feature values, from a file. A triplet counts as two pairs."""
     names: list[tuple[Key, Key]] = []
     data: list[Any] = []
     same: list[bool] = []
@@ -74,7 +75,10 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
                 try:
                     pair_names, entry = _look_up(pair, line.number, items, model)
                     if data and isinstance(entry[0], list) != isinstance(data[0][0], list):
-                        raise oahu.InvalidInputError("Pairs must be either all ids or all feature values.")
+                        raise oahu.InvalidInputError(
+                            "All pairs of a file must consist of ids, or all must consist of feature "
+                            "values. Got both kinds."
+                        )
                 except oahu.InvalidInputError as error:
                     raise oahu.StreamError(str(error), name, line.number) from error
                 names.append(pair_names)
@@ -90,17 +94,19 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
 def _look_up(
     pair: oahu.Pair, line: int, items: LoadedItems | None, model: LoadedModel
 ) -> tuple[tuple[Key, Key], list[Any]]:
-    """Return the names of a pair's items, and their rows or values."""
+    """Return the names of a pair's items, and the items as row numbers or feature values."""
     both = [pair.first, pair.second]
     if isinstance(pair.first, list):
         expected = model.metric.n_features
         if len(pair.first) != expected:
             raise oahu.InvalidInputError(
-                f"The items have {len(pair.first)} features, but {model.path} expects {expected}."
+                f"The items have {len(pair.first)} features, but the model {model.path} expects {expected}."
             )
         return (f"line {line}, first", f"line {line}, second"), both
     if items is None:
-        raise oahu.InvalidInputError("The pair names items by id. Give the feature table with --features.")
+        raise oahu.InvalidInputError(
+            "The items of the pair are given by id. Give a feature table with --features FILE."
+        )
     try:
         return (pair.first, pair.second), [items.features.row(item) for item in both]
     except oahu.InvalidInputError as error:
@@ -117,9 +123,9 @@ def _open_source(source: str) -> Iterator[tuple[IO[bytes], str]]:
 
 
 class _LabelFiller:
-    """A file for `read_stream` in which pairs without a label get the label true.
+    """File object that adds the label true to pairs without a label, because `read_stream` requires labels.
 
-    `read_stream` rejects pairs without a label. ``unlabelled`` contains the numbers of the lines that had none.
+    ``unlabelled`` contains the line numbers of the pairs without a label.
     """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
@@ -162,7 +168,10 @@ class _LabelFiller:
 
 
 def _missing_columns(first_line: bytes) -> tuple[bytes, bytes] | None:
-    """Return the texts that add a label column to the header and lines of a CSV file; None for JSON Lines."""
+    """Return the texts to append to the header and to each line of a CSV file, or None for JSON Lines.
+
+    The texts add a label column. They are empty if the file has a label column.
+    """
     if first_line.startswith((b"{", b"[")):
         return None
     delimiter = b"\t" if b"\t" in first_line and b"," not in first_line else b","

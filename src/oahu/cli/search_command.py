@@ -1,4 +1,4 @@
-"""`oahu search`: find the items most similar to queries."""
+"""`oahu search`: find the items that are most similar to queries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ _MAX_KEY_LENGTH = 20  # characters of a key in a contact sheet
 class SearchOptions:
     """Options of `oahu search`."""
 
-    model: Annotated[Path, typer.Option(help="Model file with a learner, a metric or a saved index.")]
+    model: Annotated[
+        Path, typer.Option(help="Model file with a learner, a metric, or an index (written by --save).")
+    ]
     features: FeatureFile = None
     query: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Id of an item to use as a query. Can be repeated.")
@@ -65,28 +67,38 @@ class SearchOptions:
     combine: Annotated[
         Combine | None,
         typer.Option(
-            help="With --vote experts, use the highest score or the sum of an item's scores.", show_default="max"
+            help="Only with --vote experts: how to combine the experts' scores of an item. max: the highest score. "
+            "sum: the sum of the scores.",
+            show_default="max",
         ),
     ] = None
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Use approximate search, which is faster but can miss matches.")
+        bool, typer.Option("--approximate", help="Use approximate search. It is faster, but it can miss matches.")
     ] = False
     sheet: Annotated[
-        Path | None, typer.Option(help="File for images of queries and matches (.png, .pdf or .svg).")
+        Path | None,
+        typer.Option(help="File for a picture with the images of queries and matches (.png, .pdf or .svg)."),
     ] = None
     shape: Annotated[
         str | None,
-        typer.Option(metavar="HxW", help="Shape of an image, such as 8x8 or 32x32x3.", show_default="square"),
+        typer.Option(
+            metavar="HxW", help="Shape of the images for --sheet, such as 8x8 or 32x32x3.", show_default="square"
+        ),
     ] = None
-    invert: Annotated[bool, typer.Option("--invert", help="Draw large values dark.")] = False
-    save: Annotated[Path | None, typer.Option(help="File to save the index to, for use as --model.")] = None
-    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show; 0 shows all.")] = 10
+    invert: Annotated[
+        bool,
+        typer.Option(
+            "--invert", help="Draw large feature values dark on --sheet. By default, large values are bright."
+        ),
+    ] = False
+    save: Annotated[Path | None, typer.Option(help="File to write the index to. It can be used as --model.")] = None
+    limit: Annotated[int, typer.Option(min=0, help="Number of queries to show. 0 shows all queries.")] = 10
     json: JsonFlag = False
 
 
 @dataclass(frozen=True, eq=False)
 class _IndexedItems:
-    """An index, and the items in it."""
+    """A search index and its items."""
 
     retriever: oahu.Retriever
     items: LoadedItems
@@ -94,7 +106,7 @@ class _IndexedItems:
 
 @dataclass(frozen=True, eq=False)
 class _Query:
-    """A query. If ``indexed``, it is one of the indexed items and is excluded from its own matches."""
+    """A query. If ``indexed`` is true, the query is an item of the index and is excluded from its own matches."""
 
     key: Key
     values: NDArray[Any]
@@ -103,9 +115,9 @@ class _Query:
 
 
 def search(options: SearchOptions) -> None:
-    """Find the items most similar to queries.
+    """Find the items that are most similar to queries.
 
-    Queries are indexed items (--query) or items of another file (--queries).
+    Queries are items of the index (--query) or items of another file (--queries).
     """
     shape = _check(options)
     model = LoadedModel.read(options.model)
@@ -137,16 +149,16 @@ def search(options: SearchOptions) -> None:
 
 
 def _check(options: SearchOptions) -> tuple[int, ...] | None:
-    """Reject options that contradict each other; return the shape of an image, if given."""
+    """Raise an error if options contradict each other. Return the shape of the images, or None if not given."""
     check_picture(options.sheet)
     check_folder(options.save)
     no_query = not options.query and options.queries is None
     if no_query and options.save is None:
-        raise oahu.InvalidInputError("Nothing to search for. Give --query ID or --queries FILE.")
+        raise oahu.InvalidInputError("There are no queries. Give --query ID or --queries FILE.")
     if no_query and options.sheet is not None:
         raise oahu.InvalidInputError("--sheet needs queries. Give --query ID or --queries FILE.")
     if options.sheet is None and (options.shape is not None or options.invert):
-        raise oahu.InvalidInputError("--shape and --invert need --sheet FILE.")
+        raise oahu.InvalidInputError("--shape and --invert can only be used with --sheet FILE.")
     if options.shape is None:
         return None
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x3)?", options.shape):
@@ -155,12 +167,12 @@ def _check(options: SearchOptions) -> tuple[int, ...] | None:
 
 
 def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
-    """Return the saved index, or an index of the feature table."""
+    """Return the index in the model file, or a new index of the feature table."""
     if isinstance(model.content, oahu.Retriever):
         return _saved_index(options, model, model.content)
     if options.features is None:
         raise oahu.InvalidInputError(
-            f"{model.path} contains {article(model.class_name)}, but no items. Give them with --features FILE."
+            f"{model.path} contains {article(model.class_name)}, but no items. Give the items with --features FILE."
         )
     items = LoadedItems.read(options.features, model, options.labels)
     settings: dict[str, Any] = {"approximate": options.approximate}
@@ -175,7 +187,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
 
 
 def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Retriever) -> _IndexedItems:
-    """Return a saved index. Its items and settings cannot be changed here."""
+    """Return a saved index. Raise an error for options that would change its items or settings."""
     from oahu.io.features import FeatureTable
 
     fixed = {
@@ -187,7 +199,7 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
     for option, value in fixed.items():
         if value:
             raise oahu.InvalidInputError(
-                f"{model.path} is an index with its own items and settings. Remove {option}."
+                f"The items and settings of the index in {model.path} cannot be changed. Remove {option}."
             )
     keys, values = retriever.contents()
     labels = None if options.labels is None else oahu.read_labels(options.labels)
@@ -201,7 +213,7 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
 
 
 def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]:
-    """Yield the indexed items that --query names."""
+    """Yield the items of the index with the ids given by --query."""
     from oahu.io.streams import as_id
 
     for text in options.query or ():
@@ -212,7 +224,7 @@ def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]
 
 
 def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
-    """Yield the items of --queries."""
+    """Yield the items of the file --queries."""
     if queries is None:
         return
     labels = [None] * len(queries) if queries.labels is None else queries.labels.tolist()
@@ -221,7 +233,7 @@ def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
 
 
 def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.RetrievalResult]:
-    """Search for the queries in blocks."""
+    """Return the matches of each query. Queries are searched one block at a time."""
     results: list[oahu.RetrievalResult] = []
     with progress(error_console, len(queries), "queries") as advance:
         for rows in row_blocks(len(queries), _BLOCK):
@@ -253,7 +265,7 @@ def _match_json(match: oahu.Match, items: LoadedItems) -> dict[str, Any]:
 
 
 def _table(queries: list[_Query], results: list[oahu.RetrievalResult], items: LoadedItems) -> Table:
-    """Return a table with one section per query. Labels that differ from the query's are red."""
+    """Return a table with one section per query. Labels that differ from the query's label are red."""
     has_distance = all(match.distance is not None for result in results for match in result)
     labels = [] if items.labels is None else ["label"]
     many = len(queries) > 1
@@ -310,7 +322,7 @@ def _draw_sheet(
 
 
 def _caption(key: Key, label: Any, match: oahu.Match | None = None) -> str:
-    """Return a key, its label and its distance. Long keys, such as paths, are shortened at the front."""
+    """Return the key, label and distance of an item as text. Long keys, such as paths, are cut at the front."""
     text = str(key)
     text = text if len(text) <= _MAX_KEY_LENGTH else f"…{text[1 - _MAX_KEY_LENGTH :]}"
     name = text if label is None else f"{text} · {label}"

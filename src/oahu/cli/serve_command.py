@@ -30,7 +30,7 @@ class ServeOptions:
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Port to listen on; 0 selects a free port.", show_default="8000"),
+        typer.Option(min=0, max=65_535, help="Port to listen on. 0 selects a free port.", show_default="8000"),
     ] = None
     demo: Annotated[bool, typer.Option("--demo", help="Add collections of example images.")] = False
     page: Annotated[
@@ -42,15 +42,17 @@ class ServeOptions:
 
 
 def serve(options: ServeOptions) -> None:
-    """Run the live service, an HTTP search service that learns from feedback.
+    """Run the live service: an HTTP search service that learns from feedback.
 
-    Environment variables that begin with OAHU_ configure all other settings.
+    All other settings are configured by environment variables that begin with OAHU_.
     """
     try:
         from oahu.service.api.logs import configure_logging
         from oahu.service.serve import serve as run
     except ImportError as error:
-        raise ImportError(f"{error}. Install the service: pip install 'oahu[service]'") from error
+        raise ImportError(
+            f"{error}. Install the packages of the service with: pip install 'oahu[service]'"
+        ) from error
     settings = _settings(options)
     announce = _announcer()
 
@@ -64,18 +66,18 @@ def serve(options: ServeOptions) -> None:
     try:
         run(settings, started)
     except sqlite3.Error as error:
-        raise oahu.InvalidInputError(f"Cannot use the store in {settings.data}: {error}.") from error
+        raise oahu.InvalidInputError(f"Cannot use the data in {settings.data}: {error}.") from error
 
 
 def _announcer() -> Callable[[str], None]:
-    """Return a function that prints to the terminal, or writes to the log if there is none."""
+    """Return a function that prints a message to the terminal, or logs the message if there is no terminal."""
     if sys.stderr.isatty():
         return lambda text: error_console.print(text, markup=False, soft_wrap=True)
     return logging.getLogger("oahu.service").info
 
 
 def _settings(options: ServeOptions) -> Settings:
-    """Combine the options with the environment. Options take precedence."""
+    """Return the settings from the options and the environment variables. Options take precedence."""
     from pydantic import ValidationError
 
     from oahu.service.settings import Settings

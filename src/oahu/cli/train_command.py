@@ -36,11 +36,14 @@ class TrainOptions:
     """Options of `oahu train`."""
 
     constraints: Annotated[
-        str, typer.Option(help="Triplets or pairs as JSON Lines or CSV. - reads standard input.", metavar="FILE")
+        str, typer.Option(help="Triplets or pairs as JSON Lines or CSV. Use - for standard input.", metavar="FILE")
     ]
-    model: Annotated[Path, typer.Option(help="Model file to write. If it exists, its training continues.")]
+    model: Annotated[
+        Path, typer.Option(help="Model file to write. If the file exists, the training of its model continues.")
+    ]
     features: Annotated[
-        Path | None, typer.Option(help=f"Feature table ({FORMATS}) for constraints that name items by id.")
+        Path | None,
+        typer.Option(help=f"Feature table of the items ({FORMATS}). Needed if the constraints contain ids."),
     ] = None
     learner: Annotated[str | None, typer.Option(help="Learner for a new model.", show_default=DEFAULT_LEARNER)] = (
         None
@@ -52,27 +55,29 @@ class TrainOptions:
     new_lines: Annotated[
         bool,
         typer.Option(
-            "--new-lines", help="Learn every line. By default, lines that the model has learned are skipped."
+            "--new-lines",
+            help="Treat all lines as new and learn them, even if the model has learned them before.",
         ),
     ] = False
-    save_every: Annotated[float, typer.Option(min=0, help="Interval between saves of the model, in seconds.")] = 10
+    save_every: Annotated[float, typer.Option(min=0, help="Time between two saves of the model, in seconds.")] = 10
 
     @property
     def live(self) -> bool:
-        """Whether the stream is a pipe, in which lines arrive over time, and not a file."""
+        """Whether the lines arrive over time, from standard input or a pipe, and are not in a regular file."""
         return self.constraints == "-" or not Path(self.constraints).is_file()
 
     @property
     def source(self) -> str:
-        """Name of the stream in messages."""
+        """Name of the stream, for messages."""
         return "standard input" if self.constraints == "-" else self.constraints
 
 
 def train(options: TrainOptions) -> None:
     """Train a learner on a stream of constraints.
 
-    Run the same command again to continue after an interruption, or to learn lines that were added: the model file
-    records the learned lines. The result is identical to that of one uninterrupted run.
+    Run the same command again to continue after an interruption, or to learn lines that were added to the file.
+    Lines that the model has learned are skipped. The final model is identical to the model of one uninterrupted
+    run.
     """
     from oahu.training import Trainer, file_batches, live_batches
 
@@ -101,17 +106,17 @@ def train(options: TrainOptions) -> None:
 
 
 def _skip_learned(trainer: Trainer, lines: Iterator[StreamLine]) -> Iterator[StreamLine]:
-    """Yield the lines that are new to the model, with advice if the stream is a different one."""
+    """Yield the lines that the model has not learned. Raise an error with advice for a different stream."""
     from oahu.training import StreamMismatchError
 
     try:
         yield from trainer.skip_learned(lines)
     except StreamMismatchError as error:
-        raise oahu.InvalidInputError(f"{error} If all of its lines are new, use --new-lines.") from error
+        raise oahu.InvalidInputError(f"{error} If all lines are new, use --new-lines.") from error
 
 
 class _Reader:
-    """Lines of the stream, with the number of bytes read so far."""
+    """Iterator over the lines of the stream that counts the bytes read so far."""
 
     def __init__(self, options: TrainOptions) -> None:
         self.n_bytes = 0
@@ -131,7 +136,7 @@ class _StandardInput(io.BufferedReader):
 def _standard_input() -> Any:
     """Open standard input with a separate buffer.
 
-    At exit, Python closes its own buffer, and would block if a thread were still reading from it.
+    At exit, Python closes the buffer of ``sys.stdin``. This would block while a thread reads from that buffer.
     """
     try:
         return _StandardInput(io.FileIO(os.dup(sys.stdin.fileno())))
@@ -140,7 +145,7 @@ def _standard_input() -> Any:
 
 
 def _open_learner(options: TrainOptions) -> tuple[Learner[Any], StreamPosition]:
-    """Return a new learner, or the saved one with its position in the stream."""
+    """Return the learner and its position in the stream. The learner is loaded from the model file or new."""
     from oahu.learners.base import Learner
     from oahu.training import StreamPosition
 
@@ -155,7 +160,7 @@ def _open_learner(options: TrainOptions) -> tuple[Learner[Any], StreamPosition]:
     if options.learner not in (None, type(learner).__name__):
         raise oahu.InvalidInputError(
             f"{options.model} contains {article(type(learner).__name__)}, not {article(str(options.learner))}. Use "
-            "another file for a new model."
+            "another --model file for a new model."
         )
     check_parameter_names(learner, parameters)
     for name, value in parameters.items():
@@ -167,7 +172,7 @@ def _open_learner(options: TrainOptions) -> tuple[Learner[Any], StreamPosition]:
     position = StreamPosition.of(options.model)
     if position is None and not options.new_lines:
         raise oahu.InvalidInputError(
-            f"{options.model} does not record which lines it has learned. Use --new-lines to learn every line of "
+            f"{options.model} does not contain its position in the stream. Use --new-lines to learn all lines of "
             f"{options.source}."
         )
     return learner, StreamPosition() if options.new_lines or position is None else position
@@ -183,7 +188,7 @@ def _new_learner(name: str, parameters: dict[str, Any]) -> Learner[Any]:
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """Split ``name=value``. The value is parsed as JSON if possible, and is a string otherwise.
+    """Return the name and the value in ``name=value``. The value is parsed as JSON, or else is a string.
 
     >>> parse_parameter("tau=0.2"), parse_parameter("dtype=float64")
     (('tau', 0.2), ('dtype', 'float64'))
@@ -198,7 +203,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 
 def check_parameter_names(learner: Learner[Any], parameters: dict[str, Any]) -> None:
-    """Reject parameters that the learner does not have."""
+    """Raise an error for parameters that the learner does not have."""
     valid = [name for name in learner.get_params() if name != "preprocessor"]
     for name in parameters:
         if name not in valid:
@@ -209,7 +214,7 @@ def check_parameter_names(learner: Learner[Any], parameters: dict[str, Any]) -> 
 
 @contextmanager
 def _catch_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGINT or SIGTERM has arrived.
+    """Yield a function that returns whether the process has received SIGINT or SIGTERM.
 
     After the first signal, the current batch is finished. A second signal has its default effect.
     """
@@ -229,7 +234,7 @@ def _catch_interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _show_progress(trainer: Trainer, reader: _Reader) -> Iterator[Callable[[], None]]:
-    """Show a progress bar; yields the function that updates it."""
+    """Show a progress bar. Yield the function that updates the bar."""
     with progress_bar(error_console) as bar:
         task = bar.add_task("reading", total=reader.size)
         first_line, start = trainer.position.lines, time.monotonic()
@@ -247,7 +252,7 @@ def _show_progress(trainer: Trainer, reader: _Reader) -> Iterator[Callable[[], N
 def _summary(trainer: Trainer, options: TrainOptions, interrupted: bool) -> str:
     n_lines = trainer.position.lines
     if not n_lines:
-        return f"{options.source} has no lines: nothing was learned."
+        return f"{options.source} has no lines. Nothing was learned."
     joined = trainer.describe_joined_pairs()
     text = f"{n_lines:,} lines learned. Model: {options.model}.{joined and ' ' + joined}"
     same = "the same command without --new-lines" if options.new_lines else "the same command"

@@ -13,9 +13,10 @@ _FAR = (1e-2, 1e-3)
 
 
 def roc_rates(roc: oahu.Roc | None) -> dict[str, float | None]:
-    """Return AUC, EER and TAR at small false accept rates.
+    """Return the AUC, the equal error rate, and true accept rates at small false accept rates.
 
-    A rate is None without a curve, or with too few dissimilar pairs to measure that false accept rate.
+    All rates are None if there is no curve. A true accept rate is None if there are too few dissimilar pairs to
+    measure its false accept rate.
     """
     if roc is None:
         return {"auc": None, "eer": None, **{f"tar@far={far:g}": None for far in _FAR}}
