@@ -165,7 +165,9 @@ def test_demo_saves_the_learners_that_it_showed(demo: tuple[Path, str], name: st
 def test_demo_conclusion_repeats_the_table_and_counts_classification_errors(demo: tuple[Path, str]) -> None:
     folder, output = demo
     text = " ".join(output.split())
-    pattern = r"([\d.]+) show the same digit with AnchoredOAHU, ([\d.]+) with OAHU, ([\d.]+) with the unlearned metric"
+    pattern = (
+        r"([\d.]+) show the same digit with AnchoredOAHU, ([\d.]+) with OAHU, ([\d.]+) with the unlearned metric"
+    )
     matches = [10 * float(share) for share in re.findall(pattern, text)[0]]
     assert matches == pytest.approx(table(output)[3_000][:3], abs=0.56)
     X, y = load_digits(return_X_y=True)
