@@ -55,10 +55,10 @@ LEARNERS: dict[str, Factory] = {name: small(name) for name in NAMES}
 
 #: Learners by what they are, as fixtures that make them.
 KINDS: dict[str, Callable[[type], bool]] = {
-    # OAHU: triplets, a postponed update. OASIS: scores only, sparse items. OPML: labelled streams. LEGO: pairs.
-    "make": lambda learner: learner in (oahu.OAHU, oahu.OASIS, oahu.OPML, oahu.LEGO),
+    # OAHU: triplets, a postponed update. OPML: labelled streams, a state of its own. LEGO: pairs.
+    "make": lambda learner: learner in (oahu.OAHU, oahu.OPML, oahu.LEGO),
     "make_every": lambda learner: True,
-    "make_other": lambda learner: learner not in (oahu.OAHU, oahu.OASIS, oahu.OPML, oahu.LEGO),
+    "make_other": lambda learner: learner not in (oahu.OAHU, oahu.OPML, oahu.LEGO),
     "make_typical": lambda learner: learner in (oahu.OAHU, oahu.LEGO),  # one for triplets, one for pairs
     "make_learning": lambda learner: learner not in (oahu.Euclidean, oahu.Cosine),
     "make_with_distances": lambda learner: not issubclass(learner, ScoresOnlyMixin),

@@ -51,7 +51,7 @@ USES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_using_changes_nothing(
-    make: Factory,
+    make_typical: Factory,
     snapshot: Learned,
     seen: Seen,
     tmp_path: Path,
@@ -60,7 +60,7 @@ def test_using_changes_nothing(
     labels: NDArray[Any],
     use: Callable[..., Any],
 ) -> None:
-    learner = make().partial_fit(triplets)
+    learner = make_typical().partial_fit(triplets)
     before = snapshot(learner)
     use(learner, seen, triplets, table, labels, tmp_path)
     assert snapshot(learner) == before
@@ -68,7 +68,7 @@ def test_using_changes_nothing(
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_using_twice_gives_the_same(
-    make: Factory,
+    make_typical: Factory,
     seen: Seen,
     tmp_path: Path,
     triplets: Floats,
@@ -76,7 +76,7 @@ def test_using_twice_gives_the_same(
     labels: NDArray[Any],
     use: Callable[..., Any],
 ) -> None:
-    learner = make().partial_fit(triplets)
+    learner = make_typical().partial_fit(triplets)
     first = use(learner, seen, triplets, table, labels, tmp_path)
     np.testing.assert_array_equal(use(learner, seen, triplets, table, labels, tmp_path), first)
 
@@ -88,8 +88,8 @@ def test_embedding_changes_nothing(make_oahu: Factory, snapshot: Learned, triple
     assert snapshot(learner) == before
 
 
-def test_learning_changes_what_was_learned(make: Factory, learned: Learned, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_learning_changes_what_was_learned(make_typical: Factory, learned: Learned, triplets: Floats) -> None:
+    learner = make_typical().partial_fit(triplets)
     before = learned(learner)
     assert learned(learner.partial_fit(triplets)) != before
 
@@ -121,22 +121,24 @@ def test_score_is_the_share_of_triplets_in_the_right_order(make_with_distances: 
     assert learner.score(triplets[clear]) == np.count_nonzero(margins > 1e-4) / np.count_nonzero(clear)
 
 
-def test_score_is_the_share_of_triplets_whose_positive_scores_higher(make: Factory, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets[:50])
+def test_score_is_the_share_of_triplets_whose_positive_scores_higher(
+    make_typical: Factory, triplets: Floats
+) -> None:
+    learner = make_typical().partial_fit(triplets[:50])
     higher = learner.pair_score(triplets[:, :2]) > learner.pair_score(triplets[:, [0, 2]])
     assert learner.score(triplets) == np.count_nonzero(higher) / len(triplets)
 
 
-def test_the_score_of_pairs_is_the_area_under_the_roc_curve(make: Factory, triplets: Floats) -> None:
-    learner, same = make().partial_fit(triplets), np.arange(40) % 3 == 0
+def test_the_score_of_pairs_is_the_area_under_the_roc_curve(make_typical: Factory, triplets: Floats) -> None:
+    learner, same = make_typical().partial_fit(triplets), np.arange(40) % 3 == 0
     pairs = triplets[:40, :2]
     scores = learner.pair_score(pairs)
     above = [float(a > b) + 0.5 * float(a == b) for a in scores[same] for b in scores[~same]]
     assert learner.score(pairs, np.where(same, 1, -1)) == pytest.approx(np.mean(above), rel=1e-12)
 
 
-def test_a_metric_scores_as_its_learner_does(make: Factory, triplets: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_a_metric_scores_as_its_learner_does(make_typical: Factory, triplets: Floats) -> None:
+    learner = make_typical().partial_fit(triplets)
     scores = learner.metric().score(triplets[:, 0], triplets[:, 1])
     np.testing.assert_allclose(scores, learner.pair_score(triplets[:, :2]), rtol=1e-5, atol=1e-6)
 
@@ -156,8 +158,10 @@ def test_a_learner_with_scores_only_raises_for_distances(
     assert not hasattr(learner, "transform")
 
 
-def test_indices_are_scored_as_their_values(make: Factory, table: Floats, indices: NDArray[np.int64]) -> None:
-    learner = make(preprocessor=table).partial_fit(indices)
+def test_indices_are_scored_as_their_values(
+    make_typical: Factory, table: Floats, indices: NDArray[np.int64]
+) -> None:
+    learner = make_typical(preprocessor=table).partial_fit(indices)
     by_value = learner.pair_score(table[indices[:, :2]])
     np.testing.assert_array_equal(learner.pair_score(indices[:, :2]), by_value)
 
@@ -167,10 +171,10 @@ def test_indices_are_scored_as_their_values(make: Factory, table: Floats, indice
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_changing_the_triplets_afterwards_does_not_change_the_learner(
-    make: Factory, saved: Saved, triplets: Floats, method: str
+    make_typical: Factory, saved: Saved, triplets: Floats, method: str
 ) -> None:
     mine = triplets.astype(np.float32)
-    learner = getattr(make(), method)(mine)
+    learner = getattr(make_typical(), method)(mine)
     before = saved(learner)
     mine[...] = 7.0
     assert saved(learner) == before
@@ -187,20 +191,20 @@ def test_changing_one_triplet_afterwards_does_not_change_the_learner(
 
 
 def test_changing_the_table_afterwards_does_not_change_the_learner(
-    make: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64]
+    make_typical: Factory, saved: Saved, table: Floats, indices: NDArray[np.int64]
 ) -> None:
     mine = table.astype(np.float32)
-    learner = make(preprocessor=mine).partial_fit(indices)
+    learner = make_typical(preprocessor=mine).partial_fit(indices)
     before = saved(learner)
     mine[...] = 7.0
     assert saved(learner) == before
 
 
 def test_changing_labelled_items_afterwards_does_not_change_the_learner(
-    make: Factory, saved: Saved, table: Floats, labels: NDArray[Any]
+    make_typical: Factory, saved: Saved, table: Floats, labels: NDArray[Any]
 ) -> None:
     items, classes = table.astype(np.float32), labels.copy()
-    learner = make().fit(items, classes)
+    learner = make_typical().fit(items, classes)
     before = saved(learner)
     items[...], classes[...] = 7.0, 1
     assert saved(learner) == before
@@ -208,7 +212,7 @@ def test_changing_labelled_items_afterwards_does_not_change_the_learner(
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_using_does_not_change_the_input(
-    make: Factory,
+    make_typical: Factory,
     seen: Seen,
     tmp_path: Path,
     triplets: Floats,
@@ -218,7 +222,7 @@ def test_using_does_not_change_the_input(
 ) -> None:
     mine = triplets.astype(np.float32), table.astype(np.float32), labels.copy()  # of the model's type: not copied
     kept = [array.tobytes() for array in mine]
-    use(make().partial_fit(triplets), seen, *mine, tmp_path)
+    use(make_typical().partial_fit(triplets), seen, *mine, tmp_path)
     assert [array.tobytes() for array in mine] == kept
 
 
@@ -231,9 +235,11 @@ def test_learning_does_not_change_the_input(
     assert [array.tobytes() for array in mine] == kept
 
 
-def test_learning_does_not_change_the_table(make: Factory, table: Floats, indices: NDArray[np.int64]) -> None:
+def test_learning_does_not_change_the_table(
+    make_typical: Factory, table: Floats, indices: NDArray[np.int64]
+) -> None:
     mine = table.astype(np.float32)
-    make(preprocessor=mine).partial_fit(indices)
+    make_typical(preprocessor=mine).partial_fit(indices)
     np.testing.assert_array_equal(mine, table)
 
 
@@ -247,9 +253,9 @@ def test_writing_to_transformed_items_does_not_change_the_learner(
 
 
 def test_writing_to_the_attributes_does_not_change_the_learner(
-    make: Factory, snapshot: Learned, triplets: Floats
+    make_typical: Factory, snapshot: Learned, triplets: Floats
 ) -> None:
-    learner = make().partial_fit(triplets)
+    learner = make_typical().partial_fit(triplets)
     before = snapshot(learner)
     for name in before["learned"]:
         for array in arrays_in(getattr(learner, name)):
@@ -257,16 +263,16 @@ def test_writing_to_the_attributes_does_not_change_the_learner(
     assert snapshot(learner) == before
 
 
-def test_a_metric_is_frozen(make: Factory, seen: Seen, triplets: Floats, table: Floats) -> None:
-    learner = make().partial_fit(triplets)
+def test_a_metric_is_frozen(make_typical: Factory, seen: Seen, triplets: Floats, table: Floats) -> None:
+    learner = make_typical().partial_fit(triplets)
     metric = learner.metric()
     before = seen(metric, table)
     learner.partial_fit(triplets)
     np.testing.assert_array_equal(seen(metric, table), before)
 
 
-def test_a_metric_cannot_be_written_to(make: Factory, triplets: Floats) -> None:
-    metric = make().partial_fit(triplets).metric()
+def test_a_metric_cannot_be_written_to(make_typical: Factory, triplets: Floats) -> None:
+    metric = make_typical().partial_fit(triplets).metric()
     assert [name for name, value in vars(metric).items() if arrays_in(value)] == []
 
 
@@ -294,7 +300,7 @@ NOT_BEFORE_LEARNING: dict[str, Callable[..., Any]] = {name: use for name, use in
 
 @pytest.mark.parametrize("use", NOT_BEFORE_LEARNING.values(), ids=NOT_BEFORE_LEARNING.keys())
 def test_using_an_unfitted_learner_is_an_error_that_says_what_to_do(
-    make: Factory,
+    make_typical: Factory,
     seen: Seen,
     tmp_path: Path,
     triplets: Floats,
@@ -303,7 +309,7 @@ def test_using_an_unfitted_learner_is_an_error_that_says_what_to_do(
     use: Callable[..., Any],
 ) -> None:
     with pytest.raises(NotFittedError, match=r"not fitted yet.*fit, partial_fit or learn_one"):
-        use(make(), seen, triplets, table, labels, tmp_path)
+        use(make_typical(), seen, triplets, table, labels, tmp_path)
 
 
 def test_the_error_of_an_unfitted_learner_is_one_of_scikit_learn() -> None:
@@ -320,13 +326,13 @@ def test_attributes_of_an_unfitted_oahu_raise(make_oahu: Factory, name: str) -> 
         getattr(make_oahu(), name)
 
 
-def test_a_failed_save_leaves_no_file(make: Factory, tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(make_typical: Factory, tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
-        make().save(tmp_path / "learner")
+        make_typical().save(tmp_path / "learner")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_scikit_learn_sees_whether_a_learner_is_fitted(make: Factory, triplets: Floats) -> None:
+def test_scikit_learn_sees_whether_a_learner_is_fitted(make_typical: Factory, triplets: Floats) -> None:
     with pytest.raises(SklearnNotFittedError):
-        check_is_fitted(make())
-    check_is_fitted(make().partial_fit(triplets))
+        check_is_fitted(make_typical())
+    check_is_fitted(make_typical().partial_fit(triplets))

@@ -59,6 +59,14 @@ def loaded(data: bytes) -> Any:
         return oahu.load(path)
 
 
+def is_refused(data: bytes) -> bool:
+    """Whether `refusal` finds an error."""
+    try:
+        return bool(refusal(data))
+    except pytest.fail.Exception:
+        return False
+
+
 def refusal(data: bytes) -> str:
     """Why a file of these bytes is refused, without its name."""
     with pytest.raises(ModelFileError) as caught:
@@ -454,39 +462,27 @@ def test_a_missing_array_is_named(thing: Thing, name: str) -> None:
 
 
 @of_every_array
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_one_value_that_is_not_finite_is_refused_by_its_array(thing: Thing, name: str, value: float) -> None:
+def test_values_that_are_not_finite_are_refused_by_their_array(thing: Thing, name: str) -> None:
     header, arrays = parsed(saved(thing))
-    wrong = arrays[name].copy()
-    wrong.flat[-1] = value
-    assert f"{name!r} contains values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
+    for value in (np.nan, np.inf, -np.inf):
+        wrong = arrays[name].copy()
+        wrong.flat[-1] = value
+        assert f"{name!r} contains values that are not finite" in refusal(crafted(header, arrays | {name: wrong}))
 
 
 @of_every_array
-@pytest.mark.parametrize("axis", [0, -1])
-def test_an_array_of_another_shape_is_refused(thing: Thing, name: str, axis: int) -> None:
+def test_an_array_of_another_shape_or_type_is_refused(thing: Thing, name: str) -> None:
     header, arrays = parsed(saved(thing))
-    longer = np.repeat(arrays[name], 2, axis=axis)
-    refusal(crafted(header, arrays | {name: longer}))
-
-
-@of_every_array
-def test_an_array_of_another_dimension_is_refused(thing: Thing, name: str) -> None:
-    header, arrays = parsed(saved(thing))
-    refusal(crafted(header, arrays | {name: arrays[name][None]}))
-
-
-@of_every_array
-def test_an_array_of_whole_numbers_is_refused(thing: Thing, name: str) -> None:
-    header, arrays = parsed(saved(thing))
-    refusal(crafted(header, arrays | {name: np.ones(arrays[name].shape, np.int64)}))
-
-
-@of_every_array
-def test_one_array_of_another_float_is_refused(thing: Thing, name: str) -> None:
-    header, arrays = parsed(saved(thing))
-    other = np.float32 if arrays[name].dtype == np.float64 else np.float64
-    refusal(crafted(header, arrays | {name: arrays[name].astype(other)}))
+    array = arrays[name]
+    wrong = {
+        "more rows": np.repeat(array, 2, axis=0),
+        "more columns": np.repeat(array, 2, axis=-1),
+        "more dimensions": array[None],
+        "whole numbers": np.ones(array.shape, np.int64),
+        "another float": array.astype(np.float32 if array.dtype == np.float64 else np.float64),
+    }
+    accepted = [kind for kind, other in wrong.items() if not is_refused(crafted(header, arrays | {name: other}))]
+    assert accepted == []
 
 
 @pytest.mark.parametrize("weights", [[-0.5, 1.5], [0.0, 0.0], [1.0, 1.0]], ids=str)

@@ -1,6 +1,6 @@
-"""Online learners with one interface.
+"""Online learners. All of them have the same interface.
 
-The module of a learner is imported on first use, because most of them import numba.
+The module of a learner is imported on first use, because most of these modules import numba.
 """
 
 from importlib import import_module

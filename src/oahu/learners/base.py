@@ -88,7 +88,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     n_constraints : int, default=10000
         Number of constraints that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None

@@ -54,9 +54,9 @@ class Euclidean(_FixedLearner[EuclideanMetric]):
     Parameters
     ----------
     n_constraints : int, default=10000
-        Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
+        Number of pairs that ``fit(X, y)`` draws from labels, and number of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the metric computes in.
     random_state : None, int, numpy Generator or RandomState, default=None

@@ -51,9 +51,9 @@ class RDML(MahalanobisLearner):
     start : {"identity", "zero"}, default="identity"
         The initial A. From zero, similar pairs change nothing until dissimilar pairs have raised the rank of A.
     n_constraints : int, default=10000
-        Number of pairs that ``fit(X, y)`` draws from labels, and of triplets that ``score(X, y)`` draws.
+        Number of pairs that ``fit(X, y)`` draws from labels, and number of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
@@ -64,7 +64,8 @@ class RDML(MahalanobisLearner):
     matrix_ : ndarray of shape (d, d)
         A, a copy.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
-        Number of pairs learned, and the share of them that changed the model.
+        Number of pairs learned, and the share that changed the model: of all pairs, of similar pairs and of
+        dissimilar pairs.
 
     Notes
     -----

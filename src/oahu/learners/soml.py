@@ -41,11 +41,12 @@ class SOML(BilinearLearner):
     gamma : float, default=1
         gamma of dual averaging. It only rescales w as long as every triplet has a positive loss.
     normalize : bool, default=True
-        Whether to scale items to unit length first. Dot products favour long items.
+        Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
+        dot products.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type that the model computes in.
     random_state : None, int, numpy Generator or RandomState, default=None
@@ -60,7 +61,7 @@ class SOML(BilinearLearner):
 
     Notes
     -----
-    The metric has scores but no distances: `transform` raises `NoDistanceError`.
+    The metric has scores but no distances, so `transform` raises `NoDistanceError`.
 
     References
     ----------

@@ -231,7 +231,7 @@ class AnchoredMetric(DistanceMetric):
         gains = content.array("gains", (len(directions) + 1,), np.float64)
         softening = content.array("softening", (3,), np.float64)
         if min(gains.min(), softening.min()) < 0:
-            raise ValueError("its 'gains' and 'softening' arrays must not contain negative numbers")
+            raise ValueError("its 'gains' and 'softening' entries must not be negative")
         mean = content.array("mean", (d,), dtype)
         return cls.frozen(mean, directions, gains, softening, experts, weights, content.count("version"))
 

@@ -33,56 +33,57 @@ __all__ = ["AnchoredOAHU"]
 
 @storable
 class AnchoredOAHU(TripletLearner[AnchoredMetric]):
-    """OAHU combined with the unlearned metric. Learned spaces gain weight as the evidence for them grows.
+    """OAHU combined with the unlearned metric. A learned space gets more weight if there is more evidence for it.
 
-    Before the first constraint, the metric is the unlearned one: cosine distance with softened lengths. Two kinds
-    of spaces are learned. The whitened space is learned from similar pairs alone, and OAHU's experts E_0 to E_L by
-    InfoNCE over windows of constraints. Before a window is learned, each space ranks its similar pairs among all
-    pairs of the window. The evidence for a space is its gain over the unlearned space in this ranking, in standard
-    errors. More evidence gives more weight. A hedge over the evidence divides the experts' weight among them. If
-    the unlearned space orders the stream's triplets no better than chance, no learned space gets weight. See
-    docs/anchored.md.
+    Before the first constraint, the metric is the unlearned metric: cosine distance with softened lengths. Two
+    kinds of spaces are learned. The whitened space is learned from similar pairs alone. OAHU's experts E_0 to E_L
+    are trained with the InfoNCE loss on windows, which are groups of consecutive constraints. Before the experts
+    are trained on a window, each space ranks the similar pairs of the window among all pairs of the window. The
+    evidence for a space is the gain of its ranking over the ranking of the unlearned space, in standard errors.
+    More evidence gives more weight. A hedge update divides the total weight of the experts according to their
+    evidence. If the unlearned space orders the stream's triplets no better than chance, all weight stays with the
+    unlearned space. See docs/anchored.md.
 
-    A triplet takes O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, with r = min(64, d / 2).
-    Every ``window``-th triplet also trains the experts on the window. This takes about as long as all triplets of
-    the window together. The model has about d * (2 r + S_emb + S_hidden + 3 * window + 3) + L * (S_hidden + 3 *
-    window) * (S_hidden + S_emb) numbers. Its size does not depend on the stream.
+    Learning from a triplet takes O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, with r =
+    min(64, d / 2). Every ``window``-th triplet also trains the experts on the window. This training takes about as
+    long as all triplets of the window together. The model has about d * (2 r + S_emb + S_hidden + 3 * window + 3) +
+    L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers. Its size does not depend on the length of the stream.
 
     Parameters
     ----------
     n_layers : int, default=5
         L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear expert.
     hidden_size : int, default=100
-        S_hidden: units in each hidden layer.
+        S_hidden: the number of units in each hidden layer.
     embedding_size : int, default=50
-        S_emb: dimensions of each expert's space.
+        S_emb: the number of dimensions of each expert's space.
     learning_rate : float, default=0.05
         The initial step size of gradient descent on the mean loss of a window. It falls to 2/5 of this value within
         10,000 constraints.
     temperature : float, default=0.05
-        The temperature of InfoNCE. A lower temperature gives near candidates more influence.
+        The temperature of InfoNCE. At a lower temperature, items near the anchor have more influence.
     shrinkage : float, default=0.1
-        Shrinkage of the whitening. Values near 0 whiten almost fully.
+        The shrinkage of the whitening. With a value near 0, the items are whitened almost fully.
     strength : float, default=0.5
-        The largest total weight of the experts, relative to that of the unlearned and the whitened space together.
+        The largest total weight of the experts, relative to the total weight of the unlearned and whitened spaces.
     window : int, default=16
-        The number of constraints in a window: the experts are evaluated and trained once per window.
+        The number of constraints in a window. The experts are evaluated and trained once per window.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table that constraints of indices refer to. An array or a memory map is never copied.
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
         The floating-point type of the model. float64 is for numerical tests.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the initial weights and the drawing of triplets from labels.
+        Seed of the initial weights and of the drawing of triplets from labels.
 
     Attributes
     ----------
     metric_weights_ : ndarray of shape (L + 3,)
-        The weight of each space: unlearned, whitened, E_0 ... E_L. They sum to 1.
+        The weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
     evidence_ : ndarray of shape (L + 3,)
-        The agreement of the feedback with the unlearned space, then the gain of each other space over the unlearned
-        space. The unit is the standard error.
+        Entry 0 is the agreement of the triplets with the unlearned space. Each other entry is the gain of a space
+        over the unlearned space. The unit is the standard error.
     n_seen_ : int
         Number of triplets learned.
     n_features_in_ : int
@@ -157,7 +158,7 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
         network = Network.random(shape, dtype, rng, "orthogonal")
         for weights in network.hidden_weights:
-            weights *= math.sqrt(2.0)  # compensates for the ReLU, which sets about half of the units to 0
+            weights *= math.sqrt(2.0)  # compensates for the ReLU, which sets about half of the outputs to 0
         arrays = empty_arrays(shape, self.window, dtype)
         for name in NetworkParameters._fields:
             arrays[name][...] = getattr(network, name)
@@ -169,7 +170,7 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
         _, *sizes = shape = network_shape(stored)
         window = len(stored["items"]) // 3
         if min(shape.n_layers + 1, *sizes[1:], window - 1) < 1:
-            raise ValueError("the shapes of the arrays are not those of a network and a window")
+            raise ValueError("the shapes of the arrays do not fit a network and a window")
         return empty_arrays(Shape(self.n_features_in_, *sizes), window, dtype)
 
     def check_arrays(self, arrays: Arrays) -> None:

@@ -1,6 +1,6 @@
-"""The compiled update of the experts for a window: gradient descent on InfoNCE in every layer.
+"""The compiled update of the experts after a window: one step of gradient descent on the InfoNCE loss.
 
-Row 3 i + k of a window is the anchor (k = 0), the positive (1) or the negative (2) of constraint i.
+Row 3 i + k of a window is the anchor (k = 0), the positive (k = 1) or the negative (k = 2) of constraint i.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Scalar = Any  # a float of the arrays' type
 def info_nce_gradient(
     outputs: Floats, size: int, eligible: Flags, temperature: float, units: Floats, gradient: Floats
 ) -> None:
-    """Write one expert's unit vectors to ``units`` and its gradient of InfoNCE to columns of ``gradient``.
+    """Write the unit vectors of one expert to ``units``, and its InfoNCE gradient to columns of ``gradient``.
 
-    InfoNCE is the cross entropy of the positive under a softmax of cosine / temperature over the eligible
-    candidates, averaged over the window.
+    InfoNCE is a cross-entropy loss, averaged over the constraints of the window. For each constraint, a softmax of
+    cosine / temperature gives a probability to each eligible candidate (see local_ranking.py). The loss is the
+    negative logarithm of the probability of the positive.
     """
     dtype = outputs.dtype
     m, n = len(outputs), len(eligible)
@@ -68,7 +69,7 @@ def info_nce_gradient(
 
 @helper
 def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats) -> None:
-    """Write the inputs of layer ``level`` + 2: the ReLU of the outputs of the layer below it."""
+    """Write the inputs of layer ``level`` + 2 to ``hidden``: the ReLU of the outputs of the layer below."""
     outputs = middle_outputs[level - 1] if level else first_outputs
     for i in range(len(hidden)):
         for q in range(hidden.shape[1]):
@@ -80,10 +81,10 @@ def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, sta
 def update_layer(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, size: int, rate: Scalar, below: Floats
 ) -> float:
-    """Backpropagate to the inputs of the ReLU below, then update the (in, out) weights.
+    """Backpropagate the gradient to the inputs of the ReLU below, then update the (in, out) weights.
 
-    The first ``size`` outputs are an embedding. They have no bias, so that an embedding of inactive units is 0.
-    Returns an upper bound of the change of any weight.
+    The first ``size`` outputs are an embedding. They have no bias, so that an embedding of inactive units is 0. The
+    function returns an upper bound of the change of any weight.
     """
     n_units, width = matrix.shape
     m = len(hidden)
@@ -131,9 +132,11 @@ def update_layer(
 def update_first_layer(
     matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar
 ) -> float:
-    """Update the (out, in) weights of the first layer, four items at a time, to read each row less often.
+    """Update the (out, in) weights of the first layer.
 
-    Returns an upper bound of the change of any weight.
+    Four items are processed at a time, to read each row less often.
+
+    The function returns an upper bound of the change of any weight.
     """
     rows, d = matrix.shape
     m = len(inputs)

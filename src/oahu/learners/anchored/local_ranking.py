@@ -1,10 +1,14 @@
 """Compiled ranking of a window's similar pairs in each space.
 
-Row 3 i + k of a window is the anchor (k = 0), the positive (1) or the negative (2) of constraint i. Candidate j is
-the positive of constraint j, and candidate n + j its negative. ``distances[0, i, j]`` is the squared distance of
-the anchor of constraint i to candidate j, and ``distances[1, i, j]`` that of its positive. For j = i, both are the
-distance between anchor and positive. A space ranks a similar pair well if few of the n * (4 n - 2) other distances
-are smaller than that of the pair.
+Row 3 i + k of a window is the anchor (k = 0), the positive (k = 1) or the negative (k = 2) of constraint i.
+
+In this package, a candidate is an item that a similar pair is ranked against: any positive or negative of the
+window. Candidate j is the positive of constraint j, and candidate n + j is the negative of constraint j.
+
+``distances[0, i, j]`` is the squared distance between the anchor of constraint i and candidate j.
+``distances[1, i, j]`` is the squared distance between the positive of constraint i and candidate j. For j = i, both
+are the squared distance between anchor and positive. A space ranks a similar pair well if few of the n * (4 n - 2)
+other distances are smaller than the distance of the pair.
 """
 
 from __future__ import annotations
@@ -21,24 +25,25 @@ Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-#: A pair scores 1/2 if this share of all distances is smaller than its own.
+#: The score of a pair is 1/2 if this share of all distances is smaller than the distance of the pair.
 _HALF_SCORE_SHARE = 0.01
 
-#: A distance counts as smaller only if the relative difference exceeds this tolerance for rounding errors.
+#: Tolerance for rounding errors. A distance counts as smaller only if the relative difference exceeds it.
 _ROUNDING = 1e-5
 
 
 @helper
 def candidate_row(j: int, n: int) -> int:
-    """Return the row of candidate j in a window of n constraints."""
+    """Return the row number of candidate item j in the array of all items of a window with n constraints."""
     return 3 * j + 1 if j < n else 3 * (j - n) + 2
 
 
 @helper
 def mark_eligible(items: Floats, eligible: Flags) -> None:
-    """Mark the candidates of each constraint.
+    """Mark the eligible candidates of each constraint.
 
-    These are its own positive and negative, and all candidates that equal neither its anchor nor its positive.
+    The positive and the negative of a constraint are eligible. Other candidates are eligible if they differ from
+    the anchor and the positive.
     """
     n = len(eligible)
     for i in range(n):
@@ -58,7 +63,7 @@ def _differ(x: Floats, y: Floats) -> bool:
 
 @helper
 def measure_candidates(vectors: Floats, distances: Doubles) -> None:
-    """Write the squared distances of the anchor and the positive of every constraint to every candidate."""
+    """Write the squared distances from the anchor and the positive of every constraint to every candidate."""
     n = len(vectors) // 3
     for end in range(2):
         for i in range(n):
@@ -73,10 +78,13 @@ def measure_candidates(vectors: Floats, distances: Doubles) -> None:
 
 @helper
 def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, scores: Doubles) -> None:
-    """Write each pair's score: 1 / (1 + the number of smaller distances / 1 % of the number of distances).
+    """Write the score of each similar pair to ``scores``.
 
-    The distances are those of the unlearned space times ``scale``. The distances of ``space`` are added unless
-    ``space`` is 0, the unlearned space.
+    The score is 1 / (1 + s / 0.01), where s is the share of all distances that are smaller than the pair's
+    distance.
+
+    If ``space`` is 0 (the unlearned space), the distances of the unlearned space are used, times ``scale``.
+    Otherwise, the distances of ``space`` are added to them.
     """
     n = len(eligible)
     combined = np.zeros((2, n, 2 * n))
@@ -105,10 +113,11 @@ def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, 
 
 @helper
 def add_evidence(distances: Doubles, eligible: Flags, scale: float, n_seen: float, evidence: Doubles) -> None:
-    """Add each space's gains over the unlearned space, and their squares, to the sums in ``evidence``.
+    """Add the gains of each space over the unlearned space, and the squared gains, to the sums in ``evidence``.
 
-    Column 0 measures how well the unlearned space orders the triplets of the feedback. Old evidence decays:
-    evidence from the first half of the stream counts less, and evidence from 10,000 constraints ago hardly at all.
+    Column 0 measures how well the unlearned space orders the triplets of the stream. Old evidence decays. Evidence
+    from the first half of the stream counts less than later evidence. Evidence from 10,000 constraints ago has
+    almost no effect.
     """
     n = len(eligible)
     unlearned, scores = np.zeros(n), np.zeros(n)

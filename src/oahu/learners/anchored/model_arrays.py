@@ -1,4 +1,4 @@
-"""The arrays of an AnchoredOAHU model, grouped as its update step uses them."""
+"""The arrays of an AnchoredOAHU model, in the groups that the update step uses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CENTRED: Final = 1
 WHITENED: Final = 2
 UNLEARNED_DISTANCE: Final = 3
 
-#: The rows of the array "evidence": the sum of each space's gains, and the sum of their squares.
+#: The rows of the array "evidence": the sum of the gains of each space, and the sum of the squared gains.
 GAINS: Final = 0
 SQUARES: Final = 1
 
@@ -53,7 +53,7 @@ _MAX_RANK = 64
 
 
 class NetworkParameters(NamedTuple):
-    """The parameters of a network, laid out as in network/layers.py."""
+    """The parameters of a network, in the memory layout of network/layers.py."""
 
     first: Floats
     first_bias: Floats
@@ -73,7 +73,7 @@ class StreamStatistics(NamedTuple):
 
 
 class EncoderState(NamedTuple):
-    """The parameters of the encoder. They change only when a window closes."""
+    """The parameters of the encoder. They change only when a window is full."""
 
     mean: Floats
     directions: Floats
@@ -82,7 +82,7 @@ class EncoderState(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The open window: its items, their coordinates along the scatter's directions, and each layer's outputs."""
+    """The current window: its items, their coordinates along the scatter's directions, and all layer outputs."""
 
     items: Floats
     coordinates: Floats
@@ -91,7 +91,7 @@ class Window(NamedTuple):
     last_outputs: Floats
 
 
-#: The names of a model's arrays, in the order in which the update step takes them.
+#: The names of the arrays of a model, in the order of the arguments of the update step.
 ARRAY_NAMES: Final = (
     *NetworkParameters._fields,
     *(f"stream_{name}" for name in StreamStatistics._fields),

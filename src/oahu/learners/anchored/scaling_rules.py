@@ -1,4 +1,4 @@
-"""Scale factors for compiled and Python code: length softening, step size, unlearned distances."""
+"""Rules for the softening of lengths, the step size, and the scale of unlearned distances."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ __all__ = ["softness", "step_size", "unlearned_scale"]
 def softness(d: int) -> float:
     """Return the softening of lengths. Items are divided by sqrt(||x||^2 + softness * mean ||x||^2).
 
-    Scaling to unit length discards one of d dimensions, the length. Softening keeps part of it, and more of it if d
-    is small.
+    Scaling to unit length discards one of d dimensions, the length. Softening keeps a part of the length. The part
+    is larger if d is smaller.
     """
     return float((4.0 / max(d - 1, 1)) ** 3)
 
 
 def step_size(learning_rate: float, seen: float) -> float:
-    """Return the experts' step size after ``seen`` constraints. It falls to 2/5 within 10,000 constraints.
+    """Return the experts' step size after ``seen`` constraints.
 
-    Long streams repeat the same items, and large steps would overfit to these.
+    It falls to 2/5 of ``learning_rate`` within 10,000 constraints.
+
+    Long streams repeat the same items, and large steps would overfit to these items.
     """
     return learning_rate / math.sqrt(1.0 + min(seen, 10_000.0) / 2_000.0)
 
 
 def unlearned_scale(mean_square: float) -> float:
-    """Return the factor on squared distances in the unlearned space, computed from their mean.
+    """Return the factor for squared distances in the unlearned space, given their mean.
 
     If all items are far from the origin, they have nearly the same direction and tiny distances in the unlearned
-    space. The factor makes these comparable with the distances in the other spaces.
+    space. The factor makes these distances comparable with the distances in the other spaces.
     """
     return 0.3 / mean_square if 0.0 < mean_square < 0.3 else 1.0

@@ -1,4 +1,4 @@
-"""The weight of each space, computed from its evidence."""
+"""Computation of the weight of each space from its evidence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _FEEDBACK_RANGE = (1.0, 3.0)
 _WHITENED_RANGE = (0.0, 10.0)
 _EXPERT_RANGE = (2.0, 5.0)
 
-# Share of the unlearned space's weight that moves to the whitened space if this and the experts have full weight.
+# Share of the unlearned space's weight that moves to the whitened space if the whitened space and the experts have
+# full weight.
 _MOVED_SHARE = 0.75
 
 # The weight of an expert is multiplied by exp(-_HEDGE_RATE * s) if its evidence is s standard errors below the
-# best.
+# evidence of the best expert.
 _HEDGE_RATE = 0.5
 
 
@@ -30,19 +31,20 @@ def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) 
     """Return the weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
 
     ``mean_square`` is the mean squared distance in the unlearned space. The unlearned space has all the weight if
-    there is no evidence, or if the feedback agrees with it no better than by chance:
+    there is no evidence, or if it orders the triplets no better than chance:
 
     >>> space_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
 
-    With strong evidence for the whitened space only, both have the same weight:
+    With strong evidence for the whitened space only, the unlearned and the whitened space have the same weight:
 
     >>> space_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
     array([0.5, 0.5, 0. , 0. ])
 
-    All experts together get up to ``strength`` times the weight of these two spaces. If they get it all, three
-    quarters of the unlearned space's weight move to the whitened space. An expert's share of the experts' weight
-    decreases exponentially with its distance to the expert with the most evidence:
+    All experts together get up to ``strength`` times the total weight of these two spaces. If they get this
+    maximum, three quarters of the unlearned space's weight move to the whitened space. An expert's share of the
+    experts' weight decreases exponentially with the difference between the largest evidence of all experts and its
+    own evidence:
 
     >>> space_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
     array([0.083, 0.583, 0.126, 0.207])
@@ -64,6 +66,6 @@ def standard_errors(evidence: Doubles) -> Doubles:
 
 
 def _ramp(values: Doubles, bounds: tuple[float, float]) -> Doubles:
-    """Return 0 below the bounds, 1 above them, and linear values between them."""
+    """Return 0 for values below the bounds, 1 for values above the bounds, and linear values between the bounds."""
     low, high = bounds
     return np.clip((values - low) / (high - low), 0.0, 1.0)

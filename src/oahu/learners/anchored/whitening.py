@@ -1,12 +1,13 @@
-"""The whitened space, compiled: low-rank scatter of similar pairs, and softened normalisation.
+"""Compiled functions of the whitened space: low-rank scatter of similar pairs, and softened normalisation.
 
 Similar pairs show which differences between items do not matter. The scatter of these differences, C_w = mean of (a
-- p)(a - p)^T / 2, is stored as its r leading directions and one variance for all others. Every pair updates it in
-O(r d) time, without an eigendecomposition (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003).
-Directions of equal variance may rotate among themselves. This does not change the whitened space.
+- p)(a - p)^T / 2, is stored as its r leading directions and one variance for all other directions. Every similar
+pair updates the scatter in O(r d) time, without an eigendecomposition (candid covariance-free incremental PCA:
+Weng, Zhang, Hwang 2003). Directions of equal variance may rotate within their common subspace. This does not change
+the whitened space.
 
-Lengths are softened: an item x is scaled to x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2), between x and its
-unit vector.
+Lengths are softened: an item x is scaled to x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2). The result lies
+between x and its unit vector.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ compilable(softness)
 
 @helper
 def soften(rows: Floats, mean_square: float, length: float) -> None:
-    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place. A zero row stays zero."""
+    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place. Zeros stay zeros."""
     d = rows.shape[1]
     added = softness(d) * mean_square
     for i in range(len(rows)):
@@ -43,10 +44,11 @@ def soften(rows: Floats, mean_square: float, length: float) -> None:
 
 @helper
 def update_scatter(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
-    """Update the leading directions with the difference of the n-th similar pair. The difference is overwritten.
+    """Update the leading directions with the difference of the n-th similar pair. This overwrites the difference.
 
-    Each direction moves towards the part of the difference that the previous directions do not explain. The step is
-    3/n instead of 1/n, to forget early pairs, which were learned with arbitrary directions.
+    Each direction moves towards the part of the difference that the previous directions do not explain. The step
+    size is 3/n instead of 1/n. This reduces the influence of early pairs, which were learned with arbitrary
+    directions.
     """
     dtype = difference.dtype
     d = difference.size
@@ -83,10 +85,11 @@ def update_scatter(difference: Floats, n: float, directions: Floats, variances: 
 
 @helper
 def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
-    """Write the gains of the r directions, then the gain of all others: (1 + w_k / floor)^(-1/2) for variance w_k.
+    """Write the gain of each of the r directions, and then the gain of all other directions.
 
-    The floor is ``shrinkage`` times the self-weighted mean of the variances, (sum w^2) / (sum w), which constant
-    features do not change. ``within`` is the total variance.
+    The gain of a direction with variance w_k is (1 + w_k / floor)^(-1/2). The floor is ``shrinkage`` times the
+    self-weighted mean of the variances, (sum w^2) / (sum w). Constant features do not change this mean. ``within``
+    is the total variance.
     """
     r = len(variances)
     explained = 0.0
@@ -108,7 +111,10 @@ def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, g
 
 @helper
 def whiten(centred: Floats, coordinates: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
-    """Write whitened items to ``out``. ``coordinates`` are those of the centred items along the directions."""
+    """Write whitened items to ``out``.
+
+    ``coordinates`` are the coordinates of the centred items along the directions.
+    """
     r, d = directions.shape
     rest = centred.dtype.type(gains[r])
     weights = np.empty(r, centred.dtype)

@@ -1,11 +1,11 @@
 """AnchoredOAHU's compiled update step.
 
-For every constraint (`_add_to_window`), the network encodes its items and stores them in a window. The similar pair
+For every constraint (`_add_to_window`), the step encodes the items and stores them in a window. The similar pair
 updates the scatter, and the items update the mean. When the window is full (`_close_window`):
 
-1. Every space is evaluated on the window: how high does it rank the similar pairs among all pairs? The gain of a
-   space over the unlearned space is its evidence (local_ranking.py).
-2. The experts take one step of gradient descent on InfoNCE, a smooth form of the same ranking (contrastive.py).
+1. Every space ranks the similar pairs of the window among all pairs of the window. The gain of a space over the
+   unlearned space in this ranking is added to its evidence (local_ranking.py).
+2. The experts make one step of gradient descent on InfoNCE, a smooth form of the same ranking (contrastive.py).
 3. The parameters of the encoder are updated: the mean, the directions and their gains (`_update_encoder`).
 
 All items of a window are encoded with the same frozen parameters. Each window is evaluated before it is used for
@@ -77,11 +77,12 @@ def learn(
     shrinkage: float,
     used: NDArray[np.bool_],
 ) -> int:
-    """Learn triplets of shape (n, 3, d) in order; all arrays but the triplets change in place.
+    """Learn from triplets of shape (n, 3, d), in order. All arrays except the triplets change in place.
 
-    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays.
+    The function returns LEARNED, or the row number of a rejected triplet. After a rejection the caller must discard
+    all arrays.
     """
-    # The arguments are plain arrays, because unpacking a NamedTuple takes numba microseconds per call.
+    # The arguments are plain arrays, because numba needs microseconds per call to unpack a NamedTuple.
     network = NetworkParameters(first, first_bias, middle, middle_bias, last, last_bias)
     statistics = StreamStatistics(stream_scalars, stream_mean, stream_directions, stream_variances)
     encoder = EncoderState(encoder_mean, encoder_directions, encoder_gains, encoder_mean_squares)
@@ -109,7 +110,7 @@ def _add_to_window(
 ) -> bool:  # fmt: skip
     """Encode a constraint's items, store them in the window and update the statistics.
 
-    Returns False, and changes nothing, if the items are too large.
+    If the items are too large, the function changes nothing and returns False.
     """
     d = triplet.shape[1]
     dtype = triplet.dtype
@@ -190,7 +191,7 @@ def _close_window(
 ) -> float:  # fmt: skip
     """Evaluate every space on a full window, then train the experts on it.
 
-    Returns an upper bound of the change of any weight.
+    The function returns an upper bound of the change of any weight.
     """
     items, mean_squares = window.items, encoder.mean_squares
     dtype = items.dtype
