@@ -241,7 +241,7 @@ def test_invalid_items_are_not_sent(teas: Client, given: dict[str, Any], message
 
 def test_feedback_needs_constraints_or_a_click(teas: Client) -> None:
     for given in ({}, {"constraints": [], "query": "tea-0"}):
-        with pytest.raises(InvalidInputError, match="needs either constraints, or query="):
+        with pytest.raises(InvalidInputError, match="needs either 'constraints', or 'query'"):
             teas.feedback(**given)
 
 

@@ -305,10 +305,13 @@ def test_unused_axes_are_hidden_and_names_are_used() -> None:
         ({"vectors": []}, "Got 1 axes for 0 spaces"),
         ({"vectors": DIGITS}, r"vectors\[0\] must have shape .* Got shape \(64,\)"),
         ({"labels": CLASSES[1:]}, r"Every item needs a label. Got 1796 labels for \[1797\] items"),
-        ({"vectors": [np.where(np.arange(1797)[:, None] == 17, np.nan, DIGITS)]}, r"vectors\[0\] .* Row 17 is not"),
+        (
+            {"vectors": [np.where(np.arange(1797)[:, None] == 17, np.nan, DIGITS)]},
+            r"vectors\[0\] .* Row 17 contains NaN or infinity",
+        ),
         ({"names": ["a", "b"]}, "names must have 1 entries. Got 2"),
         ({"weights": [0.5, 0.5]}, "weights must have 1 entries. Got 2"),
-        ({"limit": 0}, "limit must be at least 1. Got 0"),
+        ({"limit": 0}, "'limit' parameter must be at least 1. Got 0"),
     ],
 )
 def test_invalid_embeddings_are_rejected(given: dict[str, Any], message: str) -> None:
@@ -410,9 +413,9 @@ def test_queries_without_results_form_a_column() -> None:
         ({"results": [[np.zeros((8, 8, 4))]]}, r"results\[0\]\[0\] must be an image .* Got \(8, 8, 4\)"),
         (
             {"results": [[DIGITS[:8]]]},
-            r"results\[0\]\[0\] must be in \[0, 1\] or uint8. Got 0 to 16 instead. Use as_images",
+            r"results\[0\]\[0\] must be uint8 or have values in \[0, 1\]. Got 0 to 16 instead. Use as_images",
         ),
-        ({"results": [[np.full((2, 2), np.nan)]]}, r"results\[0\]\[0\] must be in \[0, 1\]"),
+        ({"results": [[np.full((2, 2), np.nan)]]}, r"results\[0\]\[0\] must be uint8 or have values in \[0, 1\]"),
     ],
 )
 def test_invalid_sheets_are_rejected(given: dict[str, Any], message: str) -> None:
@@ -444,8 +447,8 @@ def test_values_are_scaled_to_the_range_0_to_1() -> None:
 @pytest.mark.parametrize(
     ("n_features", "shape", "message"),
     [
-        (64, (8, 9), r"shape \(8, 9\) has 72 values. The items have 64 features"),
-        (10, None, "10 features do not form a square image, grey or in colour. Pass the shape"),
+        (64, (8, 9), r"shape \(8, 9\) has 72 values, but the items have 64 features"),
+        (10, None, "10 features do not form a square image, neither grey nor in colour. Pass the 'shape'"),
         (64, (64,), r"must be \(h, w\) or \(h, w, 3\). Got \(64,\)"),
         (64, (4, 4, 4), r"must be \(h, w\) or \(h, w, 3\). Got \(4, 4, 4\)"),
         (64, (-8, -8), r"must be \(h, w\) or \(h, w, 3\). Got \(-8, -8\)"),

@@ -36,23 +36,23 @@ _EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
 
 
 class Client:
-    """Client of a running service, for one of its collections or for all.
+    """Client of a running service.
 
     Parameters
     ----------
     url : str
         Address of the service.
     collection : str, optional
-        Name of the collection that the methods use.
+        Name of the collection. Most methods need it.
     key : str, optional
         API key, if the service requires one.
     retries : int
-        Number of retries when the service is overloaded or cannot be reached. Each feedback request has an
-        idempotency key, so a retry never stores the feedback twice.
+        Number of retries if the service is overloaded or cannot be reached. Each feedback request has an
+        idempotency key, so that a retry never stores the feedback twice.
     timeout : float
         Seconds to wait for a response.
     transport : httpx.BaseTransport, optional
-        Replaces the network connection, for example in tests.
+        Replacement of the network connection, for example for tests.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Client:
         self._retries, self._timeout, self.name = retries, timeout, collection
 
     def collection(self, name: str) -> Client:
-        """Return a client for another collection that shares the connection."""
+        """Return a client for another collection. Both clients share one connection."""
         other = copy(self)
         other.name = name
         return other
@@ -116,7 +116,8 @@ class Client:
         learner : str
             Name of the learner, one of `oahu.LEARNERS`.
         **options
-            ``parameters`` of the learner, ``closure``, ``contradictions`` and ``vote``.
+            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions`` and
+            ``vote``.
         """
         body = {"name": self._name, "dimension": dimension, "learner": learner, **options}
         self._request("POST", "/collections", body)
@@ -141,7 +142,9 @@ class Client:
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
     ) -> int:
-        """Add items, or replace items with the same keys, in batches of 1,000. Return the number of items.
+        """Add items, and replace items that have the same keys. Return the number of items sent.
+
+        Items are sent in batches of 1,000.
 
         Parameters
         ----------
@@ -186,11 +189,11 @@ class Client:
         return self._send("GET", self._path(f"/thumbnails/{_quote_key(key)}")).content
 
     def items(self, label: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield all items, or those with a label, in the order in which they were added."""
+        """Yield all items, or only the items with this label, in the order in which they were added."""
         return self._pages("/items", "items", {} if label is None else {"label": label})
 
     def delete_items(self, keys: Sequence[str]) -> None:
-        """Delete items, either all of them or none."""
+        """Delete items. If one item cannot be deleted, no item is deleted."""
         self._request("POST", self._path("/items/delete"), {"keys": list(keys)})
 
     # -- feedback ----------------------------------------------------------------------------------------
@@ -209,15 +212,18 @@ class Client:
         Parameters
         ----------
         constraints : iterable of oahu.Pair, oahu.Triplet or mapping
-            Constraints on keys, in order. A mapping has the fields of the HTTP API. All are accepted or none.
-        query, positive, negative : str, sequence of str, sequence of str
-            A click: the query, and the keys that are similar and dissimilar to it.
+            Constraints in the order in which they are learned. Items are given by their keys. A mapping has the
+            fields of the HTTP API. If one constraint is rejected, all are rejected.
+        query : str, optional
+            For a click: key of the query item.
+        positive, negative : sequence of str
+            For a click: keys of items that are similar to the query, and of items that are dissimilar.
         idempotency_key : str, optional
-            A repeated call with the same key stores nothing. By default, a new random key.
+            Key of the request. A second request with the same key stores nothing. By default, a new random key.
         """
         if (constraints is None) == (query is None):
             raise InvalidInputError(
-                "Client.feedback needs either constraints, or query= with positive= and negative=."
+                "Client.feedback needs either 'constraints', or 'query' with 'positive' and 'negative'."
             )
         feedback = [_as_dict(constraint) for constraint in constraints or ()]
         if query is not None:
@@ -229,11 +235,11 @@ class Client:
         return found
 
     def undo(self, seq: int) -> int:
-        """Undo a feedback record. Return the sequence number of the undo."""
+        """Undo the entry of the feedback log with number ``seq``. Return the sequence number of the undo."""
         return int(self._request("DELETE", self._path(f"/feedback/{seq}"))["seq"])
 
     def feedback_log(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the records of the feedback log with sequence numbers greater than ``after``, in order."""
+        """Yield the entries of the feedback log with sequence numbers greater than ``after``, in order."""
         return self._pages("/feedback", "records", {}, after)
 
     # -- search, compare, classify -----------------------------------------------------------------------
@@ -247,49 +253,51 @@ class Client:
         payload: bool = False,
         use_feedback: bool = True,
     ) -> dict[str, Any]:
-        """Return the most similar items, best first, under ``matches``.
+        """Return the items that are most similar to a query. ``matches`` in the response lists them, best first.
 
         Parameters
         ----------
         query : str or array-like of shape (dimension,)
-            Key of an item, or features.
+            Key of an item in the collection, or features of any item.
         k : int
             Number of results.
         label : str, optional
-            Only return items with this label.
+            Label of the items to search. By default, all items are searched.
         payload : bool
-            Whether to return payloads.
+            Whether to return the payloads of the items.
         use_feedback : bool
-            Whether to rank items that feedback marks as similar to the query first, and dissimilar items last.
+            Whether to apply stored feedback on the query. Items that feedback marks as similar are then ranked
+            first, and items that feedback marks as dissimilar are ranked last.
         """
         body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
         return found
 
     def compare(self, first: str | ArrayLike, second: str | ArrayLike) -> dict[str, Any]:
-        """Return whether two items are similar: ``answer`` is yes, no or unknown."""
+        """Return whether two items are similar. ``answer`` in the response is "yes", "no" or "unknown"."""
         body = {"first": _item_reference(first), "second": _item_reference(second)}
         found: dict[str, Any] = self._request("POST", self._path("/compare"), body, repeatable=True)
         return found
 
     def calibrate(self, pairs: Iterable[Pair], **target: Any) -> dict[str, Any]:
-        """Store labelled pairs. The service chooses the thresholds of `compare` from them.
+        """Store labelled pairs. The service uses these pairs to choose the thresholds of `compare`.
 
-        The response contains ``warnings``, for example about too few pairs.
+        The response contains ``warnings``, for example a warning about too few pairs.
 
         Parameters
         ----------
         pairs : iterable of oahu.Pair
-            Labelled pairs of keys.
+            Labelled pairs. Items are given by their keys.
         **target
-            Either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` with or without ``target_frr``.
+            Calibration target: either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` and optionally
+            ``target_frr``.
         """
         body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
         response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
         return response
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
-        """Return the majority ``label`` of the k nearest labelled items, and all ``votes``."""
+        """Classify a query by its k nearest labelled items. Return the majority ``label`` and all ``votes``."""
         body = {**_item_reference(query), "k": k}
         found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
@@ -297,17 +305,20 @@ class Client:
     # -- metric ------------------------------------------------------------------------------------------
 
     def history(self) -> dict[str, Any]:
-        """Return the history of the metric weights: the names of the ``spaces``, and ``points`` in time."""
+        """Return the history of the metric weights.
+
+        ``spaces`` in the response lists the names of the spaces. ``points`` lists the weights at several times.
+        """
         found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
 
     def download(self, path: str | Path) -> Path:
-        """Write the learner to a file that `oahu.load` reads."""
+        """Write the learner to a model file, which `oahu.load` can read. Return the path."""
         write_atomically(path, self._send("GET", self._path("/model")).content)
         return Path(path)
 
     def upload(self, path: str | Path) -> int:
-        """Replace the learner with one from a file. Return the sequence number of the replacement."""
+        """Replace the learner with the learner in a model file. Return the sequence number of the replacement."""
         body = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
         return int(self._send("PUT", self._path("/model"), repeatable=False, **body).json()["seq"])
 
@@ -316,7 +327,7 @@ class Client:
         return int(self._request("POST", self._path("/restore"), {"metric_version": metric_version})["seq"])
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the kind and the content of events: the current metric first, then every change."""
+        """Yield events as (kind, content). The first event is the current metric. Each change is an event."""
         timeout = httpx.Timeout(self._timeout, read=_EVENT_TIMEOUT)
         try:
             with self._http.stream("GET", self._path("/events"), timeout=timeout) as response:
@@ -355,7 +366,7 @@ class Client:
             position = page["next"]
 
     def _request(self, method: str, path: str, body: Any = None, repeatable: bool = False, **options: Any) -> Any:
-        """Send a request with a JSON body. Return the JSON response, or None if it is empty."""
+        """Send a request with a JSON body. Return the JSON response, or None if the response is empty."""
         if body is not None:
             options["content"] = _json(body)
             options["headers"] = {"Content-Type": "application/json", **options.get("headers", {})}
@@ -363,10 +374,10 @@ class Client:
         return response.json() if response.content else None
 
     def _send(self, method: str, path: str, repeatable: bool = True, **options: Any) -> httpx.Response:
-        """Send a request, with retries while the service is overloaded or cannot be reached.
+        """Send a request. Retry if the service is overloaded or cannot be reached.
 
-        After a broken connection, the service may have handled the request already. Then only ``repeatable``
-        requests are sent again.
+        If the connection breaks, the service may already have handled the request. In this case, only
+        ``repeatable`` requests are sent again.
         """
         for attempt in range(self._retries + 1):
             is_last = attempt == self._retries
@@ -387,7 +398,7 @@ class Client:
 
 
 def _wait_seconds(retry_after: str) -> float:
-    """Return the seconds in a ``Retry-After`` header, limited to 30; 1 if it has no valid number."""
+    """Return the seconds in a ``Retry-After`` header, at most 30. Return 1 if the header is not a valid number."""
     try:
         seconds = float(retry_after)
     except ValueError:
@@ -425,7 +436,7 @@ def _base64(data: bytes) -> str:
 
 
 def _quote_key(key: str) -> str:
-    """Return a key as the last segment of a path. Dots are escaped, because "." and ".." would change the path."""
+    """Return a key as a segment of a URL path. Dots are escaped, because "." and ".." would change the path."""
     return quote(key, safe="").replace(".", "%2E")
 
 

@@ -1,7 +1,7 @@
-"""Decorators that compile functions with numba: `kernel` for entry points, `helper` for what kernels call.
+"""Decorators that compile functions with numba: `kernel` for entry points, `helper` for functions in kernels.
 
-All kernels share one set of options, and mypy sees the original function's type. A compilation takes seconds, so
-its start is announced in one line; later processes load the machine code from disk.
+All kernels have the same compiler options. For mypy, a decorated function keeps its type. Compilation takes
+seconds, so a message announces its start. Later processes load the machine code from disk.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ _announced: Final[set[str]] = set()
 def kernel(title: str) -> Callable[[F], F]:
     """Compile a function on its first call, cache the machine code on disk, and run it without the GIL.
 
-    The same machine code runs for every batch size. This is why a model does not depend, to the last bit, on how
-    its stream is split into calls.
+    The same machine code runs for every batch size. Therefore, a model is identical to the last bit, regardless of
+    how its stream is split into calls.
 
-    numba recompiles a cached function when its own file changes, but not when a helper in another file does. So the
-    name in the cache includes a hash of the code of all modules that the kernel may call.
+    numba recompiles a cached function if the file of the function changes. It does not recompile the function if a
+    helper in another file changes. Therefore, the name of a kernel in the cache includes a hash of the code of all
+    modules that the kernel may call.
 
     Parameters
     ----------
     title : str
-        What the first compilation announces: "OAHU's update step".
+        Name of the kernel in the message about its compilation, such as "OAHU's update step".
     """
 
     def compile_on_first_call(function: F) -> F:
@@ -61,33 +62,37 @@ def kernel(title: str) -> Callable[[F], F]:
 
 
 def helper(function: F) -> F:
-    """Let kernels call a function, compiled with their options. For Python callers it stays a Python function.
+    """Allow kernels to call a function. In a kernel, it is compiled with the options of the kernel.
 
-    A helper has no Python wrapper and no file in the cache, which saves a tenth of the compile time.
+    In Python code, the function is still a Python function. A helper has no compiled Python wrapper and no file in
+    the cache, which saves a tenth of the compile time.
 
-    LLVM inlines every helper. Otherwise the process that compiles a kernel could run another copy of a helper, with
-    sums in another order, than the processes that load the kernel from disk, and the models would differ in bits.
+    LLVM inlines every helper. Without inlining, a process that compiles a kernel and a process that loads the
+    kernel from disk could run different machine code of a helper, and their models could differ in the last bits.
     """
     return register_jitable(forceinline=True, **ARITHMETIC)(function)
 
 
 def inlined(function: F) -> F:
-    """Copy a function's body into the kernel that calls it.
+    """Copy the body of a function into the kernel that calls the function.
 
-    LLVM optimises every function again in each function that calls it. A long function with a single call is
-    compiled in half the time as a part of its caller.
+    LLVM optimises a function again in each of its callers. For a long function with a single caller, copying the
+    body halves the compile time.
     """
     return cast("F", numba.njit(inline="always", **ARITHMETIC)(function))
 
 
 def compilable(*functions: Callable[..., Any]) -> None:
-    """Let kernels call functions from modules that must not import numba; they inherit the caller's options."""
+    """Allow kernels to call functions of modules that must not import numba."""
     for function in functions:
         register_jitable(forceinline=True)(function)
 
 
 class _Announcer(event.Listener):
-    """Announces the compilation of kernels. numba sends no event when it loads a kernel from the cache."""
+    """Announces the compilation of kernels.
+
+    Kernels loaded from the cache are not announced, because numba sends no event for them.
+    """
 
     def on_start(self, event: Any) -> None:
         title = _titles.get(event.data["dispatcher"])
@@ -109,7 +114,10 @@ event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def _fingerprint(file: Path) -> str:
-    """Return a hash of the bytecode of this module, a kernel's module and its imports from its sub-package."""
+    """Return a hash of the bytecode of this module, of a kernel's module, and of the modules that it imports.
+
+    Only imports from the kernel's sub-package are included.
+    """
     digest = hashlib.sha256()
     for module in [Path(__file__), *sorted(_modules_used(file))]:
         digest.update(_code_hash(module))
@@ -117,7 +125,7 @@ def _fingerprint(file: Path) -> str:
 
 
 def _modules_used(file: Path) -> set[Path]:
-    """Return a file and the files of its sub-package that it imports, directly or indirectly."""
+    """Return a file, and the files of its sub-package that it imports directly or indirectly."""
     sub_package = _PACKAGE / file.relative_to(_PACKAGE).parts[0]
     found: set[Path] = set()
     remaining = [file]
@@ -131,7 +139,7 @@ def _modules_used(file: Path) -> set[Path]:
 
 @cache
 def _imports(file: Path) -> list[Path]:
-    """Return the files of this package that a file imports from."""
+    """Return the files of oahu that a file imports."""
     statements = ast.walk(ast.parse(file.read_bytes()))
     names = [one.module for one in statements if isinstance(one, ast.ImportFrom) and one.module]
     modules = [_PACKAGE.parent.joinpath(*name.split(".")) for name in names if name.startswith("oahu.")]
@@ -141,7 +149,7 @@ def _imports(file: Path) -> list[Path]:
 
 @cache
 def _code_hash(file: Path) -> bytes:
-    """Hash a file's bytecode: comments, docstrings and line numbers are no part of it."""
+    """Return a hash of a file's bytecode. Comments, docstrings and line numbers do not change the hash."""
     code = compile(file.read_bytes(), str(file), "exec", optimize=2)
     return hashlib.sha256("\n".join(_parts_of(code)).encode()).digest()
 

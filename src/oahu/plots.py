@@ -1,7 +1,7 @@
-"""Plots of learning curves, metric weights, ROC curves, embeddings and search results. Needs the extra ``plots``.
+"""Plots of learning curves, metric weights, ROC curves, embeddings and search results.
 
-Most functions draw into given axes, so that plots can be combined. `contact_sheet` and `pair_sheet` return a
-figure. No function needs a display.
+Most functions draw on given axes, so that plots can be combined. `contact_sheet` and `pair_sheet` return a figure.
+No function needs a display. This module needs matplotlib (the extra ``plots``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ _SMALL_IMAGE = 72  # pixels; smaller images are drawn without interpolation
 def figure(
     columns: int = 1, title: str = "", rows: int = 1, size: tuple[float, float] = (5.6, 4.2)
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``rows`` times ``columns`` axes, each of ``size`` in inches, and the axes row by row."""
+    """Return a figure with ``rows`` x ``columns`` axes, and a list of the axes, row by row.
+
+    ``size`` is the size of each axes object in inches.
+    """
     drawn = _empty_figure(size[0] * columns, size[1] * rows)
     drawn.set_layout_engine("constrained")
     axes = list(np.ravel(drawn.subplots(rows, columns)))
@@ -56,7 +59,7 @@ def figure(
 
 
 def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
-    """Write a figure to ``stem``.png and ``stem``.svg, with the same bytes for the same figure."""
+    """Write a figure to ``stem``.png and ``stem``.svg. The same figure always gives the same bytes."""
     from matplotlib import rc_context
 
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -77,15 +80,17 @@ def read_image(path: Path) -> Floats:
 
 
 def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles: Sequence[dict[str, Any]]) -> None:
-    """Label lines at the right edge of the axes, without overlaps.
+    """Write the names of lines at the right edge of the axes, without overlaps.
 
     Parameters
     ----------
+    ax : Axes
     heights : sequence of float
-        The last value of each line, in data coordinates.
+        Last value of each line, in data coordinates.
     names : sequence of str
+        Name of each line.
     styles : sequence of dict
-        The line styles (``color``, ``linestyle``, ``marker``), repeated next to the labels.
+        Style of each line (``color``, ``linestyle``, ``marker``). It is shown next to the name.
     """
     n = len(_require_length(names, len(heights), "names"))
     _require_length(styles, n, "styles")
@@ -118,13 +123,15 @@ def _spread_out(wanted: Floats, step: float) -> Floats:
 
 
 def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
-    """Draw the metric weights of the experts over time, stacked to 1.
+    """Draw the metric weights of the experts over time. The weights are stacked and sum to 1.
 
     Parameters
     ----------
+    ax : Axes
     rounds : array-like of shape (n,)
+        Rounds of the measured weights, such as a learner's ``history_rounds_``.
     weights : array-like of shape (n, n_experts)
-        Such as a learner's ``history_rounds_`` and ``weight_history_``.
+        Metric weights in these rounds, such as a learner's ``weight_history_``.
     """
     shares = np.asarray(weights, dtype=float).T
     n_experts = len(shares)
@@ -141,16 +148,19 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
 
 
 def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike], title: str, best: int) -> None:
-    """Draw one learning curve for each method, labelled with its name and last value.
+    """Draw one learning curve for each method. Curves are labelled with the name and the last value.
 
     Parameters
     ----------
+    ax : Axes
     rounds : array-like of shape (n,)
+        Rounds of the measured values.
     curves : mapping of str to array-like of shape (n,)
-        Curves in drawing order. A constant curve, such as an unlearned metric, is dashed and grey.
+        Values of each method, by name. A constant curve, such as that of an unlearned metric, is dashed and grey.
     title : str
+        Title of the axes.
     best : {0, 1}
-        The best possible value, at which the axis ends: 0 for errors, 1 for accuracies.
+        Best possible value: 0 for errors, 1 for accuracies. The vertical axis ends at this value.
     """
     x = np.asarray(rounds)
     names, ends, styles = [], [], []
@@ -183,25 +193,29 @@ def roc_curve(
     operating_point: ArrayLike | None = None,
     log: bool = False,
 ) -> None:
-    """Draw a ROC curve. Call it again on the same axes to compare curves.
+    """Draw a ROC curve. Several calls on the same axes draw several curves.
 
-    The ring marks the equal error rate, the diamond the operating point.
+    A ring marks the equal error rate. A diamond marks the operating point.
 
     Parameters
     ----------
     ax : Axes
     far, tar : array-like of shape (n_thresholds,)
-        False and true accept rates, which both rise or both fall. The ends (0, 0) and (1, 1) may be missing.
+        False accept rates and true accept rates, sorted by threshold: both must rise or both must fall. The end
+        points (0, 0) and (1, 1) may be missing.
     label : str, optional
+        Name of the curve in the legend.
     operating_point : (far, tar), optional
+        Point to mark, such as the rates at the chosen threshold.
     log : bool, default=False
-        Whether the false accept rate has a logarithmic axis. Logarithmic axes are not changed back.
+        Whether the axis of the false accept rate is logarithmic. A later call with ``log=False`` does not make a
+        logarithmic axis linear again.
     """
     x, y = _rates(far, "far"), _rates(tar, "tar", np.size(far))
     point = None if operating_point is None else _rates(operating_point, "operating_point", 2)
     x, y = (x[::-1], y[::-1]) if x[0] > x[-1] or y[0] > y[-1] else (x, y)
     sorted_by_threshold = np.all(np.diff(x) >= 0) and np.all(np.diff(y) >= 0)
-    _require(sorted_by_threshold, "far and tar must both rise or both fall. Sort them by threshold.")
+    _require(sorted_by_threshold, "'far' and 'tar' must both rise or both fall. Sort 'far' and 'tar' by threshold.")
     x, y = np.array([0.0, *x, 1.0]), np.array([0.0, *y, 1.0])
     error, area = float(np.interp(0.0, x + y - 1.0, x)), np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2
     n_before = sum(line.get_gid() == "curve" for line in ax.lines)
@@ -235,7 +249,7 @@ def _rates(data: ArrayLike, what: str, n: int = 0) -> Floats:
 
 
 def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
-    """Set up the axes. The first call also draws the diagonal and the legend entry of the ring."""
+    """Set up the axes of ROC curves. On the first call, also draw the diagonal and the ring in the legend."""
     if first:
         chance = np.append(0.0, np.geomspace(_LOWEST, 1.0, 200))
         ax.plot(chance, chance, ":", color=_MUTED, linewidth=1.2, label="chance", gid="chance")
@@ -269,22 +283,28 @@ def embeddings(
     Parameters
     ----------
     axes : Axes, or a sequence of at least n_spaces Axes
-        Unused axes are hidden.
-    vectors : array-like (n_spaces, n_items, dims) such as ``metric.embed(X)``, or a sequence of (n_items, dims)
+        Axes to draw on, one for each space. Unused axes are hidden.
+    vectors : array-like of shape (n_spaces, n_items, dims), or a sequence of arrays of shape (n_items, dims)
+        Vectors of the items in each space, such as ``metric.embed(X)``.
     labels : array-like of shape (n_items,)
-    names, weights : sequences of length n_spaces, such as ``metric.metric_weights``
+        Labels of the items.
+    names : sequence of str of length n_spaces, optional
+        Names of the spaces.
+    weights : array-like of shape (n_spaces,), optional
+        Weights of the spaces, such as ``metric.metric_weights``.
     limit : int, default=2000
-        The maximum number of items. If there are more, a random sample is drawn, the same in each space.
+        Maximum number of items. If there are more items, a random sample is drawn. It is the same in each space.
     random_state : int, Generator or None, default=0
+        Random state of the sample.
     """
     places = list(np.ravel(np.asarray(axes, dtype=object)))
     spaces = [_finite(space, f"vectors[{level}]") for level, space in enumerate(vectors)]
     n, sizes = len(spaces), sorted({len(space) for space in spaces})
-    _require(1 <= n <= len(places), f"Every space needs axes. Got {len(places)} axes for {n} spaces.")
+    _require(1 <= n <= len(places), f"Each space needs its own axes. Got {len(places)} axes for {n} spaces.")
     _require(
         sizes == [np.size(labels)], f"Every item needs a label. Got {np.size(labels)} labels for {sizes} items."
     )
-    _require(limit >= 1, f"The limit must be at least 1. Got {limit} instead.")
+    _require(limit >= 1, f"The 'limit' parameter must be at least 1. Got {limit} instead.")
     titles = [f"$E_{{{level}}}$" for level in range(n)] if names is None else _require_length(names, n, "names")
     if weights is not None:
         shares = _require_length(as_array(weights, "weights"), n, "weights")
@@ -303,9 +323,9 @@ def embeddings(
 
 
 def _principal_components(vectors: Floats) -> tuple[Floats, Floats]:
-    """Return coordinates along the first two principal components, and the components' shares of the variance.
+    """Return the coordinates along the first two principal components, and each component's share of the variance.
 
-    The largest entry of each component is positive, which fixes its sign.
+    The sign of a component is chosen so that its largest entry is positive.
     """
     padding = (0, 1), (0, 1)  # so that there are two components even for a single item or dimension
     centred = np.pad(vectors - vectors.mean(axis=0), padding)
@@ -328,7 +348,7 @@ def _scatter(ax: Axes, points: Floats, members: NDArray[np.intp], n_classes: int
 
 
 def _class_legend(axes: list[Axes], names: list[str]) -> None:
-    """Draw one legend, or one colour scale, for all axes. Class names are shown literally, without mathtext."""
+    """Draw one legend, or one colour scale, for all axes. Class names are not interpreted as mathtext."""
     drawn, n = axes[0].figure, len(names)
     if n > 10 * len(_MARKERS):
         ticks = np.linspace(0, n - 1, 6).round()
@@ -350,19 +370,21 @@ def contact_sheet(
     titles: Sequence[str] | None = None,
     right: Sequence[Sequence[bool | None]] | None = None,
 ) -> Figure:
-    """Return a figure with one row of images for each query: the query, then its results in order.
+    """Return a figure with one row of images for each query. A row shows the query, followed by its results.
 
     Parameters
     ----------
     queries : sequence of images
-        An image is an array of shape (h, w), with 1 as white, or (h, w, 3), in [0, 1] or of dtype uint8.
-        `as_images` converts features to images.
+        Images of the queries. An image is an array of shape (h, w) or (h, w, 3). Its values are in [0, 1], where 1
+        is white, or of dtype uint8. `as_images` converts features to images.
     results : sequence of sequences of images
-        Rows may have different lengths.
-    captions, titles : optional
-        Short texts for the results and for the queries. Long lines are cut.
-    right : optional
-        For each result, True (solid green frame), False (dashed red frame) or None (unknown).
+        Images of the results of each query. Queries may have different numbers of results.
+    captions : sequence of sequences of str, optional
+        Short text for each result. Long lines are cut.
+    titles : sequence of str, optional
+        Short text for each query. Long lines are cut.
+    right : sequence of sequences of bool or None, optional
+        Whether each result is right: True (solid green frame), False (dashed red frame) or None (unknown).
     """
     n = len(_require_length(results, len(queries), "results"))
     _require(n > 0, "There must be at least one query. Got none.")
@@ -385,9 +407,9 @@ def pair_sheet(
     right: Sequence[bool | None],
     columns: int = 4,
 ) -> Figure:
-    """Return a figure with pairs of images, several per row. The frames show whether the answer was right.
+    """Return a figure with pairs of images, several pairs per row. Frames show whether an answer is right.
 
-    Images, captions and frames are as in `contact_sheet`.
+    Images, captions and frames have the same form as in `contact_sheet`.
     """
     n = len(pairs)
     _require(n > 0, "There must be at least one pair. Got none.")
@@ -432,13 +454,13 @@ def _image(data: ArrayLike, what: str) -> Floats:
     low, high = scaled.min(), scaled.max()
     _require(
         low >= 0 and high <= 1,
-        f"{what} must be in [0, 1] or uint8. Got {low:g} to {high:g} instead. Use as_images.",
+        f"{what} must be uint8 or have values in [0, 1]. Got {low:g} to {high:g} instead. Use as_images.",
     )
     return scaled
 
 
 def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
-    """Draw images, texts and frames. Coordinates are inches from the upper left corner."""
+    """Return a figure with images, texts and frames. Coordinates are in inches from the upper left corner."""
     images, texts, _ = zip(*(cell for row in rows for cell in row), strict=True)
     width = min(max(_CELL, _LETTER * max(len(line) for text in texts for line in text.split("\n"))), _WIDEST)
     height = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for image in images]), 0.5, 2.0))
@@ -477,9 +499,10 @@ def _picture(ax: Axes, image: Floats, middle: tuple[float, float], room: tuple[f
 
 
 def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
-    """Return rows of features as images, (n_items, h, w) or (n_items, h, w, 3), scaled to [0, 1].
+    """Return rows of features as images with values in [0, 1], of shape (n_items, h, w) or (n_items, h, w, 3).
 
-    Without a ``shape``, (h, w) or (h, w, 3), images are square: grey for s * s features, in colour for 3 * s * s.
+    ``shape`` is the shape of an image, (h, w) or (h, w, 3). By default, images are square: grey images for s * s
+    features, colour images for 3 * s * s features.
 
     >>> as_images([[0, 1, 2, 4]]).tolist()
     [[[0.0, 0.25], [0.5, 1.0]]]
@@ -490,13 +513,13 @@ def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
     squares = {side**2: (side, side), 3 * color_side**2: (color_side, color_side, 3)}
     _require(
         shape is not None or n in squares,
-        f"{n} features do not form a square image, grey or in colour. Pass the shape.",
+        f"{n} features do not form a square image, neither grey nor in colour. Pass the 'shape' parameter.",
     )
     wanted = squares[n] if shape is None else tuple(shape)
     image = len(wanted) in (2, 3) and min(wanted) >= 1 and wanted[2:] in ((), (3,))
-    _require(image, f"The shape must be (h, w) or (h, w, 3). Got {wanted} instead.")
+    _require(image, f"The 'shape' parameter must be (h, w) or (h, w, 3). Got {wanted} instead.")
     _require(
-        prod(wanted) == n, f"An image of shape {wanted} has {prod(wanted)} values. The items have {n} features."
+        prod(wanted) == n, f"An image of shape {wanted} has {prod(wanted)} values, but the items have {n} features."
     )
     values -= values.min()
     values /= values.max() or 1.0
@@ -507,7 +530,7 @@ def _finite(given: ArrayLike, what: str) -> Floats:
     """Return a copy of a table of finite numbers."""
     table: Floats = as_table(given, what).astype(np.float64)
     finite = np.isfinite(table).all(axis=1)
-    _require(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} is not.")
+    _require(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} contains NaN or infinity.")
     return table
 
 
@@ -525,7 +548,7 @@ def _empty_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:  # pragma: no cover
-        raise ImportError("oahu.plots needs matplotlib: pip install 'oahu[plots]'") from error
+        raise ImportError("oahu.plots needs matplotlib. Install it with: pip install 'oahu[plots]'") from error
     return Figure(figsize=(width, height), dpi=144)
 
 
@@ -536,7 +559,7 @@ def _label(ax: Axes, title: str, x: str, y: str) -> None:
 
 
 def _depth_colors(n: int) -> Any:
-    """Return colours from light, for shallow experts, to dark, for deep ones."""
+    """Return n colours for experts: light colours for shallow experts, dark colours for deep experts."""
     from matplotlib import colormaps
 
     return colormaps["GnBu"](np.linspace(0.3, 1.0, n))

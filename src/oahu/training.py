@@ -1,8 +1,8 @@
-"""Training on a stream of lines, resumable after an interruption.
+"""Training on a stream of lines. The training can continue after an interruption.
 
-A model file stores the number of learned lines and their digest. When the same stream is read again, these lines
-are skipped after a check that they are unchanged. The result of a learner does not depend on the batches, so it is
-identical to that of an uninterrupted run.
+A model file stores the number of learned lines and a hash of these lines. When the same stream is read again, the
+learned lines are compared with the hash and skipped. The final model is identical to the model of one uninterrupted
+run, because the result of a learner does not depend on the batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _POLL_SECONDS: Final = 0.1  # between two checks of ``stop``
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Position in a stream: the number of learned lines, and a digest of their constraints."""
+    """Position in a stream: the number of learned lines, and a hash of their constraints."""
 
     lines: int = 0
     digest: str = ""
@@ -52,41 +52,42 @@ class StreamPosition:
 
     @classmethod
     def of(cls, model: str | os.PathLike[str]) -> StreamPosition | None:
-        """Return the position in a model file; None if the model was not trained on a stream."""
+        """Return the position that is stored in a model file, or None if the model was not trained on a stream."""
         stored = model_files.read_notes(model).get("stream")
         return None if stored is None else cls(int(stored["lines"]), str(stored["digest"]))
 
 
 class StreamMismatchError(InvalidInputError):
-    """The first lines of a stream are not those that the model has learned."""
+    """Raised if the first lines of a stream differ from the lines that the model has learned."""
 
 
 class _Step(NamedTuple):
-    """A constraint to learn, with its line and the lines before it that gave no constraint."""
+    """A constraint to learn. ``lines`` are its line, and the lines directly before it that gave no constraint."""
 
     lines: list[StreamLine]
     constraint: Pair | Triplet
 
 
 class Trainer:
-    """Train a learner on lines, and save it together with its position in the stream.
+    """Train a learner on lines of a stream, and save the learner together with its position in the stream.
 
-    A learner that needs triplets can be trained on pairs: a similar and a dissimilar pair that share an item are
-    joined into a triplet, as `Pairs.triplets` does. The triplet is learned when its second pair arrives.
+    A learner that needs triplets can be trained on pairs. A similar pair and a dissimilar pair that share an item
+    are joined into a triplet, as in `Pairs.triplets`. The triplet is learned when its second pair arrives.
 
     Parameters
     ----------
     learner : Learner
+        Learner to train.
     model : path
-        The model file to write.
+        Model file to write.
     source : str
-        The stream's name in error messages.
+        Name of the stream, for error messages.
     features : FeatureTable, optional
-        The features of items that are named by id. Not needed for constraints with feature values.
-    position : StreamPosition
-        The lines that the learner has already learned.
+        Features of the items. Not needed if the constraints contain feature values instead of ids.
+    position : StreamPosition, optional
+        Position after the last line that the learner has learned. By default, the start of the stream.
     save_every : float
-        Seconds between two saves.
+        Seconds between two saves of the model file.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Trainer:
         self._waiting_lines: list[StreamLine] = []  # since the last line that was learned
 
     def skip_learned(self, lines: Iterable[StreamLine]) -> Iterator[StreamLine]:
-        """Yield the lines after the position. Raise `StreamMismatchError` if the lines before it differ."""
+        """Yield the lines after the position. Raise `StreamMismatchError` if the earlier lines have changed."""
         target, skipped = self.position, StreamPosition()
         for line in lines:
             if skipped.lines == target.lines:
@@ -117,18 +118,20 @@ class Trainer:
             self._join_pairs(line)
             if skipped.lines == target.lines and skipped != target:
                 raise StreamMismatchError(
-                    f"The first {target.lines:,} lines of {self.source} are not those that the model has learned."
+                    f"The first {target.lines:,} lines of {self.source} differ from the lines that the "
+                    f"model has learned."
                 )
         if skipped.lines < target.lines:
             raise StreamMismatchError(
-                f"The model has learned {target.lines:,} lines, but {self.source} has only {skipped.lines:,}. It "
-                "is a different stream."
+                f"The model has learned {target.lines:,} lines, but {self.source} has only "
+                f"{skipped.lines:,} lines. {self.source} is a different stream."
             )
 
     def learn(self, batch: list[StreamLine]) -> None:
-        """Learn lines in order, and save if a save is due.
+        """Learn lines in order. Save the model if the last save is at least ``save_every`` seconds ago.
 
-        Raise `StreamError` with the first line that cannot be learned. The lines before it have been learned.
+        If a line cannot be learned, raise `StreamError` with its line number. The lines before it have been
+        learned.
         """
         steps, error = self._steps(batch)
         for _, group in groupby(steps, _kind):
@@ -149,7 +152,7 @@ class Trainer:
             self.save()
 
     def save(self) -> None:
-        """Write the model and its position, if there is anything new."""
+        """Write the model and its position, if lines were learned since the last save."""
         if self.position != self._saved and self.learner.__sklearn_is_fitted__():
             stream = {"lines": self.position.lines, "digest": self.position.digest}
             model_files.save(self.learner, self.model, notes={"stream": stream})
@@ -157,9 +160,9 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def describe_joined_pairs(self) -> str:
-        """Return a sentence on how many pairs were joined into triplets; empty if there were no pairs to join.
+        """Return a sentence on the pairs that were joined into triplets, or "" if there were no pairs to join.
 
-        Raise `InvalidInputError` if the stream had only pairs, none of which could be joined.
+        Raise `InvalidInputError` if the stream contained only pairs and no pairs could be joined.
         """
         n_pairs, n_joined = self._joiner.n_pairs, self._joiner.n_joined
         if not n_pairs:
@@ -169,15 +172,15 @@ class Trainer:
         if not self.learner.__sklearn_is_fitted__():
             raise InvalidInputError(
                 f"{name} learns from triplets, but no two of the {n_pairs:,} pairs in {self.source} can be joined "
-                f"into one: a similar and a dissimilar pair must share an item. {advice}"
+                f"into a triplet. A similar pair and a dissimilar pair must share an item. {advice}"
             )
         return (
-            f"{name} learns from triplets: {n_joined:,} were formed from {n_pairs:,} pairs, of which "
-            f"{n_pairs - 2 * n_joined:,} were not used. {advice}"
+            f"{name} learns from triplets: {n_joined:,} triplets were formed from {n_pairs:,} pairs. "
+            f"{n_pairs - 2 * n_joined:,} pairs were not used. {advice}"
         )
 
     def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
-        """Return the constraints to learn, and the error of the first line with an unknown item."""
+        """Return the constraints to learn before the first line with an unknown item, and the error of the line."""
         steps: list[_Step] = []
         for line in batch:
             try:
@@ -191,7 +194,7 @@ class Trainer:
         return steps, None
 
     def _join_pairs(self, line: StreamLine) -> Pair | Triplet | None:
-        """Return the constraint to learn from a line; None for a pair that waits for a matching pair."""
+        """Return the constraint to learn with a line, or None for a pair that waits for a matching pair."""
         pair = line.constraint
         if not self._joins_pairs or isinstance(pair, Triplet):
             return pair
@@ -207,7 +210,7 @@ class Trainer:
         return Triplet(items[anchor], items[positive], items[negative])
 
     def _identify(self, pair: Pair) -> tuple[Hashable, Hashable]:
-        """Return identifiers of a pair's items: their rows in the feature table, or their values."""
+        """Return identifiers of the two items of a pair: row numbers in the feature table, or feature values."""
         if isinstance(pair.first, list):
             return array("d", pair.first).tobytes(), array("d", pair.second).tobytes()
         features = self._require_features(pair.first)
@@ -223,7 +226,7 @@ class Trainer:
             self.position = self.position.after(line)
 
     def _constraints(self, constraints: list[Pair | Triplet]) -> Tuples:
-        """Return constraints of one kind as the learner accepts them."""
+        """Return constraints of one kind as a `Pairs` or `Triplets` object."""
         are_pairs = isinstance(constraints[0], Pair)
         items = [list(constraint[: 2 if are_pairs else 3]) for constraint in constraints]
         table = None
@@ -238,14 +241,14 @@ class Trainer:
     def _require_features(self, item: Any) -> FeatureTable:
         if self.features is None:
             raise InvalidInputError(
-                f"The item {shorten(item)} is an id, but there is no feature table. Pass one (features), or "
-                "use feature values in the constraints."
+                f"The item {shorten(item)} is given by id, but there is no feature table. Pass a feature "
+                "table with the 'features' parameter, or use feature values in the constraints."
             )
         return self.features
 
 
 def _kind(step: _Step) -> tuple[bool, int]:
-    """Return the properties that constraints of one call must share: pairs or triplets, number of features."""
+    """Return properties that all constraints of one call must share: pair or triplet, and number of features."""
     first = step.constraint[0]
     return isinstance(step.constraint, Pair), len(first) if isinstance(first, list) else -1
 
@@ -257,7 +260,7 @@ def _pair_learners() -> list[str]:
 
 
 def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
-    """Yield the lines of a file in batches. The lines before an invalid line are yielded before its error."""
+    """Yield the lines of a file in batches. If a line is invalid, first yield the lines before it."""
     while True:
         batch: list[StreamLine] = []
         try:
@@ -273,7 +276,7 @@ def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
 
 
 def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Iterator[list[StreamLine]]:
-    """Yield batches of the lines that have arrived, until the stream ends or ``stop`` returns True."""
+    """Yield the lines that have arrived as batches, until the stream ends or ``stop`` returns True."""
     arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_MAX_QUEUED)
 
     def read() -> None:

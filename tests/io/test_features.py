@@ -307,7 +307,9 @@ def test_a_damaged_parquet_file_is_rejected(kind: str, tmp_path: Path) -> None:
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, a=[1.0])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"^Parquet files need pyarrow: pip install 'oahu\[parquet\]'$"):
+    with pytest.raises(
+        ImportError, match=r"^Parquet files need pyarrow\. Install it with: pip install 'oahu\[parquet\]'$"
+    ):
         read_features(path)
 
 
@@ -537,7 +539,7 @@ def test_an_object_array_in_an_archive_is_rejected_with_the_conversion(
     with pytest.raises(InvalidInputError) as caught:
         read_features(tmp_path / "items.npz")
     assert f"The array {name!r} in {tmp_path / 'items.npz'} contains Python objects" in str(caught.value)
-    assert f"Convert it with {name}.astype({convert}) before you save it." in str(caught.value)
+    assert f"Convert the array with {name}.astype({convert}) before saving." in str(caught.value)
 
 
 def test_an_object_array_in_a_file_is_rejected_with_the_conversion(tmp_path: Path) -> None:

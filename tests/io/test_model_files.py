@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 Thing = OAHU | EnsembleMetric
 
 #: What a message may call a file; the words users look for.
-KINDS = ("truncated", "damaged", "not an oahu model file", "upgrade oahu")
+KINDS = ("truncated", "damaged", "not an oahu model file", "Upgrade oahu")
 
 
 # -- helpers: reading and writing the format without oahu ---------------------------------------------------
@@ -411,14 +411,14 @@ def test_a_file_of_another_class_is_refused_by_name(name: str) -> None:
 def test_a_file_of_a_newer_format_asks_for_a_newer_oahu(file: bytes, version: int) -> None:
     header, arrays = parsed(file)
     text = refusal(crafted(header | {"format": version, "oahu": "9.9"}, arrays))
-    assert f"format {version}, written by oahu 9.9" in text
-    assert "upgrade oahu" in text
+    assert f"format {version} and was written by oahu 9.9" in text
+    assert "Upgrade oahu" in text
 
 
 def test_a_newer_file_is_called_newer_even_if_its_digest_is_made_differently(file: bytes) -> None:
     header, arrays = parsed(file)
     newer = json.dumps(header | {"format": 2, "sha256": None})
-    assert "upgrade oahu" in refusal(safetensors.numpy.save(arrays, metadata={"oahu": newer}))
+    assert "Upgrade oahu" in refusal(safetensors.numpy.save(arrays, metadata={"oahu": newer}))
 
 
 @pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
@@ -429,14 +429,14 @@ def test_a_format_that_never_was_is_not_an_oahu_model_file(file: bytes, version:
 
 @pytest.mark.parametrize("length", [2**24 + 1, 2**40, 2**64 - 1])
 def test_a_header_that_claims_too_much_is_refused_by_its_claim(file: bytes, length: int) -> None:
-    assert f"its header claims {length} bytes" in refusal(length.to_bytes(8, "little") + file[8:])
+    assert f"its header has a stated length of {length} bytes" in refusal(length.to_bytes(8, "little") + file[8:])
 
 
 def test_a_header_that_is_too_long_is_refused_by_its_length(file: bytes) -> None:
     length = int.from_bytes(file[:8], "little")
     padding = 2**24 + 8 - length
     padded = (length + padding).to_bytes(8, "little") + file[8 : 8 + length] + b" " * padding + file[8 + length :]
-    assert f"its header claims {length + padding} bytes" in refusal(padded)
+    assert f"its header has a stated length of {length + padding} bytes" in refusal(padded)
 
 
 # -- crafted files: a right SHA-256, wrong content ----------------------------------------------------------

@@ -328,10 +328,10 @@ REJECTED_JSON = [
     ("[" + "1" * 5000 + ", 2, 3]", "invalid JSON (Exceeds the limit"),
     (
         '{"anchor": 1, "postive": 2, "negative": 3}',
-        f"an object must have the keys {NEEDED}. Got ['anchor', 'postive', 'negative'] instead.",
+        f"an object must have the fields {NEEDED}. Got ['anchor', 'postive', 'negative'] instead.",
     ),
-    ('{"first": 1, "second": 2}', f"an object must have the keys {NEEDED}. Got ['first', 'second'] instead."),
-    ("{}", f"an object must have the keys {NEEDED}. Got [] instead."),
+    ('{"first": 1, "second": 2}', f"an object must have the fields {NEEDED}. Got ['first', 'second'] instead."),
+    ("{}", f"an object must have the fields {NEEDED}. Got [] instead."),
     ("[1, 2]", f"{LIST}[1, 2] instead."),
     ("[1, 2, 3, 4]", f"{LIST}[1, 2, 3, 4] instead."),
     ('"tea"', f"{LIST}'tea' instead."),
@@ -359,7 +359,7 @@ REJECTED_JSON = [
     ),
     (
         '{"first": 1, "second": 2, "same": 0}',
-        "'same' must be true or false, or 1 or -1. Got 0 instead. 0 is ambiguous: write -1 or false.",
+        "'same' must be true or false, or 1 or -1. Got 0 instead. The value 0 is ambiguous. Write -1 or false.",
     ),
     ('{"first": 1, "second": 2, "same": 2}', "'same' must be true or false, or 1 or -1. Got 2 instead."),
     ('{"first": 1, "second": 2, "same": null}', "'same' must be true or false, or 1 or -1. Got None instead."),
@@ -367,10 +367,10 @@ REJECTED_JSON = [
     (b'["\xff", 2, 3]', "the line is not UTF-8 text (0xff at byte 3)."),
 ]
 HEADER = (
-    f"the first line must be a header with the columns {NEEDED}. Columns of feature values are named "
-    "'anchor.0', 'anchor.1' and so on. Got "
+    f"the first line must be a header with the columns {NEEDED}. If items are given by feature values, the "
+    "columns of an item are 'anchor.0', 'anchor.1' and so on. Got "
 )
-QUOTES = ". A field must end on its line; use JSON Lines for line breaks."
+QUOTES = ". A field must not contain a line break. Use JSON Lines instead."
 REJECTED_CSV = [
     ("1,2,3", 1, f"{HEADER}['1', '2', '3'] instead."),
     ("\xa0", 1, f"{HEADER}[''] instead."),
@@ -403,7 +403,7 @@ REJECTED_CSV = [
     (
         "first,second,same\n1,2,0",
         2,
-        "'same' must be true or false, or 1 or -1. Got 0 instead. 0 is ambiguous: write -1 or false.",
+        "'same' must be true or false, or 1 or -1. Got 0 instead. The value 0 is ambiguous. Write -1 or false.",
     ),
     ("first.0,second.0,same\n1,x,true", 2, "'second.0' must be a number. Got 'x' instead."),
     ("first.0,second.0,same\n,2,true", 2, "'first.0' must be a number. Got '' instead."),
@@ -457,7 +457,7 @@ def test_invalid_formats_and_files_are_rejected_immediately(call: Any) -> None:
 
 
 REJECTED_WRITES: list[tuple[Any, Any, str]] = [
-    ("jsonl", (1, 2, 3), "must be a Pair or a Triplet. Got (1, 2, 3) instead."),
+    ("jsonl", (1, 2, 3), "the constraint must be a Pair or a Triplet. Got (1, 2, 3) instead."),
     ("jsonl", Pair(1, 2, None), "'same' must be true or false, or 1 or -1. Got None instead."),
     ("jsonl", Pair(1, 2, np.array([1, 0])), "'same' must be true or false, or 1 or -1. Got [1, 0] instead."),  # type: ignore[arg-type]
     ("jsonl", Pair(1.5, 2, True), f"'first' must be {ID} or a list of numbers. Got 1.5 instead."),

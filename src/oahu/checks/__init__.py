@@ -1,4 +1,4 @@
-"""Behaviour checks for any learner, built-in or third-party.
+"""Checks of the behaviour of any learner, built-in or third-party.
 
 >>> import oahu
 >>> from oahu.checks import check_learner

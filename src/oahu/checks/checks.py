@@ -1,4 +1,4 @@
-"""The checks of a learner, one function each. Their errors include advice."""
+"""Checks of a learner, one function per check. The error of a failed check includes advice."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ AnyLearner = Learner[Any]
 
 @dataclass(frozen=True)
 class Check:
-    """One check: call it with a learner.
+    """One check. Call the check with a learner to run it.
 
     Attributes
     ----------
     name : str
+        Name of the check.
     advice : str
-        What to change in a learner that fails.
+        Advice on how to change a learner that fails the check.
     """
 
     name: str
@@ -61,24 +62,24 @@ class Check:
 
 
 def check_learner(learner: AnyLearner) -> None:
-    """Raise AssertionError if a learner fails a check that every learner must pass.
+    """Run all checks that apply to a learner. Raise AssertionError if the learner fails a check.
 
     Parameters
     ----------
     learner : Learner
-        An instance. The checks train unfitted copies with the same parameters.
+        Instance of the class to check. The checks train unfitted copies with the same parameters.
     """
     for check in yield_checks(learner):
         check(learner)
 
 
 def yield_checks(learner: Any) -> Iterator[Check]:
-    """Yield the checks that apply to a learner, for example to parametrise a test."""
+    """Yield the checks that apply to a learner. A test can be parametrised with them."""
     if not isinstance(learner, Learner):
         lacking = missing_methods(learner)
         missing = f" It has no {', '.join(lacking)}." if lacking else ""
         raise InvalidTypeError(
-            f"{type(learner).__name__} is not a learner: derive it from oahu.TripletLearner or oahu.PairLearner."
+            f"{type(learner).__name__} is not a learner. Derive it from oahu.TripletLearner or oahu.PairLearner."
             f"{missing}"
         )
     yield from _CHECKS
@@ -97,7 +98,7 @@ def _chunks_give_same_bits(learner: AnyLearner, samples: Samples) -> None:
             for part in np.split(samples.triplets, cuts):
                 chunked.partial_fit(part)
             assert model_bytes(chunked) == whole, (
-                f"Calls split at {cuts} give a different model than one call ({dtype})."
+                f"Several calls, split at {cuts}, give a different model than one call ({dtype})."
             )
 
 
@@ -107,16 +108,20 @@ def _one_by_one_gives_same_bits(learner: AnyLearner, samples: Samples) -> None:
         single.learn_one(*triplet)
     whole = unfitted_copy(learner).partial_fit(samples.triplets[:150])
     assert model_bytes(single) == model_bytes(whole), (
-        "learn_one for each triplet gives a different model than one partial_fit."
+        "Calls of learn_one for each triplet give a different model than one call of partial_fit."
     )
 
 
 def _indices_give_bits_of_values(learner: AnyLearner, samples: Samples) -> None:
     values = model_bytes(unfitted_copy(learner).partial_fit(samples.table[samples.indices]))
     by_index = unfitted_copy(learner, preprocessor=samples.table).partial_fit(samples.indices)
-    assert model_bytes(by_index) == values, "Row numbers give a different model than the values they refer to."
+    assert model_bytes(by_index) == values, (
+        "Triplets of row numbers give a different model than triplets of the feature values."
+    )
     by_object = unfitted_copy(learner).partial_fit(Triplets(samples.indices, preprocessor=samples.table))
-    assert model_bytes(by_object) == values, "Triplets(...) gives a different model than the same values."
+    assert model_bytes(by_object) == values, (
+        "A Triplets object gives a different model than an array of the same values."
+    )
 
 
 def _fit_resets(learner: AnyLearner, samples: Samples) -> None:
@@ -125,7 +130,7 @@ def _fit_resets(learner: AnyLearner, samples: Samples) -> None:
     assert model_bytes(again) == model_bytes(new), "fit after partial_fit gives a different model than fit alone."
     labelled = unfitted_copy(learner).partial_fit(samples.triplets).fit(samples.table, samples.labels)
     assert model_bytes(labelled) == model_bytes(unfitted_copy(learner).fit(samples.table, samples.labels)), (
-        "fit with labels does not reset."
+        "fit with labels does not reset the learner."
     )
 
 
@@ -177,7 +182,7 @@ def _copies_continue(learner: AnyLearner, samples: Samples) -> None:
         assert model_bytes(original) == before, f"Learning with the result of {name} changes the original."
         other.partial_fit(samples.triplets[141:])
         assert model_bytes(other) == expected, (
-            f"Learning after {name} gives a different model than learning without."
+            f"Learning after {name} gives a different model than learning without {name}."
         )
         trained = model_bytes(other)
         original.learn_one(*samples.triplets[0])
@@ -190,7 +195,7 @@ def _clones_are_unfitted(learner: AnyLearner, samples: Samples) -> None:
     assert not learned_attributes(clone), "A clone is fitted."
     assert clone.get_params() == parameters, "A clone has different parameters."
     assert unfitted_copy(learner, preprocessor=samples.table).get_params()["preprocessor"] is samples.table, (
-        "get_params copies the preprocessor's table."
+        "get_params returns a copy of the preprocessor's table, not the table itself."
     )
 
 
@@ -211,7 +216,7 @@ _INVALID: dict[str, Callable[[Samples], Any]] = {
 
 
 def _with_value(triplets: NDArray[Any], value: float) -> NDArray[Any]:
-    """Return the triplets with one value replaced, in the last block."""
+    """Return the triplets with one value replaced in the last block."""
     changed = triplets.copy()
     changed[290, 2, 3] = value
     return changed
@@ -348,7 +353,7 @@ def _unfitted_use_is_an_error(learner: AnyLearner, samples: Samples) -> None:
         try:
             expect_error(NotFittedError, use)
         except AssertionError as error:
-            raise AssertionError(f"{name} of an unfitted learner: {error}") from error
+            raise AssertionError(f"Using {name} of an unfitted learner: {error}") from error
 
 
 # -- interrupts and seeds ------------------------------------------------------------------------------------
@@ -377,7 +382,7 @@ def _interrupts_change_nothing(learner: AnyLearner, samples: Samples) -> None:
     before = model_bytes(fitted)
     for action in (fitted.partial_fit, fitted.fit):
         expect_error(KeyboardInterrupt, action, Interrupted(samples.triplets))
-        assert model_bytes(fitted) == before, "An interrupt between blocks changes the model."
+        assert model_bytes(fitted) == before, "An interrupt between two blocks of constraints changes the model."
     whole = model_bytes(unfitted_copy(learner).partial_fit(samples.triplets))
     assert model_bytes(fitted.partial_fit(samples.triplets[20:])) == whole, (
         "Training after an interrupt gives a different model."
@@ -400,7 +405,7 @@ def _seeds_are_reproducible(learner: AnyLearner, samples: Samples) -> None:
 def _parameters_follow_scikit_learn(learner: AnyLearner, samples: Samples) -> None:
     for name, value in (("n_constraints", 123), ("dtype", "float64"), ("random_state", 9)):
         got = unfitted_copy(learner).set_params(**{name: value}).get_params().get(name)
-        assert got == value, f"set_params({name}={value!r}) is read back as {got!r}."
+        assert got == value, f"After set_params({name}={value!r}), get_params returns {got!r}."
     expect_error(ValueError, lambda: unfitted_copy(learner).set_params(no_such_parameter=1))
     given = learner.get_params(deep=False)
     for name, value in given.items():
@@ -415,7 +420,7 @@ def _triplet_is_two_pairs(learner: AnyLearner, samples: Samples) -> None:
     split = unfitted_copy(learner).partial_fit(pairs, np.tile([1, -1], len(samples.triplets)))
     whole = unfitted_copy(learner).partial_fit(samples.triplets)
     assert model_bytes(split) == model_bytes(whole), (
-        "A triplet is not learned as its similar pair, then its dissimilar pair."
+        "A triplet gives a different model than its similar pair followed by its dissimilar pair."
     )
 
 

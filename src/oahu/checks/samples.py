@@ -1,4 +1,4 @@
-"""Data and helper functions of the checks."""
+"""Data and helper functions for the checks."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ N_FEATURES = 5
 
 @dataclass(frozen=True)
 class Samples:
-    """Read-only data of 5 features.
+    """Read-only data with 5 features per item.
 
     Attributes
     ----------
     triplets : ndarray of shape (300, 3, 5)
-        More than two blocks of triplets.
+        Triplets of feature values, enough for more than two blocks.
     table : ndarray of shape (40, 5)
-        Items with small integer values, which every numeric type can represent.
+        Feature table of small integers, which every numeric type can represent.
     labels : ndarray of shape (40,)
-        Three classes.
+        Labels of the items in the table, with three classes.
     indices : ndarray of shape (300, 3)
-        Triplets as row numbers in the table.
+        Triplets of row numbers in the table.
     """
 
     triplets: Floats
@@ -79,7 +79,7 @@ def model_bytes(learner: Learner[Any]) -> bytes:
 
 
 def outputs_of(model: Any, items: Floats) -> NDArray[Any]:
-    """Return the vectors that a learner or metric computes, or pair scores if it has no vectors."""
+    """Return the vectors that a learner or metric computes. If it computes no vectors, return its pair scores."""
     others = np.roll(items, 1, axis=0)
     if isinstance(model, ScoresOnlyMixin):
         return np.asarray(model.pair_score(np.stack([items, others], axis=1)))  # type: ignore[attr-defined]
@@ -101,13 +101,13 @@ def constraints_per_triplet(learner: Learner[Any]) -> int:
 
 @contextmanager
 def temporary_path() -> Any:
-    """Yield the path of a file in a folder that is removed afterwards."""
+    """Yield the path of a file in a temporary folder. The folder is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder) / "learner"
 
 
 def expect_error(kind: type[BaseException], action: Callable[..., Any], *arguments: Any) -> None:
-    """Raise AssertionError if an action does not raise an error of this kind."""
+    """Raise AssertionError if ``action(*arguments)`` does not raise an error of type ``kind``."""
     try:
         action(*arguments)
     except kind:

@@ -1,4 +1,4 @@
-"""Atomic file writes: a reader sees the old file or the complete new one, also after a crash."""
+"""Atomic file writes. A reader sees either the old file or the complete new file, even after a crash."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ __all__ = ["replace_atomically", "write_atomically"]
 def write_atomically(path: str | os.PathLike[str], data: bytes | str, *, mode: int = 0o666) -> None:
     """Write a file through a temporary file in the same folder.
 
-    The data is on disk when this returns. A symbolic link stays a link; its target is written.
+    The data is on disk when this function returns. If the path is a symbolic link, the target of the link is
+    written.
 
     Parameters
     ----------
     path : path
+        File to write.
     data : bytes or str
-        Text is written as UTF-8.
+        Content of the file. A string is written as UTF-8.
     mode : int
-        The permissions of the file, before the umask.
+        Permissions of the file, before the umask is applied.
     """
     target = Path(path).resolve()
     temporary = target.with_name(f".oahu-{secrets.token_hex(8)}.tmp")
@@ -38,7 +40,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str, *, mode: i
 
 
 def replace_atomically(temporary: Path, path: Path) -> None:
-    """Move a complete temporary file to ``path``, in the same folder. The move is on disk when this returns."""
+    """Rename a complete temporary file to ``path`` in the same folder. The rename is on disk when this returns."""
     with temporary.open("rb+") as file:  # Windows flushes only files that are open for writing
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -46,7 +48,7 @@ def replace_atomically(temporary: Path, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a folder, so that a rename in it survives a crash. Only POSIX systems can do this."""
+    """Flush a folder to disk, so that a rename in the folder survives a crash. This works only on POSIX systems."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

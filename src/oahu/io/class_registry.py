@@ -1,8 +1,9 @@
-"""The classes that a model file may contain.
+"""Registry of the classes that a model file may contain.
 
-Built-in classes are stored by name, classes outside oahu as ``module:Class``. A file alone never causes
-the import of a module: a class outside oahu must be imported already, be allowed by the caller, or belong to an
-installed package that declares it in the entry-point group ``oahu.learners``.
+A file contains the names of its classes: ``Class`` for built-in classes, ``module:Class`` for classes outside oahu.
+Loading a file imports the module of a class outside oahu only if the caller allows the class, or if an installed
+package declares the class in the entry-point group ``oahu.learners``. Classes that are already imported are
+allowed.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ S = TypeVar("S", bound="type[Storable]")
 
 
 class ClassRegistry:
-    """The classes that `oahu.load` may create.
+    """Registry of the classes that `oahu.load` may create.
 
     Parameters
     ----------
     built_in : mapping of str to str
-        The module of every built-in class.
+        Module of each built-in class, by class name.
     """
 
     def __init__(self, built_in: Mapping[str, str]) -> None:
@@ -72,18 +73,18 @@ class ClassRegistry:
         self._registered: dict[str, type[Storable]] = {}
 
     def register(self, cls: type[Storable]) -> None:
-        """Allow files to contain ``cls``. A later class of the same name and module replaces it."""
+        """Allow model files to contain ``cls``. A class with the same name and module replaces an earlier class."""
         self._registered[class_name(cls)] = cls
 
     def name_of(self, cls: type) -> str:
-        """Return the name of a class in a file; `InvalidTypeError` if no file may contain it."""
+        """Return the name of a class in model files. Raise `InvalidTypeError` if the class is not registered."""
         name = class_name(cls)
         if self._registered.get(name) is not cls:
             replaced = name in self._registered
             raise InvalidTypeError(
                 f"{cls.__name__} cannot be saved: "
                 + (
-                    f"{name} was defined again after this object was created."
+                    f"the class {name} was defined again after this object was created."
                     if replaced
                     else "the class is not registered. Derive it from a class of oahu, or decorate it with "
                     "oahu.io.class_registry.storable."
@@ -92,7 +93,7 @@ class ClassRegistry:
         return name
 
     def find(self, name: str, allow: Collection[AllowedClass] = ()) -> type[Storable]:
-        """Return the class of a file; `ModelFileError` if it is unknown or not allowed."""
+        """Return the class with this name. Raise `ModelFileError` if the class is unknown or not allowed."""
         if name in self._built_in:
             import_module(self._built_in[name])
         elif name not in self._registered and ":" in name:
@@ -102,7 +103,7 @@ class ClassRegistry:
         return self._registered[name]
 
     def _import_allowed(self, name: str, allow: Collection[AllowedClass]) -> None:
-        """Import the module of a class outside oahu if the caller or an installed package names the class."""
+        """Import the module of a class outside oahu, if the caller or an installed package allows the class."""
         names = {one if isinstance(one, str) else class_name(one) for one in allow}
         declared = {point.value.replace(" ", "") for point in entry_points(group=ENTRY_POINTS)}
         if name in names | declared:
@@ -115,15 +116,15 @@ class ClassRegistry:
     def _unknown_class_message(self, name: str) -> str:
         if ":" in name:
             return (
-                f"it contains a {name}, a class outside oahu that is not imported. Loading does not import modules "
-                f"that a file names. If you trust the file, import {name.partition(':')[0]} first, or pass "
+                f"it contains a {name}. This class is outside oahu and has not been imported. If you trust the "
+                f"file, import {name.partition(':')[0]} before loading, or pass "
                 f"allow=[{name!r}]"
             )
         return f"it contains the unknown class {name!r}; known classes are {', '.join(sorted(self._built_in))}"
 
 
 def class_name(cls: type) -> str:
-    """Return the name of a class in files: ``Class`` for classes of oahu, ``module:Class`` for others."""
+    """Return the name of a class in model files: ``Class`` for a class of oahu, otherwise ``module:Class``."""
     if cls.__module__.partition(".")[0] == "oahu":
         return cls.__name__
     return f"{cls.__module__}:{cls.__qualname__}"
@@ -134,6 +135,6 @@ REGISTRY: Final = ClassRegistry({**LEARNER_MODULES, **_OTHER_MODULES})
 
 
 def storable(cls: S) -> S:
-    """Class decorator: allow model files to contain objects of this class."""
+    """Allow model files to contain objects of this class. Use this function as a class decorator."""
     REGISTRY.register(cls)
     return cls

@@ -1,13 +1,15 @@
-"""Feature tables read from files: the features of items, with their ids and labels.
+"""Reader of feature tables: the features of items, optionally with ids and labels.
 
-- ``.npy``: an array of shape (n_items, n_features), opened as a memory map.
-- ``.npz``: the array ``X``, or the only two-dimensional one; optionally ``ids`` or ``keys``, ``y`` or ``labels``.
-- ``.csv``, ``.tsv``: a header and numbers; optionally a column ``id`` or ``key``, and a column ``label``.
-- ``.parquet``: the same columns; one column of lists of equal length may replace the columns of numbers.
+- ``.npy``: an array of shape (n_items, n_features). It is opened as a memory map.
+- ``.npz``: features in the array ``X``, or in the only two-dimensional array. Optional arrays are ``ids`` or
+  ``keys`` for the ids, and ``y`` or ``labels`` for the labels.
+- ``.csv``, ``.tsv``: a header, and one line per item. Optional columns are ``id`` or ``key``, and ``label``. All
+  other columns are features.
+- ``.parquet``: the same columns as ``.csv``. The features may also be one column of lists of equal length.
 
-Without ids, the id of an item is its row number, counted from 0. Labels are integers or strings. Whole floats and
-booleans become integers. In text files, labels become integers if all of them are integers as Python writes them;
-spaces around a label are removed.
+Without ids, the id of an item is its row number, counted from 0. Labels are integers or strings. Labels that are
+whole floats or booleans become integers. Labels in text files become integers if all labels are written as Python
+writes integers. Spaces around a label in a text file are removed.
 """
 
 from __future__ import annotations
@@ -45,16 +47,17 @@ _LABEL_ARRAYS: Final = ("y", "labels")
 
 @dataclass(frozen=True, eq=False)
 class FeatureTable:
-    """The features of items, with their ids and labels.
+    """Features of items, with ids and labels.
 
     Attributes
     ----------
     table : ndarray of shape (n_items, n_features)
-        May be a memory map larger than memory.
+        Features of the items. The array may be a memory map that is larger than the memory.
     rows : dict, or None
-        The row of each id. None if ids are row numbers. The ids "7" and 7 are the same, stored as 7.
+        Row number of each id. None if the ids are the row numbers. The ids "7" and 7 are the same id and stored as
+        7.
     labels : ndarray of shape (n_items,), or None
-        The class of each item: integers or strings.
+        Labels of the items: integers or strings.
 
     Examples
     --------
@@ -71,13 +74,13 @@ class FeatureTable:
 
     @property
     def ids(self) -> list[int | str]:
-        """The id of each item, in the order of the table."""
+        """Ids of the items, in the order of the table."""
         if self.rows is None:
             return list(range(len(self.table)))
         return sorted(self.rows, key=self.rows.__getitem__)  # linear time if already in order, as from a file
 
     def row(self, item: Any) -> int:
-        """Return the row of an item, given its id."""
+        """Return the row number of the item with this id."""
         key = as_id(item) if isinstance(item, str) else item
         if isinstance(key, int | str | np.integer) and not isinstance(key, bool):
             if self.rows is not None:
@@ -96,10 +99,10 @@ class FeatureTable:
 
 
 def read_features(path: str | os.PathLike[str]) -> FeatureTable:
-    """Read a feature table. `oahu.io.features` describes the file formats.
+    """Read a feature table from a file. The module `oahu.io.features` documents the file formats.
 
-    A missing file raises FileNotFoundError, an invalid one InvalidInputError. Learners, not
-    this function, check that values are finite.
+    A missing file raises FileNotFoundError. An invalid file raises InvalidInputError. This function does not check
+    that the values are finite; learners do.
     """
     path = Path(path)
     with _add_path_to_errors(path, "features"):
@@ -120,11 +123,11 @@ def read_features(path: str | os.PathLike[str]) -> FeatureTable:
 
 
 def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read labels from a file, in the order of the items: an array of shape (n_items,).
+    """Read labels from a file. Return an array of shape (n_items,), in the order of the items.
 
-    ``.npy``: integers or strings. ``.txt``: one label per line. ``.csv``: one label per line, quoted as in CSV,
-    with an optional header ``label``. Blank lines are allowed at the end only. `oahu.io.features` describes
-    which labels become integers.
+    A ``.npy`` file contains an array of integers or strings. A ``.txt`` file contains one label per line. A
+    ``.csv`` file contains one label per line, optionally in quotes, with an optional header ``label``. Blank lines
+    are allowed only at the end. The module `oahu.io.features` documents which labels become integers.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -144,7 +147,7 @@ def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 class _Contents(NamedTuple):
-    """The contents of a feature file, before validation."""
+    """Contents of a feature file before validation."""
 
     table: NDArray[Any]
     ids: list[Any] | None = None
@@ -153,7 +156,7 @@ class _Contents(NamedTuple):
 
 @contextmanager
 def _add_path_to_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn errors of NumPy and pyarrow into `InvalidInputError` with the file's path."""
+    """Convert errors of NumPy and pyarrow to `InvalidInputError` with the path of the file in the message."""
     try:
         yield
     except InvalidInputError:
@@ -205,7 +208,7 @@ def _read_npz(path: Path) -> _Contents:
 
 
 def _check_npz_member(archive: Any, name: str, path: Path) -> None:
-    """Raise for an array of Python objects, with advice on how to save it instead."""
+    """Raise an error if the array contains Python objects. The message includes advice on the conversion."""
     if f"{name}.npy" not in archive.zip.namelist():
         return  # not an array
     convert = f"{name}.astype({'str' if name in _ID_ARRAYS + _LABEL_ARRAYS else 'float'})"
@@ -214,7 +217,7 @@ def _check_npz_member(archive: Any, name: str, path: Path) -> None:
 
 
 def _check_no_objects(file: IO[bytes], what: str, convert: str) -> None:
-    """Raise if an open .npy file contains Python objects: they are pickles, which could run code when loaded."""
+    """Raise an error if an open .npy file contains Python objects, because loading a pickle could run code."""
     read_header = (
         np.lib.format.read_array_header_1_0
         if np.lib.format.read_magic(file) == (1, 0)
@@ -222,8 +225,8 @@ def _check_no_objects(file: IO[bytes], what: str, convert: str) -> None:
     )
     if read_header(file)[2].hasobject:
         raise InvalidInputError(
-            f"{what} contains Python objects (dtype object), which are not loaded. Convert it with {convert} "
-            "before you save it."
+            f"{what} contains Python objects (dtype object), which are not loaded. Convert the array with "
+            f"{convert} before saving."
         )
 
 
@@ -272,7 +275,7 @@ def _read_csv(path: Path, delimiter: str) -> _Contents:
 
 
 def _decode_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
-    """Decode line by line, so that an error can name its line."""
+    """Decode the lines one by one, so that an error message can contain the line number."""
     for number, line in enumerate(lines, 1):
         try:
             text = line.removeprefix(BOM_UTF8).decode()
@@ -282,13 +285,16 @@ def _decode_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
 
 
 def _id_and_label(names: list[str]) -> tuple[int | None, int | None]:
-    """Return the index of the id column and of the label column, each None if there is none."""
+    """Return the indices of the id column and of the label column. The index of a missing column is None."""
     id_column = next((i for i, name in enumerate(names) if name in _ID_COLUMNS), None)
     return id_column, names.index(_LABEL_COLUMN) if _LABEL_COLUMN in names else None
 
 
 def _check_header(names: list[str]) -> None:
-    """Reject a line that is not a header: otherwise an item would be lost or row numbers be used as features."""
+    """Raise an error if the first line is not a valid header.
+
+    Without this check, the first item could be lost, or row numbers could be used as features.
+    """
     if not all(names):
         raise InvalidInputError(f"each column needs a name. Column {names.index('') + 1} has none.")
     if names.count(_LABEL_COLUMN) > 1:
@@ -318,7 +324,7 @@ def _parse_numbers(cells: list[str], names: list[str]) -> list[float]:
 
 
 def _index_ids(ids: list[Any], n_items: int, path: Path) -> dict[int | str, int]:
-    """Return the row of each id."""
+    """Return the row number of each id. Raise an error for blank or repeated ids."""
     if len(ids) != n_items:
         raise InvalidInputError(f"{path} has {len(ids)} ids, but {n_items} items. Each item needs one id.")
     rows: dict[int | str, int] = {}
@@ -356,7 +362,7 @@ def _strip_label(text: str) -> str:
 
 
 def _labels_from_text(labels: list[str]) -> NDArray[Any]:
-    """Return labels as int64 if all of them are integers of that range, else as strings."""
+    """Return labels as int64 if all labels are integers in the range of int64, otherwise as strings."""
     read = [as_id(label) for label in labels]
     if all(isinstance(label, int) for label in read):
         with suppress(OverflowError):
@@ -365,7 +371,7 @@ def _labels_from_text(labels: list[str]) -> NDArray[Any]:
 
 
 def _validate_labels(labels: NDArray[Any], path: Path) -> NDArray[Any]:
-    """Return labels as integers or strings, one per item."""
+    """Validate labels. Return them as an array of integers or strings."""
     kind = labels.dtype.kind
     if labels.ndim != 1 or kind not in "iuUbf":
         raise InvalidInputError(

@@ -1,11 +1,12 @@
-"""Model files: safetensors with a JSON header and a SHA-256 checksum.
+"""Model files: safetensors files with a JSON header and a SHA-256 checksum.
 
-A file contains arrays and plain JSON, never code. It is written under a temporary name, flushed to disk and
-renamed, so that a reader sees either the complete old file or the complete new one.
+A file contains arrays and plain JSON, but no code. It is written under a temporary name, flushed to disk and
+renamed. A reader therefore sees either the complete old file or the complete new file.
 
-The header is the entry ``oahu`` of the safetensors metadata: ``format``, ``class``, the JSON of the class
-(``state``), the versions that wrote the file, and ``sha256`` over the header and every array.
-`oahu.io.class_registry` lists the classes that a file may contain.
+The header is the entry ``oahu`` of the safetensors metadata. It contains the version of the file format
+(``format``), the name of the class (``class``), the JSON data of the object (``state``), the package versions that
+wrote the file, and a checksum of the header and all arrays (``sha256``). `oahu.io.class_registry` defines the
+classes that a file may contain.
 """
 
 from __future__ import annotations
@@ -53,14 +54,16 @@ _MAX_HEADER_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a model file: plain JSON and named arrays.
+    """Content of a model file: plain JSON and named arrays.
 
     Attributes
     ----------
     state : dict
+        JSON data of the object.
     arrays : dict of ndarray
+        Arrays of the object, by name.
     allow : collection of str or type
-        Classes outside oahu that the file may contain, also for nested models.
+        Classes outside oahu that the file and its nested models may contain.
     """
 
     state: dict[str, Any]
@@ -68,9 +71,9 @@ class Content:
     allow: Collection[AllowedClass] = ()
 
     def array(self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Return the array ``name`` after a check of its shape, type and values.
+        """Check the shape, type and values of the array ``name``, and return the array.
 
-        None in ``shape`` allows any length. ``dtype`` None allows both float types."""
+        None in ``shape`` allows any length of an axis. ``dtype=None`` allows float32 and float64."""
         if name not in self.arrays:
             raise ModelFileError(f"it has no array {name!r}")
         array = self.arrays[name]
@@ -88,7 +91,7 @@ class Content:
         return array
 
     def count(self, name: str) -> int:
-        """Return the integer ``name`` of the state, after a check that it is at least 0."""
+        """Check that the entry ``name`` of the state is an integer of at least 0, and return the integer."""
         value = self.state[name]
         if type(value) is not int or value < 0:
             raise ModelFileError(f"its {name!r} must be an integer of at least 0, not {shorten(value)}")
@@ -96,7 +99,7 @@ class Content:
 
 
 class Storable(Protocol):
-    """A class whose objects can be written to a model file."""
+    """Interface of classes with objects that can be written to model files."""
 
     def _to_content(self) -> Content: ...
 
@@ -105,9 +108,9 @@ class Storable(Protocol):
 
 
 def save(model: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
-    """Write ``model`` to ``path``, durably and atomically. `read_notes` returns the notes.
+    """Write ``model`` to ``path`` atomically. The notes are stored in the file, and `read_notes` returns them.
 
-    If the process is killed, the old file or the complete new file remains, possibly with a ``.tmp`` file.
+    If the process is killed, the file is either the old file or the complete new file. A ``.tmp`` file may remain.
     """
     write_atomically(path, to_bytes(model, notes))
 
@@ -136,12 +139,12 @@ def to_bytes(model: Storable, notes: dict[str, Any] | None = None) -> bytes:
 
 
 def read(path: str | os.PathLike[str], allow: Collection[AllowedClass] = ()) -> Any:
-    """Return the model that `save` wrote. `oahu.load` is the public, typed form."""
+    """Return the model in a file that `save` wrote. `oahu.load` is the public form of this function."""
     return from_bytes(Path(path).read_bytes(), path, allow)
 
 
 def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[AllowedClass] = ()) -> Any:
-    """Return the model that `to_bytes` encoded. Error messages contain ``name``."""
+    """Return the model in bytes that `to_bytes` returned. Error messages contain ``name``."""
     with _add_path_to_errors(name):
         header, arrays = _parse(data)
         cls = REGISTRY.find(header["class"], allow)
@@ -154,7 +157,7 @@ def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[Allo
 
 
 def with_nested_model(content: Content, name: str, model: Any) -> Content:
-    """Return the content with a nested model ``name`` added. `nested_model` returns that model."""
+    """Return the content with an added nested model. `nested_model` with the same ``name`` returns this model."""
     inner = model._to_content()
     arrays = {f"{name}/{label}": array for label, array in inner.arrays.items()}
     state = {name: {"class": REGISTRY.name_of(type(model)), "state": inner.state}}
@@ -162,7 +165,7 @@ def with_nested_model(content: Content, name: str, model: Any) -> Content:
 
 
 def nested_model(content: Content, name: str) -> Any:
-    """Return the nested model that `with_nested_model` added."""
+    """Return the nested model that `with_nested_model` added with this ``name``."""
     stored, prefix = content.state[name], f"{name}/"
     arrays = {label.removeprefix(prefix): a for label, a in content.arrays.items() if label.startswith(prefix)}
     cls = REGISTRY.find(stored["class"], content.allow)
@@ -170,7 +173,7 @@ def nested_model(content: Content, name: str) -> Any:
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the notes that were saved with a model; empty if there are none."""
+    """Return the notes that were saved with a model, or an empty dict if there are no notes."""
     with _add_path_to_errors(path):
         header, _ = _parse(Path(path).read_bytes())
         notes = header.get("notes", {})
@@ -181,7 +184,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextmanager
 def _add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Prefix errors about a file's content with its path."""
+    """Add the path of a file to the messages of errors about its content."""
     try:
         yield
     except ModelFileError as error:
@@ -189,21 +192,25 @@ def _add_path_to_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Validate the length, header, format, arrays and digest of a file; return its header and arrays."""
+    """Validate the length, header, format, arrays and checksum of a file. Return its header and its arrays."""
     if len(data) < 8:
-        raise ModelFileError(f"it is truncated: {len(data)} bytes cannot hold a header")
+        raise ModelFileError(f"it is truncated: it has {len(data)} bytes, which is too short for a header")
     length = int.from_bytes(data[:8], "little")
     if length > _MAX_HEADER_BYTES:
         raise ModelFileError(
-            f"its header claims {length} bytes, more than the {_MAX_HEADER_BYTES} allowed: "
+            f"its header has a stated length of {length} bytes, but at most {_MAX_HEADER_BYTES} bytes are allowed: "
             "it is not an oahu model file, or it is damaged"
         )
     if length > len(data) - 8:
-        raise ModelFileError(f"it is truncated: its header claims {length} bytes, but {len(data) - 8} follow")
+        raise ModelFileError(
+            f"it is truncated: its header must have {length} bytes, but only {len(data) - 8} bytes are present"
+        )
     header, end_of_arrays = _parse_header(data[8 : 8 + length])
     present = len(data) - 8 - length
     if present < end_of_arrays:
-        raise ModelFileError(f"it is truncated: {end_of_arrays} bytes of arrays expected, but {present} found")
+        raise ModelFileError(
+            f"it is truncated: its arrays must have {end_of_arrays} bytes, but {present} bytes are present"
+        )
     try:
         arrays = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
@@ -211,12 +218,12 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     found = header.pop("sha256", None)
     expected = _digest(header, arrays)
     if found != expected:
-        raise ModelFileError(f"it is damaged: its SHA-256 is {expected}, but its header says {found}")
+        raise ModelFileError(f"it is damaged: its SHA-256 checksum is {expected}, but its header contains {found}")
     return header, arrays
 
 
 def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
-    """Return the oahu header, and the offset at which the last array ends."""
+    """Return the header of oahu, and the offset of the end of the last array."""
     if not text.rstrip(b" ").endswith(b"}"):  # safetensors pads with spaces only
         raise ModelFileError("its header is not JSON: it is not an oahu model file, or it is damaged")
     try:
@@ -232,19 +239,19 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
         if type(version) is not int or version < 1 or not isinstance(header["class"], str):
             raise ValueError(f"format {version!r}, class {header['class']!r}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"it is not an oahu model file: no oahu header ({error!r})") from error
+        raise ModelFileError(f"it is not an oahu model file: it has no oahu header ({error!r})") from error
     if version > FORMAT:
         raise ModelFileError(
-            f"it has format {version}, written by oahu {header.get('oahu')}; "
-            f"this is oahu {__version__}, which reads formats up to {FORMAT}: upgrade oahu"
+            f"it has format {version} and was written by oahu {header.get('oahu')}, but oahu "
+            f"{__version__} reads only formats up to {FORMAT}. Upgrade oahu"
         )
     if encoded != _canonical(header):
-        raise ModelFileError("it is damaged: its header is not in the form that oahu writes")
+        raise ModelFileError("it is damaged: its header was not written by oahu")
     try:
         ends = [entry["data_offsets"][1] for name, entry in tables.items() if name != "__metadata__"]
         return header, max(map(int, ends), default=0)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise ModelFileError(f"it is damaged: its table of arrays is not readable ({error!r})") from error
+        raise ModelFileError(f"it is damaged: its list of arrays cannot be read ({error!r})") from error
 
 
 def _canonical(header: Mapping[str, Any]) -> str:
@@ -253,7 +260,7 @@ def _canonical(header: Mapping[str, Any]) -> str:
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of the header and, sorted by name, of every array's name, type, shape and bytes."""
+    """Return the SHA-256 checksum of the header, and of the names, types, shapes and bytes of all arrays."""
     digest = hashlib.sha256(_canonical(header).encode())
     for name in sorted(arrays):
         array = arrays[name]

@@ -1,6 +1,6 @@
-"""Columns of a Parquet file as arrays, with errors that name the column.
+"""Reader of the columns of a Parquet file. Error messages contain the name of the column.
 
-This needs pyarrow (the extra ``parquet``), which is imported when a file is opened.
+This module needs pyarrow (the extra ``parquet``). pyarrow is imported when a file is opened.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ _PANDAS_INDEX: Final = "__index_level_"
 
 @dataclass(frozen=True, eq=False)
 class ParquetColumn:
-    """A column of a Parquet file, with its path and name for error messages.
+    """A column of a Parquet file.
 
     Attributes
     ----------
     path : Path
+        Path of the file, for error messages.
     name : str
+        Name of the column.
     values : pyarrow.ChunkedArray
+        Values of the column.
     """
 
     path: Path
@@ -41,7 +44,7 @@ class ParquetColumn:
     values: Any
 
     def ids(self) -> list[Any]:
-        """Return the values as Python integers or strings."""
+        """Return the values as a list of Python integers or strings."""
         from pyarrow import types
 
         if not self._is_text and not types.is_integer(self.values.type):
@@ -50,7 +53,7 @@ class ParquetColumn:
         return list(self.values.to_pylist())
 
     def labels(self) -> NDArray[Any]:
-        """Return the values as numbers or strings, of shape (n_items,)."""
+        """Return the values as an array of numbers or strings, of shape (n_items,)."""
         if not self._is_text and not self._is_numeric:
             raise self._type_error("integers or strings")
         self._check_no_nulls("a label")
@@ -59,7 +62,7 @@ class ParquetColumn:
         return self._as_numpy().copy()  # because pyarrow's memory is read-only
 
     def numbers(self) -> NDArray[Any]:
-        """Return one feature of each item, of shape (n_items,)."""
+        """Return the values as a numeric array of shape (n_items,): one feature of each item."""
         if not self._is_numeric:
             raise self._type_error("numbers or lists of numbers (only 'id', 'key' and 'label' may be text)")
         self._check_no_nulls("a number")
@@ -67,7 +70,7 @@ class ParquetColumn:
 
     @property
     def has_lists(self) -> bool:
-        """Whether each value is a list, so that one column contains all features."""
+        """Whether the values are lists. Such a column contains all features of each item."""
         from pyarrow import types
 
         kind = self.values.type
@@ -114,7 +117,7 @@ class ParquetColumn:
         return np.asarray(numbers.to_numpy())
 
     def _first_null(self) -> int | None:
-        """Return the first row that is null. NaN is not null: learners check that values are finite."""
+        """Return the first row with a null value, or None. NaN is not null: learners check for NaN."""
         return _first(self.values.is_null().to_numpy()) if self.values.null_count else None
 
     def _check_no_nulls(self, needed: str) -> None:
@@ -130,11 +133,11 @@ class ParquetColumn:
 
 
 def read_columns(path: Path) -> list[ParquetColumn]:
-    """Return the columns in order, with categories decoded. ValueError if the file is not a Parquet file."""
+    """Return the columns of a file in order, with categories decoded. Raise ValueError for an invalid file."""
     try:
         from pyarrow import ArrowException, parquet, types
     except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'oahu[parquet]'") from error
+        raise ImportError("Parquet files need pyarrow. Install it with: pip install 'oahu[parquet]'") from error
     with path.open("rb") as file:
         try:
             read = parquet.ParquetFile(file).read()
@@ -164,7 +167,7 @@ def feature_table(columns: list[ParquetColumn]) -> NDArray[Any]:
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Reject duplicate names and the index column of pandas, whose row numbers are not features."""
+    """Raise an error for duplicate column names and for an index column of pandas, because it is not a feature."""
     for name, times in Counter(names).items():
         if times > 1:
             raise InvalidInputError(f"{path} has {times} columns named {name!r}. Column names must be unique.")
@@ -176,5 +179,5 @@ def _check_names(names: list[str], path: Path) -> None:
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:
-    """Return the position of the first True, or None."""
+    """Return the position of the first True value, or None if no value is True."""
     return int(wrong.argmax()) if wrong.any() else None

@@ -8,17 +8,18 @@ JSON Lines, one constraint per line::
     [17, 4, false]
     {"anchor": [0.1, 2.0], "positive": [0.2, 1.9], "negative": [7.0, -1.0]}
 
-An item is an id (a string or an integer) or a list of numbers, its features. All items of a line must be of one
-kind. ``same`` is true or false, or 1 or -1. A list with true or false as third entry is a pair; any other list is a
-triplet. Other keys of an object are ignored. An object with the keys of a pair and of a triplet is a triplet.
+An item is either an id (a string or an integer) or a list of numbers (its features). All items of a line must be of
+the same kind. ``same`` is true or false, or 1 or -1. A list with true or false as third entry is a pair. Any other
+list is a triplet. Other fields of an object are ignored. An object with the fields of a pair and of a triplet is a
+triplet.
 
-CSV, or TSV with tabs. A header names the columns, in any order; other columns are ignored::
+CSV with commas, or TSV with tabs. A header contains the column names, in any order. Other columns are ignored::
 
     anchor,positive,negative            first.0,first.1,second.0,second.1,same
     tea,green tea,coffee                0.1,2.0,0.2,1.9,true
 
-An id in CSV is an integer if it is written as Python writes integers: ``7`` is 7, but ``007`` is a string. Spaces
-belong to an id. Blank lines are skipped but count in line numbers.
+An id in CSV is an integer if it is written as Python writes integers: ``7`` is the integer 7, but ``007`` is a
+string. Spaces are part of an id. Blank lines are skipped, but they count in line numbers.
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ class StreamLine(NamedTuple):
     Attributes
     ----------
     number : int
-        Counted from 1.
+        Line number, counted from 1.
     constraint : Pair or Triplet
+        Constraint on the line.
     text : bytes
-        The line without its end and without a byte order mark.
+        Text of the line, without the line break and without a byte order mark.
     """
 
     number: int
@@ -81,14 +83,15 @@ class StreamLine(NamedTuple):
 
 
 def read_stream(source: PathOrFile, *, format: StreamFormat | None = None) -> Iterator[StreamLine]:  # noqa: A002
-    """Yield the constraints of a stream, each as soon as its line has arrived.
+    """Yield the lines of a stream with their constraints. Each line is yielded as soon as it has arrived.
 
     Parameters
     ----------
     source : path, "-" for standard input, or an open file of text or bytes
-        A path is opened when the first line is read, and closed after the last. An open file is left open.
-    format : "jsonl", "csv" or "tsv"
-        By default, the format is inferred from the file's suffix, or else from the first line.
+        Stream to read. A path is opened when the first line is read, and closed after the last line. An open file
+        is not closed.
+    format : {"jsonl", "csv", "tsv"}, optional
+        Format of the stream. By default, the format follows from the file suffix, or else from the first line.
 
     Examples
     --------
@@ -107,19 +110,20 @@ def write_stream(
     *,
     format: StreamFormat | None = None,  # noqa: A002
 ) -> int:
-    """Write constraints line by line, and return their number.
+    """Write constraints line by line. Return the number of constraints.
 
-    Each constraint is validated before it is written. If one is rejected, those before it have been written. In
-    CSV, all constraints must have the same columns as the first.
+    Each constraint is validated before it is written. If a constraint is invalid, an error is raised, and the
+    constraints before it have been written. In CSV, all constraints must have the same columns.
 
     Parameters
     ----------
     target : path, "-" for standard output, or an open file of text or bytes
-        An existing file is overwritten.
+        Stream to write. An existing file is overwritten.
     constraints : iterable of Pair and Triplet
-        Items may be NumPy scalars and arrays. Floats are written with all digits, so reading restores them.
-    format : "jsonl", "csv" or "tsv"
-        By default, the format is inferred from the file's suffix, or else is "jsonl".
+        Constraints to write. Items may be NumPy scalars and arrays. Floats are written with all digits, so that
+        reading returns the same values.
+    format : {"jsonl", "csv", "tsv"}, optional
+        Format of the stream. By default, the format follows from the file suffix, or else is "jsonl".
 
     Examples
     --------
@@ -142,7 +146,7 @@ def write_stream(
 
 
 def as_id(text: str) -> int | str:
-    """Return the id of a text: an integer if it is written as Python writes integers, else the text itself.
+    """Return the id in a text: an integer if the text is an integer as Python writes it, otherwise the text itself.
 
     >>> as_id("7"), as_id("007"), as_id("tea")
     (7, '007', 'tea')
@@ -157,7 +161,10 @@ _is_integer = re.compile(r"0|-?[1-9][0-9]{0,4000}").fullmatch  # int() rejects m
 
 
 def _choose_format(file: PathOrFile, given: StreamFormat | None, method: str) -> StreamFormat | None:
-    """Return the given format, the format of the file suffix, or None. An open file must have ``method``."""
+    """Return the given format, or else the format of the file suffix, or None if both are missing.
+
+    Raise an error if an open file does not have the method ``method``.
+    """
     if not isinstance(file, str | os.PathLike) and not hasattr(file, method):
         raise InvalidInputError(f"A stream must be a path, '-' or an open file. Got {shorten(file)} instead.")
     if given is None:
@@ -171,7 +178,7 @@ def _choose_format(file: PathOrFile, given: StreamFormat | None, method: str) ->
 
 @contextmanager
 def _open(target: PathOrFile, mode: Literal["rb", "wb"]) -> Iterator[tuple[IO[Any], str]]:
-    """Yield the file to read or write, and its name for errors. A file opened here is closed afterwards."""
+    """Yield the file to read or write, and its name for error messages. Close the file if it was opened here."""
     if isinstance(target, str) and target == "-":
         if mode == "rb":
             yield getattr(sys.stdin, "buffer", sys.stdin), "standard input"
@@ -189,7 +196,7 @@ def _open(target: PathOrFile, mode: Literal["rb", "wb"]) -> Iterator[tuple[IO[An
 
 
 def _number_lines(file: IO[Any], source: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, with their numbers, each as soon as it has arrived."""
+    """Yield the number and the text of each line that is not blank, as soon as the line has arrived."""
     for number in count(1):
         try:
             raw = file.readline(_MAX_LINE + 1)
@@ -255,7 +262,7 @@ def _from_json(text: str) -> Pair | Triplet:
             return _triplet((value["anchor"], value["positive"], value["negative"]))
         if "first" in value and "second" in value and "same" in value:
             return _pair((value["first"], value["second"]), value["same"])
-        raise InvalidInputError(f"an object must have the keys {_REQUIRED}. Got {shorten(list(value))} instead.")
+        raise InvalidInputError(f"an object must have the fields {_REQUIRED}. Got {shorten(list(value))} instead.")
     if isinstance(value, list) and len(value) == 3:
         return _pair(value[:2], value[2]) if isinstance(value[2], bool) else _triplet(value)
     raise InvalidInputError(
@@ -265,7 +272,7 @@ def _from_json(text: str) -> Pair | Triplet:
 
 
 class _CsvReader:
-    """Parses lines of CSV, given the header."""
+    """Parser of the lines of a CSV file with a given header."""
 
     def __init__(self, header: str, delimiter: str) -> None:
         self._delimiter = delimiter
@@ -286,7 +293,7 @@ class _CsvReader:
         try:
             return next(csv.reader([line], delimiter=self._delimiter, strict=True))
         except csv.Error as error:
-            problem = f"invalid CSV ({error}). A field must end on its line; use JSON Lines for line breaks."
+            problem = f"invalid CSV ({error}). A field must not contain a line break. Use JSON Lines instead."
             raise InvalidInputError(problem) from error
 
     def __call__(self, line: str) -> Pair | Triplet:
@@ -314,7 +321,7 @@ class _CsvReader:
 
 
 def _find_columns(header: list[str]) -> tuple[list[list[str]], list[str]]:
-    """Return the columns of each item, and the other required columns."""
+    """Return the column names of each item, and the names of the other required columns."""
     for names, others in ((Triplet._fields, []), (Pair._fields[:2], ["same"])):
         if {*names, *others} <= set(header):
             return [[name] for name in names], others
@@ -324,9 +331,8 @@ def _find_columns(header: list[str]) -> tuple[list[list[str]], list[str]]:
             width = max(counts[name] for name in names)
             return [[f"{name}.{index}" for index in range(width)] for name in names], others
     raise InvalidInputError(
-        f"the first line must be a header with the columns {_REQUIRED}. Columns of feature values are named "
-        f"'anchor.0', 'anchor.1' and so on. "
-        f"Got {shorten(header)} instead."
+        f"the first line must be a header with the columns {_REQUIRED}. If items are given by feature values, the "
+        f"columns of an item are 'anchor.0', 'anchor.1' and so on. Got {shorten(header)} instead."
     )
 
 
@@ -342,14 +348,14 @@ def _pair(items: Sequence[Any], same: Any) -> Pair:
     if same is not True and same is not False:
         number = same if type(same) in _NUMBER_TYPES else None
         if number not in (1, -1):
-            hint = " 0 is ambiguous: write -1 or false." if number == 0 else ""
+            hint = " The value 0 is ambiguous. Write -1 or false." if number == 0 else ""
             raise InvalidInputError(f"'same' must be true or false, or 1 or -1. Got {shorten(same)} instead.{hint}")
         same = number == 1
     return Pair(first, second, same)
 
 
 def _validate_items(items: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return the items, which must be all ids or all lists of equally many numbers."""
+    """Return the items. Raise an error unless all are ids, or all are lists of the same number of features."""
     if type(items[0]) is list:
         return [_features(item, name, len(items[0])) for item, name in zip(items, names, strict=False)]
     for position, item in enumerate(items):
@@ -384,9 +390,9 @@ def _features(item: Any, name: str, width: int) -> list[float]:
 
 
 def _validate(constraint: Pair | Triplet) -> Pair | Triplet:
-    """Return a constraint with Python types, validated as if it had been read."""
+    """Convert a constraint to Python types and validate it in the same way as a constraint in a file."""
     if not isinstance(constraint, Pair | Triplet):
-        raise InvalidInputError(f"must be a Pair or a Triplet. Got {shorten(constraint)} instead.")
+        raise InvalidInputError(f"the constraint must be a Pair or a Triplet. Got {shorten(constraint)} instead.")
     first, second, third = map(_as_python, constraint)
     return _triplet((first, second, third)) if isinstance(constraint, Triplet) else _pair((first, second), third)
 
@@ -403,7 +409,7 @@ def _to_json(constraint: Pair | Triplet) -> str:
 
 
 class _CsvWriter:
-    """Formats constraints as lines of CSV, with a header before the first."""
+    """Writer of constraints as lines of CSV. The header is written before the first constraint."""
 
     def __init__(self, delimiter: str) -> None:
         # writerow returns the result of the file's write method: here, the line itself.

@@ -232,7 +232,7 @@ def test_report_states_that_examples_are_missing(page: Page) -> None:
 
 def test_report_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any) -> None:
-        raise ImportError("oahu.plots needs matplotlib: pip install 'oahu[plots]'")
+        raise ImportError("oahu.plots needs matplotlib. Install it with: pip install 'oahu[plots]'")
 
     monkeypatch.setattr(figures, "draw_all", missing)
     page = Page(html_page.write(record(*of_all_protocols()), tmp_path))
