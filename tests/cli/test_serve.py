@@ -313,7 +313,7 @@ def test_a_terminal_shows_the_address_and_errors(tmp_path: Path) -> None:
         os.close(main)
     first, second = output.replace("\r", "").splitlines()[:2]
     assert first == f"oahu listens at {url}/v1/openapi.json, data folder: {tmp_path}. Press Ctrl+C to stop."
-    assert second.startswith("error: cannot reload the API keys, the previous keys stay valid: ")
+    assert second.startswith("error: cannot reload the API keys; the previous keys stay valid: ")
 
 
 def read_until(terminal: int, words: str) -> str:

@@ -267,9 +267,9 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("scan_one", "scan_groups", "keep_smallest_products", "collect_below"):
         count(exact_search, name)
-    for name in ("_multiply", "_keys", "_upper_bound"):
+    for name in ("_multiply", "_sort_values", "_upper_bound"):
         count(exact_search.Search, name)
-    count(exact_search.QuantizedSearch, "_keys")
+    count(exact_search.QuantizedSearch, "_sort_values")
     count(exact, "run")
     return calls
 
@@ -317,7 +317,7 @@ def test_very_many_queries_are_searched_in_blocks(entered: Counter[str]) -> None
 @both_measures
 def test_all_tied_items_are_collected(measure: Measure, entered: Counter[str]) -> None:
     look("integers", 400, 4, 6, 5, measure)  # queries are not items: ties at distance 0 need no collecting
-    assert entered["collect_below"] > 0 == entered["_keys"]
+    assert entered["collect_below"] > 0 == entered["_sort_values"]
 
 
 @both_measures
@@ -329,7 +329,7 @@ def test_the_first_of_thousands_of_identical_items_are_found(
     vectors, queries = items_of("identical", 5000, d), items_of("normal", n_queries, d, 1)
     hits = ExactIndex.empty(d, measure).add(vectors).search(queries, 7)
     np.testing.assert_array_equal(hits.positions, np.tile(np.arange(7), (n_queries, 1)))
-    assert entered["_keys"] == n_queries  # more ties than the capacity
+    assert entered["_sort_values"] == n_queries  # more ties than the capacity
 
 
 @both_measures
@@ -491,7 +491,7 @@ def test_the_first_of_many_collapsed_items_are_found_without_collecting(
     expected = brute_force(vectors, queries, 5, "l2", removed)
     np.testing.assert_array_equal(hits.positions, expected.positions)
     np.testing.assert_array_equal(hits.distances[::2], np.zeros_like(hits.distances[::2]))
-    assert entered["_keys"] == 0
+    assert entered["_sort_values"] == 0
 
 
 def test_many_queries_for_which_the_projection_rules_out_few_items_are_multiplied(entered: Counter[str]) -> None:
@@ -503,7 +503,7 @@ def test_many_queries_for_which_the_projection_rules_out_few_items_are_multiplie
     assert index._items.projection is not None
     assert_nearest(index.search(queries, 5), vectors, queries, "ip")
     assert entered["_multiply"] == 2  # the trial queries, and the rest
-    assert entered["_keys"] == 0
+    assert entered["_sort_values"] == 0
 
 
 @both_measures
@@ -763,13 +763,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_vectors_whose_square_overflows_are_rejected(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long for a search: .* vector .*{message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too large for a search: .* vector .*{message}"):
         ExactIndex.empty(3).add(np.array([[1, 0, 0], [0, value, 0], [value, 0, 0]]))
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
 def test_queries_whose_square_overflows_are_rejected(value: float, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"Item 1 is too long for a search: .* query .*{message}"):
+    with pytest.raises(InvalidInputError, match=f"Item 1 is too large for a search: .* query .*{message}"):
         ExactIndex.empty(3).add(np.eye(3)).search(np.array([[1, 0, 0], [0, value, 0]]), 1)
 
 

@@ -1,4 +1,4 @@
-"""Projections are never farther apart than their items, and the error bounds of keys hold."""
+"""Projections are never farther apart than their items, and the error bounds of sort values hold."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def searches(draw: st.DrawFn, projected: bool = True) -> tuple[Search, Array]:
     return index.prepare(items[n:], 3), items[:n]
 
 
-def true_keys(search: Search, items: Array) -> Array:
+def true_sort_values(search: Search, items: Array) -> Array:
     """The squared distances, or negative inner products, of all items and queries."""
     queries, vectors = search.queries.astype(np.float64)[:, None], items.astype(np.float64)
     if search.euclidean:
@@ -84,9 +84,9 @@ def assert_not_farther(search: Search, items: Array) -> None:
     lengths, sizes = np.linalg.norm(asked, axis=1)[:, None], np.linalg.norm(there, axis=1)
     if search.euclidean:
         seen = np.linalg.norm(asked[:, None] - there, axis=2)
-        assert (seen <= np.sqrt(true_keys(search, items)) + off * (lengths + sizes)).all()
+        assert (seen <= np.sqrt(true_sort_values(search, items)) + off * (lengths + sizes)).all()
     else:
-        assert (-(asked @ there.T) <= true_keys(search, items) + 2 * off * lengths * sizes).all()
+        assert (-(asked @ there.T) <= true_sort_values(search, items) + 2 * off * lengths * sizes).all()
 
 
 @given(given=searches())
@@ -108,22 +108,22 @@ def test_projections_with_default_settings_are_not_farther_apart_than_items(meas
 @settings(max_examples=50)
 def test_the_lower_bound_of_a_key_holds(projected: bool, data: st.DataObject) -> None:
     search, items = data.draw(searches(projected))
-    true = true_keys(search, items)
-    for keys, positions in scans(search, len(items)):
+    true = true_sort_values(search, items)
+    for sort_values, positions in scans(search, len(items)):
         for rank in range(len(items)):
-            nearest = search.lower_bound(keys[:, rank])
+            nearest = search.lower_bound(sort_values[:, rank])
             assert (nearest <= np.take_along_axis(true, positions[:, [rank]], axis=1)[:, 0]).all()
 
 
 @pytest.mark.parametrize("projected", [True, False])
 @given(data=st.data())
 @settings(max_examples=50)
-def test_the_highest_key_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
+def test_the_highest_sort_value_of_a_distance_holds(projected: bool, data: st.DataObject) -> None:
     search, items = data.draw(searches(projected))
-    true = true_keys(search, items)
-    for keys, positions in scans(search, len(items)):
-        highest = search._highest_key(np.take_along_axis(true, positions, axis=1), search.lengths[:, None])
-        assert (keys <= highest).all()
+    true = true_sort_values(search, items)
+    for sort_values, positions in scans(search, len(items)):
+        highest = search._highest_sort_value(np.take_along_axis(true, positions, axis=1), search.lengths[:, None])
+        assert (sort_values <= highest).all()
 
 
 @given(given=searches(), n_best=st.integers(1, 9))
@@ -132,23 +132,25 @@ def test_the_floor_of_products_holds_for_all_other_items(given: tuple[Search, Ar
     search, items = given
     search.n_candidates = n_best
     positions, floor = search._multiply_all()
-    true = true_keys(search, items)
+    true = true_sort_values(search, items)
     np.put_along_axis(true, positions, np.inf, axis=1)
     assert (true >= floor[:, None]).all()
 
 
 def scans(search: Search, n: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the keys of all items and their positions, from each kind of scan."""
+    """Yield the sort values of all items and their positions, from each kind of scan."""
     shape = (len(search.queries), n)
-    keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-    scan_groups(search.items.blocks, search.hidden, search.scanned_queries, search.euclidean, keys, positions)
-    yield keys, positions
-    keys, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-    for query, best, at in zip(search.scanned_queries, keys, positions, strict=True):
+    sort_values, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
+    scan_groups(
+        search.items.blocks, search.hidden, search.scanned_queries, search.euclidean, sort_values, positions
+    )
+    yield sort_values, positions
+    sort_values, positions = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
+    for query, best, at in zip(search.scanned_queries, sort_values, positions, strict=True):
         scan_one(search.items.blocks, search.hidden, 0, len(search.hidden), query, search.euclidean, best, at)
-    yield keys, positions
+    yield sort_values, positions
     yield (
-        np.array([search._keys(query)[:n] for query in range(shape[0])]),
+        np.array([search._sort_values(query)[:n] for query in range(shape[0])]),
         np.tile(np.arange(n), (shape[0], 1)),
     )
 

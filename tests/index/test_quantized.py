@@ -54,7 +54,10 @@ def hidden_of(made: QuantizedItems, n: int) -> Array:
 
 def keys_of(items: Array, query: Array, euclidean: bool) -> tuple[QuantizedItems, Array]:
     made = quantized(items)
-    parts = [keys for _, keys in made.query(query, euclidean).keys(hidden_of(made, len(items)), 0, len(made.steps))]
+    parts = [
+        keys
+        for _, keys in made.query(query, euclidean).sort_values(hidden_of(made, len(items)), 0, len(made.steps))
+    ]
     return made, np.concatenate(parts)[: len(items)].astype(np.float64)
 
 

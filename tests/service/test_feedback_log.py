@@ -634,8 +634,9 @@ def test_the_message_contains_the_proof(harness: Harness) -> None:
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("b", "a", False))
     assert str(caught.value) == (
-        "Feedback record 0 of the request says that 'b' and 'a' are dissimilar, but feedback 1 says that 'b' and "
-        "'a' are similar. Nothing was accepted. Undo the earlier feedback, or remove this record from the request."
+        "Feedback record 0 of the request states that 'b' and 'a' are dissimilar, but feedback 1 states that 'b' "
+        "and 'a' are similar. Nothing was accepted. Undo the earlier feedback, or remove this record from the "
+        "request."
     )
 
 
@@ -646,8 +647,8 @@ def test_a_long_proof_is_shortened_in_the_message_only(store: SQLiteStore) -> No
     with pytest.raises(ContradictoryFeedbackError) as caught:
         harness.add(Pair("k0", "k29", False))
     assert len(caught.value.more["proof"]) == 29
-    assert "feedback 10 says" in str(caught.value)
-    assert "feedback 11 says" not in str(caught.value)
+    assert "feedback 10 states" in str(caught.value)
+    assert "feedback 11 states" not in str(caught.value)
     assert "; ...." in str(caught.value)
 
 

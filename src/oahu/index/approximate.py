@@ -1,6 +1,7 @@
-"""Approximate nearest-neighbour search in a graph. Needs usearch, the extra ``ann``.
+"""Approximate nearest-neighbour search in a graph of neighbouring items (HNSW).
 
-A search takes about O(log n) time instead of O(n), but may miss neighbours. `ExactIndex` misses none.
+A search among n items takes about O(log n) time instead of O(n), but may miss some neighbours. `ExactIndex` misses
+no neighbour. This module needs usearch, which is installed with ``oahu[ann]``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ _CANDIDATES = 2**14  # candidates that are measured together
 
 
 class ApproximateIndex:
-    """A mutable `Index` that may miss neighbours: `add` and `remove` return the same object.
+    """A mutable `Index` that may miss some neighbours.
 
-    The distances of the items found are computed again in float64, as in `ExactIndex`. Ties are ordered by
-    position. The number of threads is numba's. The graph depends on the timing of the threads, so that two indexes
-    of the same items may miss different neighbours. After many removals a search misses more neighbours, above all
-    with inner products.
+    `add` and `remove` change the index and return the same object.
+
+    The distances of the items that a search finds are computed again in float64, as in `ExactIndex`. Ties are
+    ordered by position. The index uses as many threads as numba. The graph depends on the timing of the threads.
+    Two indexes of the same items may therefore miss different neighbours. After many removals, a search misses more
+    neighbours, in particular with inner products.
 
     The index is thread-safe. A lock serialises calls, so that a search never runs during an `add` or `remove`.
 
@@ -37,7 +40,7 @@ class ApproximateIndex:
     measure : {"l2", "ip"}
     dimensions : int
     n_added : int
-        The number of items that were ever added. It is the position of the next item.
+        The number of items that were added, including removed items. The next item gets this position.
 
     References
     ----------
@@ -72,10 +75,11 @@ class ApproximateIndex:
         dimensions : int
         measure : {"l2", "ip"}
         connectivity : int, default=16
-            Number of links per item. More links increase the recall and the memory.
+            The number of graph links per item. More links increase the recall and the memory.
         expansion_add, expansion_search : int
-            Number of candidates during an insertion and during a search. More candidates increase the recall and
-            the time. Searches are exact if there are at most ``expansion_search`` items.
+            The number of items whose distances are compared during an insertion (``expansion_add``) and during a
+            search (``expansion_search``). Higher numbers increase the recall and the time. Searches are exact if
+            there are at most ``expansion_search`` items.
         """
         if measure not in _METRICS:
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
@@ -125,7 +129,10 @@ class ApproximateIndex:
         return hits
 
     def _candidates(self, queries: Rows, n_candidates: int, search_exactly: bool) -> Hits:
-        """Return the candidates of each query, nearest first. An exact search returns all items."""
+        """Return the approximately nearest items of each query, nearest first.
+
+        With ``search_exactly``, scan all items.
+        """
         found = self._graph.search(queries, n_candidates, exact=search_exactly, threads=numba.get_num_threads())
         positions = np.full((len(queries), n_candidates), -1, np.int64)
         distances = np.full(positions.shape, np.inf)
@@ -140,7 +147,7 @@ class ApproximateIndex:
 
 
 def _distances(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:
-    """Return the distances, or negative inner products, of vectors row by row, in float64."""
+    """Return the distances, or negative inner products, of two arrays row by row, in float64."""
     if measure == "ip":
         return np.asarray(0 - np.einsum("ij,ij->i", a, b, dtype=np.float64))
     differences = a.astype(np.float64) - b

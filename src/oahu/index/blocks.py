@@ -1,4 +1,4 @@
-"""The memory of an exact index: blocks for scans, and the exact vectors."""
+"""The memory of an exact index: blocks of items for scans, and the unchanged vectors of the items."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ _CLAIM_LOCK = Lock()
 
 
 class ItemBlocks:
-    """Append-only memory for items: stored items never change.
+    """Append-only memory for items. Stored items never change.
 
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, scanned_dimensions, width)
-        The input of a scan, one item per column: the projected items, or the items themselves. Empty if the items
-        are quantized.
+        The input of a scan, with one item per column. The columns are the projected items, or the items themselves
+        if there is no projection. Empty if the items are quantized.
     quantized : QuantizedItems or None
-        The input of a scan for long vectors without a projection.
+        The input of a scan for long vectors without a projection. None for other vectors.
     exact : ndarray of shape (n_blocks, dimensions, width)
-        The items themselves: the same array as ``blocks``, or an array of rows, that is, blocks of width 1.
+        The items themselves. Either the same array as ``blocks``, or an array with one item per row, that is,
+        blocks of width 1.
     halves : ndarray of shape (n_blocks, width), or None
-        Half the squared length of every item (0 for inner products), if the vectors are long enough for BLAS.
+        Half the squared norm of every item (0 for inner products). None if the vectors are too short for BLAS.
     n_filled : int
         The number of positions that are in use or reserved.
     """
@@ -58,21 +59,26 @@ class ItemBlocks:
 
     @classmethod
     def with_capacity(cls, dimensions: int, count: int, sample: Rows, euclidean: bool) -> ItemBlocks:
-        """Return blocks with ``count`` reserved positions and half as many spare ones, laid out for a sample."""
+        """Return blocks with ``count`` reserved positions and ``count / 2`` spare positions.
+
+        The projection is fitted to ``sample``, a sample of the items."""
         spare = min(count // 2, _MAX_SPARE)
         blocks = cls(dimensions, count + spare, Projection.fit(sample, euclidean), euclidean)
         blocks.n_filled = count
         return blocks
 
     def claim(self, count: int, begin: int) -> bool:
-        """Reserve ``count`` positions from ``begin`` on. Returns False if they are taken or do not fit."""
+        """Reserve ``count`` positions from ``begin`` on.
+
+        Return False if these positions are in use or do not fit.
+        """
         with _CLAIM_LOCK:
             fits = begin == self.n_filled and begin + count <= self.n_blocks * self.width
             self.n_filled += count * fits
         return fits
 
     def write(self, vectors: Rows, begin: int) -> float:
-        """Write vectors to reserved positions. Returns an upper bound of the lengths of the vectors to scan."""
+        """Write vectors to reserved positions. Return an upper bound of the norms of the vectors to scan."""
         end = begin + len(vectors)
         scanned = self.as_scanned(vectors)
         row_major = scanned.flags.c_contiguous
@@ -98,17 +104,20 @@ class ItemBlocks:
             self.blocks[block, :, target] = columns[:, first - begin : last - begin]
 
     def as_scanned(self, vectors: Rows) -> Rows:
-        """Return the vectors to scan: the projected vectors, or the given vectors if there is no projection."""
+        """Return the projected vectors, or the given vectors if there is no projection.
+
+        These vectors are scanned.
+        """
         return vectors if self.projection is None else self.projection.apply(vectors)
 
     def columns(self, block: int) -> Rows:
-        """Return the exact items of a block, one per column."""
+        """Return the exact items of a block as an array with one item per column."""
         if not self.in_rows:
             return np.asarray(self.blocks[block])
         return self.exact[block * self.width : (block + 1) * self.width, :, 0].T
 
     def first_rows(self, count: int) -> Rows:
-        """Return the first ``count`` exact items, one per row."""
+        """Return the first ``count`` exact items as an array with one item per row."""
         n_blocks = -(-count // self.exact.shape[2])
         rows = self.exact[:n_blocks].transpose(0, 2, 1).reshape(-1, self.exact.shape[1])
         return np.ascontiguousarray(rows[:count])

@@ -1,16 +1,16 @@
-"""Exact nearest neighbours: a float32 scan of all items, then float64 distances for the remaining candidates.
+"""Exact nearest-neighbour search: a float32 scan selects candidates, which are measured in float64.
 
-The rounding error of the scan has a known bound. The best candidates of the scan are measured in float64. If an
-item outside the candidates might be as near as the k-th candidate, all such items are collected and measured too.
-So the result is the same as that of a brute-force search in float64 over the same float32 vectors, with ties
-ordered by position.
+The candidates are the nearest items according to the scan. The rounding error of the scan has a known bound. If
+another item might be as near as the k-th candidate within this bound, all such items are measured in float64 as
+well. The result is therefore the same as the result of a brute-force search in float64 over the same float32
+vectors, with ties ordered by position.
 
-Long vectors are scanned as projections (`oahu.index.projection`) if these exclude enough items. The first queries
-of a batch decide this. Otherwise, many queries are multiplied by BLAS, and few queries scan quantized items
-(`oahu.index.quantized`), which take a quarter of the memory of the items. A search needs at most 16 MiB of memory
-in addition to its results, for any number of items and queries. There are two exceptions: a query with very many
-items about as near as the k-th needs one number for each of them, and a query with k above 100 needs one number for
-every item.
+Long vectors are scanned as projections (`oahu.index.projection`) if the projections exclude enough items. This is
+measured with the first queries of a batch. Without projections, a search with many queries multiplies queries and
+items with BLAS. A search with few queries scans quantized items (`oahu.index.quantized`), which take a quarter of
+the memory of the items. A search needs at most 16 MiB of memory in addition to its results, for any number of items
+and queries. There are two exceptions. If very many items are about as near as the k-th nearest item, the query
+needs one number for each of these items. If k is above 100, the query needs one number for every item.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Measure = Literal["l2", "ip"]
 
 _QUERIES = 4096  # queries searched together
 _SAMPLE = 4096  # stored items that a new projection is fitted to
-_MAX_LENGTH = 1e18  # the squares of longer vectors overflow float32
+_MAX_LENGTH = 1e18  # the squared norms of longer vectors overflow float32
 
 
 class Index(Protocol):
-    """A set of vectors to search. `add` and `remove` return the index to use afterwards."""
+    """A searchable set of vectors. After `add` or `remove`, use the returned index."""
 
     @property
     def dimensions(self) -> int:
@@ -50,7 +50,7 @@ class Index(Protocol):
         ...
 
     def add(self, vectors: Floats) -> Index:
-        """Return an index with more items, at the next free positions."""
+        """Return an index that also contains the given items. The new items get the next free positions."""
         ...
 
     def remove(self, positions: NDArray[np.int64]) -> Index:
@@ -64,10 +64,10 @@ class Index(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ExactIndex:
-    """An immutable `Index` that misses no neighbour.
+    """An immutable `Index` with exact search results.
 
-    `add` and `remove` return a new index, so that searches in other threads continue on the old one. The indexes
-    share the memory of their items. Only the newest index can be extended without a copy.
+    `add` and `remove` return a new index. Searches in other threads continue with the old index. The old and the
+    new index share the memory of their items. Only the newest index can be extended without a copy.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class ExactIndex:
     n_added: int
     _items: ItemBlocks
     _hidden: Rows  # (n_blocks, width): 0, or infinity for removed items and free positions
-    _longest: float  # an upper bound of the lengths of the scanned vectors
+    _longest: float  # an upper bound of the norms of the scanned vectors
 
     @classmethod
     def empty(cls, dimensions: int, measure: Measure = "l2") -> ExactIndex:
-        """Return an empty index. The measure is "l2", the Euclidean distance, or "ip", the inner product."""
+        """Return an empty index. The measure is "l2" (Euclidean distance) or "ip" (inner product)."""
         if measure not in ("l2", "ip"):
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
         items = ItemBlocks(dimensions, 0, None, measure == "l2")
@@ -108,7 +108,8 @@ class ExactIndex:
     def reserve(self, count: int, sample: Callable[[], Floats]) -> IndexWriter:
         """Reserve positions for ``count`` items.
 
-        ``sample`` returns some of the items. It is called if new memory is allocated, to fit a projection.
+        ``sample`` is a function that returns a sample of the items. It is called if new memory is allocated. A
+        projection is then fitted to the sample.
         """
         items = self._items
         if items.claim(count, self.n_added):
@@ -127,7 +128,7 @@ class ExactIndex:
         return replace(self, _hidden=hidden)
 
     def prepare(self, queries: Rows, k: int) -> Search:
-        """Return a search for validated queries that has not run yet."""
+        """Return a search for validated queries. The search has not started yet."""
         n_blocks = -(-self.n_added // self._items.width)
         kind = Search if self._items.quantized is None else QuantizedSearch
         return kind(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
@@ -136,13 +137,13 @@ class ExactIndex:
         return search_all([self], [queries], k)[0]
 
     def distances(self, queries: Floats, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the distances of each query to the items at its positions, computed as in `search`.
+        """Return the distances between each query and the items at the given positions, computed as in `search`.
 
         Parameters
         ----------
         queries : ndarray of shape (n_queries, dimensions)
         positions : ndarray of shape (n_queries, m)
-            The position -1 gives an infinite distance.
+            The positions of the items to measure for each query. The distance for the position -1 is infinite.
         """
         rows = np.ascontiguousarray(check_vectors(queries, self.dimensions, "query"))
         places = np.ascontiguousarray(positions, np.int64)
@@ -157,24 +158,24 @@ class ExactIndex:
 
 
 class IndexWriter:
-    """Writes items to the reserved positions of an index. Several threads may write at the same time."""
+    """A writer for the reserved positions of an index. Several threads may write at the same time."""
 
     def __init__(self, index: ExactIndex, items: ItemBlocks, count: int, longest: float) -> None:
         self._index, self._items, self._count, self._lengths = index, items, count, [longest]
 
     def write(self, first: int, vectors: Floats) -> None:
-        """Validate vectors and write them as the new items from ``first`` on."""
+        """Validate vectors and write them to the reserved positions, from reserved position ``first`` on."""
         self.write_checked(first, check_vectors(vectors, self._index.dimensions, "vector"))
 
     def write_checked(self, first: int, vectors: Rows) -> None:
-        """`write` for vectors that `check_vectors` has validated."""
+        """Write vectors like `write`, but without validation. `check_vectors` must have validated the vectors."""
         self._lengths.append(self._items.write(vectors, self._index.n_added + first))
 
     def unit_columns(self, first: int, count: int) -> tuple[Rows, int] | None:
-        """Return memory for the new items from ``first`` on: an array and the number of the first column to write.
+        """Return memory for ``count`` new items: an array and the number of its first column to write.
 
-        Returns None if the items cannot be written directly. The caller must write finite vectors of length at
-        most 1.
+        ``first`` is the reserved position of the first item. Returns None if items cannot be written directly. The
+        caller must write finite vectors with norms of at most 1.
         """
         width, begin = self._items.width, self._index.n_added + first
         if self._items.projection is not None or self._items.halves is not None or begin % width + count > width:
@@ -183,7 +184,7 @@ class IndexWriter:
         return self._items.blocks[begin // width], begin % width
 
     def finish(self) -> ExactIndex:
-        """Return the index with the new items. The caller must have written all of them."""
+        """Return the index with the new items. The caller must have written all reserved positions."""
         before, items = self._index, self._items
         n_added = before.n_added + self._count
         hidden = before._hidden.copy()
@@ -197,7 +198,7 @@ class IndexWriter:
 def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
     """Search several indexes for the same queries. ``queries`` has one array of query vectors for each index.
 
-    If there are few queries, all exact indexes are searched in one parallel step.
+    If there are few queries, all exact indexes are searched in parallel.
     """
     exact = [index for index in indexes if isinstance(index, ExactIndex)]
     if len(exact) < len(indexes):
@@ -225,7 +226,7 @@ def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> l
 
 
 def check_vectors(vectors: Floats, dimensions: int, what: str) -> Rows:
-    """Return vectors in float32. Raise an error if one of them or its squared length is not finite."""
+    """Return vectors in float32. Raise an error if a vector or its squared norm is not finite."""
     if np.ndim(vectors) != 2 or np.shape(vectors)[1] != dimensions:
         plural = "queries" if what == "query" else f"{what}s"
         raise InvalidInputError(
@@ -238,15 +239,18 @@ def check_vectors(vectors: Floats, dimensions: int, what: str) -> Rows:
         row = int(np.argmax(~(squares < _MAX_LENGTH**2)))
         (length,) = lengths_of(rows[row : row + 1])
         raise OverflowedItemError(
-            f"Item {row} is too long for a search: the length of a {what} must be below {_MAX_LENGTH:.0e}. Got "
-            f"{length:.3g} instead. Scale the features to a usual range.",
+            f"Item {row} is too large for a search: the norm of a {what} must be below {_MAX_LENGTH:.0e}. Got "
+            f"{length:.3g} instead. Scale the features first, for example to [0, 1] or to unit variance.",
             row,
         )
     return rows
 
 
 def _as_float32(vectors: Floats) -> Rows:
-    """Return vectors in float32, in a layout that kernels accept. A column-major array stays column-major."""
+    """Return vectors in float32, in a memory layout that kernels accept.
+
+    A column-major array stays column-major.
+    """
     array = np.asarray(vectors)
     if array.dtype == np.float32 and array.flags.carray:
         return array
@@ -256,7 +260,7 @@ def _as_float32(vectors: Floats) -> Rows:
 
 
 def check_positions(positions: NDArray[np.int64], n_added: int) -> None:
-    """Raise an error for a position at which no item was ever added."""
+    """Raise an error if no item was ever added at one of the positions."""
     places = np.asarray(positions)
     wrong = places[(places < 0) | (places >= n_added)]
     if len(wrong):
@@ -264,6 +268,6 @@ def check_positions(positions: NDArray[np.int64], n_added: int) -> None:
 
 
 def check_count(k: int) -> None:
-    """Raise an error for a negative number of neighbours."""
+    """Raise an error if the number of neighbours is negative."""
     if k < 0:
         raise InvalidInputError(f"The number of neighbours k must be at least 0. Got {k} instead.")

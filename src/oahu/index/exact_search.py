@@ -1,4 +1,4 @@
-"""The exact search for a batch of queries, in one space or in several."""
+"""The exact search for a batch of queries, in one or several spaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from oahu.index.threads import run_parallel, run_row_slices
 __all__ = ["Hits", "QuantizedSearch", "Search", "lengths_of", "run"]
 
 Rows = NDArray[np.float32]
-Subset = slice | NDArray[np.intp]  # of the queries
+Subset = slice | NDArray[np.intp]  # selects some of the queries
 
 _FEW_QUERIES = 3  # up to this number, queries are scanned one by one, limited by memory bandwidth
 _SPARE = 6  # candidates beyond k; enough unless there are many near ties
@@ -45,14 +45,15 @@ _UNDERFLOW = 1e-40  # upper bound on the error from underflow
 
 
 class Hits(NamedTuple):
-    """The nearest items, nearest first; -1 and infinity where there are fewer than k items.
+    """The k nearest items of each query, nearest first.
 
     Attributes
     ----------
     positions : ndarray of shape (n_queries, k), int64
-        The position of an item is its number in the order of addition.
+        The position of an item is the number of items that were added before it. -1 if there are fewer than k
+        items.
     distances : ndarray of shape (n_queries, k), float64
-        Euclidean distances, or negative inner products.
+        Euclidean distances, or negative inner products. Infinity if there are fewer than k items.
     """
 
     positions: NDArray[np.int64]
@@ -60,13 +61,13 @@ class Hits(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Candidates of some queries.
+    """The items that may be among the k nearest items of each query.
 
     Attributes
     ----------
     positions : ndarray of shape (n_queries, n_candidates), int64
     floor : ndarray of shape (n_queries,), float64
-        A lower bound of the squared distances (or negative inner products) of all other items.
+        A lower bound of the squared distances (or negative inner products) of all items that are not candidates.
     """
 
     positions: NDArray[np.int64]
@@ -74,7 +75,7 @@ class Candidates(NamedTuple):
 
 
 def run(searches: Sequence[Search]) -> list[Hits]:
-    """Run searches in different spaces, for the same queries and k."""
+    """Run searches in different spaces. The searches have the same queries and the same k."""
     few = len(searches[0].queries) <= _FEW_QUERIES
     if few and all(search.n_candidates <= _MAX_CANDIDATES for search in searches):
         return [search.finish(found) for search, found in zip(searches, _scan_one_by_one(searches), strict=True)]
@@ -82,27 +83,30 @@ def run(searches: Sequence[Search]) -> list[Hits]:
 
 
 def _scan_one_by_one(searches: Sequence[Search]) -> list[Candidates]:
-    """Scan the items once for each query. Each thread scans its share of the items of every space."""
+    """Scan the items once for each query. Each thread scans a part of the items of every space."""
     n_parts = min(numba.get_num_threads(), max(1, *(len(search.hidden) for search in searches)))
     smallest = [_no_candidates((len(search.queries), n_parts, search.n_candidates)) for search in searches]
 
     def scan_part(part: int) -> None:
-        for search, (keys, positions) in zip(searches, smallest, strict=True):
+        for search, (sort_values, positions) in zip(searches, smallest, strict=True):
             begin, end = (len(search.hidden) * edge // n_parts for edge in (part, part + 1))
             for query in range(len(search.queries)):
-                search.scan(query, begin, end, keys[query, part], positions[query, part])
+                search.scan(query, begin, end, sort_values[query, part], positions[query, part])
 
     run_parallel(scan_part, n_parts)
     return [
-        Candidates(positions.reshape(len(keys), -1), search.lower_bound(keys[:, :, -1].min(axis=1)))
-        for search, (keys, positions) in zip(searches, smallest, strict=True)
+        Candidates(positions.reshape(len(sort_values), -1), search.lower_bound(sort_values[:, :, -1].min(axis=1)))
+        for search, (sort_values, positions) in zip(searches, smallest, strict=True)
     ]
 
 
 class Search:
-    """A search in two steps: a scan of all items selects candidates, which are then ranked exactly.
+    """A search in two steps. A scan of all items selects candidates. Then the candidates are ranked exactly.
 
-    Distances are squared until the end of the search.
+    Internally, all distances are squared. The square roots are taken at the end of the search.
+
+    The scan computes a sort value for each item: an approximate squared distance, or an approximate negative inner
+    product. Items with small sort values become candidates.
 
     Parameters
     ----------
@@ -110,9 +114,9 @@ class Search:
     hidden : ndarray of shape (n_blocks, width)
         0 for items to search, infinity for items to leave out.
     longest : float
-        An upper bound of the lengths of the scanned vectors.
+        An upper bound of the norms of the scanned vectors.
     euclidean : bool
-        Whether to use Euclidean distances or inner products.
+        Whether to use Euclidean distances (True) or inner products (False).
     queries : ndarray of shape (n_queries, dimensions)
     k : int
     """
@@ -125,14 +129,14 @@ class Search:
         self.scanned_queries = items.as_scanned(queries)
         self.n_candidates = k + (_SPARE if items.projection is None else _SPARE_PROJECTED)
 
-    def scan(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        """Update the smallest ``keys`` of a query with the items of the blocks ``begin`` to ``end``."""
+    def scan(self, query: int, begin: int, end: int, sort_values: Rows, positions: NDArray[np.int64]) -> None:
+        """Insert the items of the blocks ``begin`` to ``end`` into a query's list of smallest ``sort_values``."""
         blocks, vector = self.items.blocks, self.scanned_queries[query]
-        scan_one(blocks, self.hidden, begin, end, vector, self.euclidean, keys, positions)
+        scan_one(blocks, self.hidden, begin, end, vector, self.euclidean, sort_values, positions)
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
-        """The lengths of the scanned queries."""
+        """The norms of the scanned queries."""
         return lengths_of(self.scanned_queries)
 
     def run(self) -> Hits:
@@ -147,19 +151,22 @@ class Search:
         return self._with_roots(hits)
 
     def finish(self, candidates: Candidates) -> Hits:
-        """Return the k nearest items of all queries, given their candidates.
+        """Return the k nearest items of each query, selected from its candidates.
 
-        If the candidates of a query may not contain all of them, all items are searched again for this query.
+        If the candidates of a query might not contain all of the k nearest items, all items are searched again for
+        this query.
         """
         hits = self._no_hits()
         return self._complete(self._rank(_ALL, candidates, hits), hits)
 
     def _scan_or_multiply(self, hits: Hits) -> NDArray[np.intp]:
-        """Find and rank candidates by scans of projections or by matrix products. Returns the unsure queries.
+        """Rank candidates from scans of projections or from matrix products.
 
-        The first queries decide. They scan projections. If too many candidates remain, they are also multiplied
-        with the exact items, and the other queries use the faster way. The items alone cannot decide, because the
-        queries may have another distribution.
+        Return the queries with an uncertain result.
+
+        The first queries of the batch scan projections. If too many candidates remain, these queries are also
+        multiplied with the exact items. The other queries then use the faster method. The choice cannot be made
+        from the items alone, because the queries may have another distribution.
         """
         unsure = self._rank(slice(_TRIAL), self._scan_all(slice(_TRIAL)), hits)
         find_candidates = self._scan_all
@@ -173,8 +180,11 @@ class Search:
         return np.concatenate([unsure, self._rank(others, find_candidates(others), hits)])
 
     def _products_are_faster(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
-        """Estimate whether matrix products are faster than scans and the measuring of their candidates."""
-        limits = self._highest_key(hits.distances[unsure, -1], self.lengths[unsure])
+        """Return whether matrix products are probably faster than scans.
+
+        The measurement of candidates is included.
+        """
+        limits = self._highest_sort_value(hits.distances[unsure, -1], self.lengths[unsure])
         _, counts = self._collect(unsure, limits, 1)
         n_features, n_scanned = self.queries.shape[1], self.scanned_queries.shape[1]
         n_measured = counts.sum() / _TRIAL
@@ -182,9 +192,10 @@ class Search:
         return bool(saved < _MEASURE_COST * n_features * n_measured)
 
     def _rank(self, subset: Subset, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
-        """Store the nearest candidates of some queries in ``hits``, unless ``hits`` has nearer ones.
+        """Store the nearest candidates of some queries in ``hits``, unless ``hits`` contains nearer items.
 
-        Returns the unsure queries: those for which another item may be as near as the k-th candidate.
+        Returns the queries with an uncertain result. The result of a query is uncertain if an item that is not a
+        candidate may be as near as the k-th candidate.
         """
         positions, floor = candidates
         queries, distances = self.queries[subset], np.empty(positions.shape)
@@ -200,11 +211,11 @@ class Search:
         hits.distances[rows[nearer]] = distances[nearer, : self.k]
         certain = (worst < floor) | np.isinf(floor)
         if self.euclidean and self.items.halves is None:
-            certain |= worst == 0  # differences of equal vectors are 0, and a scan keeps the first of equal keys
+            certain |= worst == 0  # equal vectors: their difference is 0, and a scan keeps the first item
         return rows[~certain]
 
     def _complete(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
-        """Search for the unsure queries again and return the result."""
+        """Search again for the queries with an uncertain result and return all results."""
         if len(unsure):
             self._collect_and_rank(unsure, hits.distances[unsure, -1], hits)
         return self._with_roots(hits)
@@ -214,35 +225,35 @@ class Search:
         return Hits(np.full(shape, -1, np.int64), np.full(shape, np.inf))
 
     def _scan_all(self, subset: Subset = _ALL) -> Candidates:
-        """Find candidates by scans for groups of queries. The queries are divided among the threads."""
+        """Return candidates from scans for groups of queries. The queries are divided among the threads."""
         scanned = self.scanned_queries[subset]
         queries = _pad_to_groups(scanned)
-        keys, positions = _no_candidates((len(queries), self.n_candidates))
+        sort_values, positions = _no_candidates((len(queries), self.n_candidates))
         run_row_slices(
             lambda rows: scan_groups(
-                self.items.blocks, self.hidden, queries[rows], self.euclidean, keys[rows], positions[rows]
+                self.items.blocks, self.hidden, queries[rows], self.euclidean, sort_values[rows], positions[rows]
             ),
             len(queries),
             multiple_of=GROUP,
         )
-        return Candidates(positions[: len(scanned)], self.lower_bound(keys[: len(scanned), -1], subset))
+        return Candidates(positions[: len(scanned)], self.lower_bound(sort_values[: len(scanned), -1], subset))
 
     def _multiply_all(self, subset: Subset = _ALL) -> Candidates:
-        """Find candidates by matrix products of some hundred queries with each block of the exact items."""
+        """Return candidates from matrix products of a few hundred queries with each block of the exact items."""
         queries = self.queries[subset]
-        keys, positions = _no_candidates((len(queries), self.n_candidates))
+        sort_values, positions = _no_candidates((len(queries), self.n_candidates))
         for start in range(0, len(queries), _MULTIPLIED):
             part = slice(start, start + _MULTIPLIED)
-            self._multiply(queries[part], keys[part], positions[part])
+            self._multiply(queries[part], sort_values[part], positions[part])
         lengths = lengths_of(queries)
-        longest = self.longest  # of the centred items if there is a projection
+        longest = self.longest  # norm of the centred items if there is a projection
         if self.items.projection is not None:
             longest += float(np.linalg.norm(self.items.projection.centre))
         error = (queries.shape[1] + 8) * _U * longest * (lengths + longest / 2 * self.euclidean)
-        floor = keys[:, -1] - error - _UNDERFLOW
+        floor = sort_values[:, -1] - error - _UNDERFLOW
         return Candidates(positions, 2 * floor + np.square(lengths) if self.euclidean else floor)
 
-    def _multiply(self, queries: Rows, keys: Rows, positions: NDArray[np.int64]) -> None:
+    def _multiply(self, queries: Rows, sort_values: Rows, positions: NDArray[np.int64]) -> None:
         assert self.items.halves is not None
         products = np.empty((len(queries), self.items.width), np.float32)
         for block, hidden in enumerate(self.hidden):
@@ -250,27 +261,27 @@ class Search:
             bias = self.items.halves[block] + hidden
 
             def keep(rows: slice, first: int = block * self.items.width, bias: Rows = bias) -> None:
-                keep_smallest_products(products[rows], bias, first, keys[rows], positions[rows])
+                keep_smallest_products(products[rows], bias, first, sort_values[rows], positions[rows])
 
             run_row_slices(keep, len(queries))
 
-    def _keys(self, query: int) -> Rows:
-        """Return the keys of all items for one query."""
-        keys = self.hidden.copy()
-        for block, row in zip(self.items.blocks, keys, strict=False):
-            row += self._block_keys(self.scanned_queries[query], block)
-        return keys.ravel()
+    def _sort_values(self, query: int) -> Rows:
+        """Return the sort values of all items for one query."""
+        sort_values = self.hidden.copy()
+        for block, row in zip(self.items.blocks, sort_values, strict=False):
+            row += self._block_sort_values(self.scanned_queries[query], block)
+        return sort_values.ravel()
 
     def _upper_bound(self, query: int) -> float:
-        """Return an upper bound of the distance of the k-th nearest item; infinity for at most k items."""
-        keys = self._keys(query)
-        if np.isfinite(keys).sum() <= self.k:
+        """Return an upper bound of the distance of the k-th nearest item. For at most k items, return infinity."""
+        sort_values = self._sort_values(query)
+        if np.isfinite(sort_values).sum() <= self.k:
             return np.inf
-        return float(self._distances(query, np.argpartition(keys, self.k)[: self.k]).max())
+        return float(self._distances(query, np.argpartition(sort_values, self.k)[: self.k]).max())
 
     def _collect_and_rank(self, unsure: NDArray[np.intp], worst: NDArray[np.float64], hits: Hits) -> None:
-        """Measure every item that may be as near as ``worst`` and store the nearest in ``hits``."""
-        highest = self._highest_key(worst, self.lengths[unsure])
+        """Measure every item that may be as near as ``worst``. Store the nearest of these items in ``hits``."""
+        highest = self._highest_sort_value(worst, self.lengths[unsure])
         capacity = max(_CAPACITY, 2 * self.k)
         step = max(1, _TOTAL_CAPACITY // capacity)
         for start in range(0, len(unsure), step):
@@ -286,13 +297,15 @@ class Search:
 
             run_row_slices(rank, len(fits))
             for i in np.flatnonzero(counts > capacity):
-                keys = self._keys(rows[i])
-                self._store_nearest(rows[i], np.flatnonzero((keys <= limits[i]) & np.isfinite(keys)), hits)
+                sort_values = self._sort_values(rows[i])
+                self._store_nearest(
+                    rows[i], np.flatnonzero((sort_values <= limits[i]) & np.isfinite(sort_values)), hits
+                )
 
     def _collect(
         self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first ``capacity`` items with keys up to ``highest``, and the number of all such items."""
+        """Return up to ``capacity`` items with sort values up to ``highest``, and the number of all such items."""
         queries, limits = _pad_to_groups(self.scanned_queries[rows]), _pad_to_groups(highest)
         limits[len(rows) :] = -np.inf
         found, counts = np.empty((len(queries), capacity), np.int64), np.zeros(len(queries), np.int64)
@@ -312,14 +325,17 @@ class Search:
         return found[: len(rows)], counts[: len(rows)]
 
     def _store_nearest(self, query: int, positions: NDArray[np.int64], hits: Hits) -> None:
-        """Store the nearest of some items in ``hits``. Ascending positions keep ties ordered by position."""
+        """Store the nearest of the items at ``positions`` in ``hits``.
+
+        The positions must be ascending, to order ties.
+        """
         distances = self._distances(query, positions)
         nearest = np.argsort(distances, kind="stable")[: self.k]
         hits.positions[query, : len(nearest)] = positions[nearest]
         hits.distances[query, : len(nearest)] = distances[nearest]
 
-    def _block_keys(self, query: Rows, block: Rows) -> Rows:
-        """Return the keys of the items of a block."""
+    def _block_sort_values(self, query: Rows, block: Rows) -> Rows:
+        """Return the sort values of the items of a block."""
         if not self.euclidean:
             return np.asarray(-(query @ block))
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
@@ -331,29 +347,30 @@ class Search:
 
     @property
     def _relative_errors(self) -> tuple[float, float]:
-        """Upper bounds of the relative errors of a key: from float32 sums, and from the projection.
+        """Upper bounds of the relative errors of a sort value from float32 sums and from the projection.
 
-        The error of a float32 sum of n terms is at most (n + 1) u, u = 2^-24, times the sum of their absolute
-        values. The error of a projection is its final rounding plus the square root of the error of a float64 sum.
+        The error of a float32 sum of n terms is at most (n + 1) u times the sum of the absolute values of the
+        terms, with u = 2^-24. The error of a projection is its final rounding plus the square root of the error of
+        a float64 sum.
         """
         n_terms, n_features = self.scanned_queries.shape[1], self.queries.shape[1]
         of_projection = 0.0 if self.items.projection is None else 4 * _U + 4e-8 * n_features**0.5
         return (n_terms + 8) * _U, of_projection
 
-    def lower_bound(self, keys: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
-        """Return lower bounds of the distances of items with these keys, one for each query."""
+    def lower_bound(self, sort_values: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
+        """Return a lower bound of the distance of an item for each query. The items have the given sort values."""
         of_sum, of_projection = self._relative_errors
         lengths = self.lengths[subset]
         if not self.euclidean:
-            return np.asarray(keys - (of_sum + 2 * of_projection) * lengths * self.longest - _UNDERFLOW)
+            return np.asarray(sort_values - (of_sum + 2 * of_projection) * lengths * self.longest - _UNDERFLOW)
         if not of_projection:
-            return np.asarray((keys - _UNDERFLOW) * (1 - of_sum))
-        radius = np.sqrt(np.maximum(keys - _UNDERFLOW, 0) * (1 - of_sum))
+            return np.asarray((sort_values - _UNDERFLOW) * (1 - of_sum))
+        radius = np.sqrt(np.maximum(sort_values - _UNDERFLOW, 0) * (1 - of_sum))
         radius -= of_projection * (lengths + np.minimum(self.longest, lengths + radius))
         return np.asarray(np.square(np.maximum(radius, 0)))
 
-    def _highest_key(self, distances: Any, lengths: Any) -> Any:
-        """Return upper bounds of the keys of items at these distances from queries of these lengths."""
+    def _highest_sort_value(self, distances: Any, lengths: Any) -> Any:
+        """Return upper bounds of sort values, for the given distances of items and norms of queries."""
         of_sum, of_projection = self._relative_errors
         if not self.euclidean:
             return distances + (of_sum + 2 * of_projection) * lengths * self.longest + _UNDERFLOW
@@ -362,12 +379,12 @@ class Search:
         return np.square(radius) * (1 + 2 * of_sum) + _UNDERFLOW
 
     def _with_roots(self, hits: Hits) -> Hits:
-        """Replace squared distances by distances."""
+        """Return the hits with distances instead of squared distances."""
         return hits if not self.euclidean else Hits(hits.positions, np.sqrt(hits.distances))
 
 
 class QuantizedSearch(Search):
-    """A search that scans quantized items. Their keys are lower bounds of the distances."""
+    """A search that scans quantized items. The sort values of quantized items are lower bounds of the distances."""
 
     def __init__(
         self, items: ItemBlocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int
@@ -379,11 +396,11 @@ class QuantizedSearch(Search):
         assert self.items.quantized is not None
         return self.items.quantized.query(self.queries[query], self.euclidean)
 
-    def scan(self, query: int, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        self._query(query).keep_smallest(self.hidden, begin, end, keys, positions)
+    def scan(self, query: int, begin: int, end: int, sort_values: Rows, positions: NDArray[np.int64]) -> None:
+        self._query(query).keep_smallest(self.hidden, begin, end, sort_values, positions)
 
-    def _keys(self, query: int) -> Rows:
-        parts = [keys for _, keys in self._query(query).keys(self.hidden, 0, len(self.hidden))]
+    def _sort_values(self, query: int) -> Rows:
+        parts = [sort_values for _, sort_values in self._query(query).sort_values(self.hidden, 0, len(self.hidden))]
         return np.concatenate(parts)
 
     def _collect(
@@ -400,15 +417,15 @@ class QuantizedSearch(Search):
         run_row_slices(collect_part, len(rows))
         return found, counts
 
-    def lower_bound(self, keys: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
-        return np.asarray(np.minimum(keys * (1 - 2 * _U), keys * (1 + 2 * _U)) - _UNDERFLOW)
+    def lower_bound(self, sort_values: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
+        return np.asarray(np.minimum(sort_values * (1 - 2 * _U), sort_values * (1 + 2 * _U)) - _UNDERFLOW)
 
-    def _highest_key(self, distances: Any, lengths: Any) -> Any:
+    def _highest_sort_value(self, distances: Any, lengths: Any) -> Any:
         return distances + 2 * _U * np.abs(distances) + _UNDERFLOW
 
 
 def lengths_of(rows: Rows) -> NDArray[np.float64]:
-    """Return the lengths of rows, in float64."""
+    """Return the norms of rows, in float64."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)))
 
 

@@ -1,10 +1,10 @@
-"""Low-dimensional projections of long vectors, to compute lower bounds of distances.
+"""Low-dimensional projections of long vectors, used to compute lower bounds of distances.
 
-Most of the variance of long vectors lies in few directions. A projected vector has the coordinates along these
-directions and, as one more coordinate, the length of the residual. By the triangle inequality (for inner products:
-by the Cauchy-Schwarz inequality) projected vectors are never farther apart than the vectors themselves. So a search
-can skip every item with a projection farther away than the k-th nearest item. It reads only a fraction of the
-numbers, and misses no neighbour.
+Most of the variance of long vectors lies in a few directions. A projected vector contains the coordinates along
+these directions and one additional coordinate, the norm of the residual. By the triangle inequality, projected
+vectors are never farther apart than the vectors themselves. For inner products, the Cauchy-Schwarz inequality gives
+a similar bound. A search can therefore skip every item with a projection farther away than the k-th nearest item.
+Such a search reads only a fraction of the numbers, but misses no neighbour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Projection"]
 
 _MIN_DIMENSIONS = 128  # shorter vectors are not projected
 _N_DIRECTIONS = 95
-_ITERATIONS = 2  # of the subspace iteration: nearly as good as the leading eigenvectors
+_ITERATIONS = 2  # of the subspace iteration; the result is nearly as good as the leading eigenvectors
 _SAMPLE = 2048  # items that the directions are fitted to; fewer items are not projected
 _PROBES = 64  # items of the sample that are used as queries to estimate the benefit
 _NEAREST = 10
@@ -33,9 +33,9 @@ class Projection:
     Attributes
     ----------
     centre : ndarray of shape (dimensions,)
-        Subtracted before the projection; 0 for inner products.
+        The vector that is subtracted before the projection. 0 for inner products.
     basis : ndarray of shape (dimensions, n_directions)
-        Orthonormal columns.
+        The directions of the projection, as orthonormal columns.
     """
 
     centre: NDArray[np.float64]
@@ -48,12 +48,12 @@ class Projection:
 
     @staticmethod
     def suits(dimensions: int, count: int) -> bool:
-        """Return whether the vectors are long enough, and numerous enough, to be projected."""
+        """Return whether ``count`` vectors with these dimensions are long and numerous enough for a projection."""
         return dimensions > _MIN_DIMENSIONS and count >= _SAMPLE
 
     @classmethod
     def fit(cls, vectors: NDArray[np.float32], euclidean: bool) -> Projection | None:
-        """Fit a projection to a sample of the items. Returns None if it would not speed up searches."""
+        """Return a projection fitted to a sample of the items. If it would not speed up searches, return None."""
         if not cls.suits(vectors.shape[1], len(vectors)):
             return None
         rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(int)
@@ -63,10 +63,10 @@ class Projection:
         return projection if projection._share_of_candidates(sample, euclidean) <= _MAX_CANDIDATES else None
 
     def apply(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Project vectors: (n, dimensions) to (n, n_directions + 1).
+        """Return projected vectors, of shape (n, n_directions + 1).
 
-        The computation is in float64. Only the final rounding to float32 can make distances of projections larger
-        than the true distances.
+        The computation uses float64. Only the final rounding to float32 can make the distance of two projections
+        larger than the distance of the two vectors.
         """
         projected = np.empty((len(vectors), self.dimensions), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -79,23 +79,25 @@ class Projection:
         return projected
 
     def _share_of_candidates(self, sample: NDArray[np.float32], euclidean: bool) -> float:
-        """Return the median share of the sample that remains as candidates for a query.
+        """Return the median share of the sample items that remain as candidates for a query.
 
-        The queries are items of the sample. An item remains if its lower bound is at most the distance of the
-        tenth nearest item.
+        The queries are items of the sample. An item remains if the lower bound of its distance is at most the
+        distance of the tenth nearest item.
         """
         probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
         items = sample - self.centre.astype(np.float32)
-        exact, bounds = (_keys(vectors[probes], vectors, euclidean) for vectors in (items, self.apply(sample)))
+        exact, bounds = (
+            _sort_values(vectors[probes], vectors, euclidean) for vectors in (items, self.apply(sample))
+        )
         limit = np.partition(exact, _NEAREST, axis=1)[:, _NEAREST, None]
         return float(np.median((bounds <= limit).mean(axis=1)))
 
 
 def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Approximate the leading principal directions by subspace iteration.
+    """Return approximations of the leading principal directions by subspace iteration.
 
-    Any orthonormal directions give correct bounds. Subspace iteration takes a tenth of the time of an
-    eigendecomposition.
+    The directions need not be exact, because any orthonormal directions give correct bounds. Subspace iteration
+    takes a tenth of the time of an eigendecomposition.
     """
     largest = float(np.abs(vectors).max()) or 1.0  # squares of very large values would overflow
     rows = vectors / np.float32(largest)
@@ -105,7 +107,7 @@ def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.qr(basis.astype(np.float64))[0])
 
 
-def _keys(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
+def _sort_values(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
     """Return the squared distances, or the negative inner products, of all pairs of rows."""
     products = a @ b.T
     if not euclidean:

@@ -1,10 +1,11 @@
-"""Vectors quantized to eight bits per number, with an error bound for each vector.
+"""Vectors that are quantized to eight bits per number, with an error bound for each vector.
 
-A search that reads all items once is limited by memory bandwidth. Quantized items are a quarter of the size. By the
-triangle inequality (for inner products: by the Cauchy-Schwarz inequality) the distance of a query to a quantized
-item, minus the quantization error, is a lower bound of the distance to the item. So a search can skip every item
-with a lower bound above the distance of the k-th nearest item. Every item has its own step, its largest absolute
-value divided by 127, so that the bounds are tight for items of any scale.
+The speed of a search that reads all items once is limited by the memory bandwidth. Quantized items need a quarter
+of the memory. By the triangle inequality, the distance between a query and a quantized item, minus the quantization
+error, is a lower bound of the distance between the query and the item. For inner products, the Cauchy-Schwarz
+inequality gives a similar bound. A search can therefore skip every item with a lower bound above the distance of
+the k-th nearest item. Every item has its own quantization step, so that the bounds are tight for items of any
+scale. The step is the largest absolute value of the item divided by 127.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ _MIN_ITEMS = 2048  # fewer items are not quantized
 _STEPS = 127
 _SMALLEST = 1e-30  # a vector of smaller numbers is quantized to 0
 _ROWS_PER_WRITE = 64  # bytes of a cache line
-_BLOCKS = 64  # blocks whose keys are computed at a time
+_BLOCKS = 64  # number of blocks for which the sort values are computed at a time
 _U = 2.0**-24  # the unit roundoff of float32
 _UNDERFLOW = 1.5e-45  # the largest error of a float32 operation that underflows
 
 
 class QuantizedItems:
-    """Quantized items, stored as columns of blocks.
+    """Quantized items, stored in blocks with one item per column.
 
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, dimensions, width), int8
-        The values of the items, in multiples of each item's step.
+        The values of each item as multiples of the item's step.
     steps, lengths, errors : ndarray of shape (n_blocks, width), float64
-        For every item: its step, the length of the quantized vector, and an upper bound of the distance between the
+        For every item, the step, the norm of the quantized vector, and an upper bound of the distance between the
         quantized vector and the item.
     """
 
@@ -50,7 +51,7 @@ class QuantizedItems:
 
     @staticmethod
     def suits(dimensions: int, count: int) -> bool:
-        """Return whether the vectors are long enough, and numerous enough, to be quantized."""
+        """Return whether ``count`` vectors with these dimensions are long and numerous enough for quantization."""
         return dimensions > _MIN_DIMENSIONS and count >= _MIN_ITEMS
 
     def write(self, vectors: Rows, begin: int) -> None:
@@ -60,27 +61,29 @@ class QuantizedItems:
         _quantize(rows, largest, self.blocks, self.steps, self.lengths, self.errors, begin)
 
     def query(self, vector: Rows, euclidean: bool) -> QuantizedQuery:
-        """Return a query for these items."""
+        """Return an object that scans these items for a query vector."""
         return QuantizedQuery(self, vector, euclidean)
 
 
 class QuantizedQuery:
-    """A query that scans quantized items.
+    """The scan of quantized items for one query.
 
-    The key of an item is a lower bound of its squared distance (or of its negative inner product), up to the final
-    rounding to float32. It is infinite for a hidden item.
+    The sort value of an item is a lower bound of its squared distance (or of its negative inner product), up to the
+    final rounding to float32. The sort value of a hidden item is infinite.
     """
 
     def __init__(self, items: QuantizedItems, vector: Rows, euclidean: bool) -> None:
         self._items, self._vector, self._euclidean = items, vector, euclidean
         self._square = float(np.square(vector, dtype=np.float64).sum())
 
-    def keys(self, hidden: Rows, begin: int, end: int) -> Iterator[tuple[int, Rows]]:
-        """Yield the keys of the blocks ``begin`` to ``end`` in parts, each with the position of its first item."""
+    def sort_values(self, hidden: Rows, begin: int, end: int) -> Iterator[tuple[int, Rows]]:
+        """Yield the sort values of the blocks ``begin`` to ``end`` in parts.
+
+        Each part is a tuple of the position of its first item and the array of sort values."""
         items, n_terms = self._items, len(self._vector) + 8
         for first in range(begin, end, _BLOCKS):
             part = slice(first, min(first + _BLOCKS, end))
-            keys = np.empty((part.stop - first, hidden.shape[1]), np.float32)
+            sort_values = np.empty((part.stop - first, hidden.shape[1]), np.float32)
             _lower_bounds(
                 items.blocks[part],
                 items.steps[part],
@@ -92,27 +95,29 @@ class QuantizedQuery:
                 self._square,
                 n_terms * _U * self._square**0.5,
                 n_terms * _UNDERFLOW,
-                keys,
+                sort_values,
             )
-            yield first * hidden.shape[1], keys.ravel()
+            yield first * hidden.shape[1], sort_values.ravel()
 
-    def keep_smallest(self, hidden: Rows, begin: int, end: int, keys: Rows, positions: NDArray[np.int64]) -> None:
-        """Update the smallest ``keys`` with the items of the blocks ``begin`` to ``end``."""
-        for first, row in self.keys(hidden, begin, end):
-            keep_smallest(row, first, keys, positions)
+    def keep_smallest(
+        self, hidden: Rows, begin: int, end: int, sort_values: Rows, positions: NDArray[np.int64]
+    ) -> None:
+        """Insert the items of the blocks ``begin`` to ``end`` into the list of smallest ``sort_values``."""
+        for first, row in self.sort_values(hidden, begin, end):
+            keep_smallest(row, first, sort_values, positions)
 
     def collect(self, hidden: Rows, highest: float) -> NDArray[np.int64]:
-        """Return the positions of all items with keys up to ``highest``, in ascending order."""
+        """Return the positions of all items with sort values up to ``highest``, in ascending order."""
         parts = [
             first + np.flatnonzero((row <= highest) & (row < np.inf))
-            for first, row in self.keys(hidden, 0, len(hidden))
+            for first, row in self.sort_values(hidden, 0, len(hidden))
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 @kernel("exact search")
 def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any, errors: Any, begin: int) -> None:
-    """Quantize rows and store them as columns, several rows at a time, to write whole cache lines."""
+    """Quantize rows and store them as columns. Several rows are written at a time, to fill whole cache lines."""
     n_features, width = blocks.shape[1], blocks.shape[2]
     quantized = np.empty((_ROWS_PER_WRITE, n_features), np.int8)
     start = 0
@@ -142,7 +147,7 @@ def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any,
 
 @helper
 def _multiply(block: Any, query: Any, row: Any) -> None:
-    """Compute the inner products of a query with a block's columns, in multiples of each column's step."""
+    """Compute the inner products of a query and the columns of a block, as multiples of each column's step."""
     n_features = len(query)
     whole = n_features - n_features % 8
     row[:] = 0
@@ -173,15 +178,16 @@ def _lower_bounds(
     square: float,
     rounding: float,
     underflow: float,
-    keys: Any,
+    sort_values: Any,
 ) -> None:
-    """Compute the keys of all items: products in float32, everything else in float64.
+    """Compute the sort values of all items. Products are computed in float32, all other numbers in float64.
 
-    The error of a float32 sum of n products is at most (n + 1) u, u = 2^-24, times the sum of their absolute
-    values. That sum is at most the product of the two lengths. ``rounding`` is the error for an item of length 1.
+    The error of a float32 sum of n products is at most (n + 1) u times the sum of the absolute values of the
+    products, with u = 2^-24. The sum of the absolute values is at most the product of the two norms. ``rounding``
+    is the error for an item with norm 1.
     """
     for block in range(len(blocks)):
-        row = keys[block]
+        row = sort_values[block]
         _multiply(blocks[block], query, row)
         for i in range(len(row)):
             step, length, error = steps[block, i], lengths[block, i], errors[block, i]

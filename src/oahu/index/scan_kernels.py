@@ -1,10 +1,11 @@
-"""Compiled kernels of exact search: scans of all items in float32, and distances of candidates in float64.
+"""Compiled kernels of the exact search: scans of all items in float32, and distances of candidates in float64.
 
-Items are stored in blocks of shape (n_blocks, dimensions, width), one item per column. So a scan adds long rows,
-which is fast with vector instructions. It computes a key for each item, which ranks items like their distances: the
-squared Euclidean distance, or the negative inner product. The squared distance is computed as a sum of squared
-differences. The usual expansion into a product and two squared lengths would lose the differences between near
-items to float32 cancellation. The key of an item starts at 0, or at infinity if the item is hidden.
+Items are stored in blocks of shape (n_blocks, dimensions, width), with one item per column. A scan therefore adds
+long rows, which is fast with vector instructions. A scan computes a sort value for each item: the squared Euclidean
+distance, or the negative inner product. Sorting by this value orders items like sorting by distance. The squared
+distance is computed as a sum of squared differences. The usual expansion into a product and two squared norms would
+lose the differences between near items to float32 cancellation. The sort value of an item starts at 0, or at
+infinity if the item is hidden.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ __all__ = [
     "write_columns",
 ]
 
-#: Number of keys that are compared together. The width of a block is a multiple of it.
+#: Number of sort values that are compared together. The width of a block is a multiple of `STRIP`.
 STRIP = 64
 
-#: Number of columns that a group of queries scans at a time, so that they stay in the cache. The width of a wider
-#: block is a multiple of it.
+#: Number of columns that a group of queries scans at a time. These columns fit into the cache. The width of a block
+#: with more columns is a multiple of `TILE`.
 TILE = 512
 
 #: Number of queries that share each read of the items.
 GROUP = 4
 
 _ROWS_PER_WRITE = 16  # numbers of a cache line
-_COLUMNS = 1024  # columns that one query scans at a time: their keys and four features stay in the L1 cache
+_COLUMNS = 1024  # columns that one query scans at a time: sort values and four features fit into the L1 cache
 
 
 @kernel("exact search")
 def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the squared length of each column."""
+    """Return the squared norm of each column."""
     squares = np.zeros(columns.shape[1], np.float32)
     for j in range(columns.shape[0]):
         row = columns[j]
@@ -59,7 +60,10 @@ def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @kernel("exact search")
 def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
-    """Write rows as the columns from ``begin`` on, several at a time, to write whole cache lines."""
+    """Write rows as the columns from ``begin`` on.
+
+    Several rows are written at a time, to fill whole cache lines.
+    """
     n_features, width = blocks.shape[1], blocks.shape[2]
     start = 0
     while start < len(vectors):
@@ -73,27 +77,30 @@ def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], beg
 
 
 @helper
-def _insert(keys: Any, positions: Any, key: Any, position: Any) -> Any:
-    """Insert a key into the sorted smallest ``keys``. Returns the largest of them."""
-    at = len(keys) - 1
-    while at > 0 and keys[at - 1] > key:
-        keys[at] = keys[at - 1]
+def _insert(sort_values: Any, positions: Any, sort_value: Any, position: Any) -> Any:
+    """Insert a sort value into the sorted list of smallest ``sort_values``.
+
+    Return the largest value of the list.
+    """
+    at = len(sort_values) - 1
+    while at > 0 and sort_values[at - 1] > sort_value:
+        sort_values[at] = sort_values[at - 1]
         positions[at] = positions[at - 1]
         at -= 1
-    keys[at] = key
+    sort_values[at] = sort_value
     positions[at] = position
-    return keys[len(keys) - 1]
+    return sort_values[len(sort_values) - 1]
 
 
 @helper
 def _keep_smallest(
-    row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
+    row: NDArray[np.float32], first: int, sort_values: NDArray[np.float32], positions: NDArray[np.int64]
 ) -> None:
-    """Update the smallest ``keys`` with a row of keys.
+    """Insert a row of sort values into the list of smallest ``sort_values``.
 
-    Most strips of a row contain no small key. They are skipped after one vectorised comparison.
+    Most strips of a row contain no small value. Such strips are skipped after one vectorised comparison.
     """
-    worst = keys[len(keys) - 1]
+    worst = sort_values[len(sort_values) - 1]
     for start in range(0, len(row), STRIP):
         strip = row[start : start + STRIP]
         better = np.int32(0)
@@ -102,20 +109,20 @@ def _keep_smallest(
         if better:
             for i in range(STRIP):
                 if strip[i] < worst:
-                    worst = _insert(keys, positions, strip[i], first + start + i)
+                    worst = _insert(sort_values, positions, strip[i], first + start + i)
 
 
 @kernel("exact search")
 def keep_smallest(
-    row: NDArray[np.float32], first: int, keys: NDArray[np.float32], positions: NDArray[np.int64]
+    row: NDArray[np.float32], first: int, sort_values: NDArray[np.float32], positions: NDArray[np.int64]
 ) -> None:
-    """Update the smallest ``keys`` with a row of keys."""
-    _keep_smallest(row, first, keys, positions)
+    """Insert a row of sort values into the list of smallest ``sort_values``."""
+    _keep_smallest(row, first, sort_values, positions)
 
 
 @helper
 def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Add the squared distance of each column to a query to its key."""
+    """Add the squared distance between each column and a query to the sort value of the column."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -137,7 +144,7 @@ def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None
 
 @helper
 def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Subtract the inner product of each column with a query from its key."""
+    """Subtract the inner product of each column and a query from the sort value of the column."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -158,7 +165,7 @@ def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
 
 @helper
 def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
-    """Add the squared distances of each column to a group of queries to its keys."""
+    """Add the squared distances between each column and a group of queries to the sort values of the column."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
     whole = n_features - n_features % 4
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]
@@ -195,7 +202,7 @@ def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: 
 
 @helper
 def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
-    """Subtract the inner products of each column with a group of queries from its keys."""
+    """Subtract the inner products of each column and a group of queries from the sort values of the column."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
     whole = n_features - n_features % 4
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]
@@ -227,8 +234,8 @@ def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any)
 
 
 @helper
-def _group_keys(block: Any, hidden: Any, start: Any, queries: Any, euclidean: Any, rows: Any) -> None:
-    """Compute the keys of a tile's columns for a group of queries."""
+def _group_sort_values(block: Any, hidden: Any, start: Any, queries: Any, euclidean: Any, rows: Any) -> None:
+    """Compute the sort values of the columns of a tile for a group of queries."""
     for i in range(GROUP):
         for j in range(rows.shape[1]):
             rows[i, j] = hidden[start + j]
@@ -246,10 +253,10 @@ def scan_one(
     end: int,
     query: NDArray[np.float32],
     euclidean: bool,
-    keys: NDArray[np.float32],
+    sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Update the smallest ``keys`` of one query with the items of the blocks ``begin`` to ``end``."""
+    """Insert the items of the blocks ``begin`` to ``end`` into the query's list of smallest ``sort_values``."""
     width = blocks.shape[2]
     sums = np.empty(min(width, _COLUMNS), np.float32)
     for block in range(begin, end):
@@ -261,7 +268,7 @@ def scan_one(
                 _add_squared_distances(blocks[block], start, query, row)
             else:
                 _subtract_products(blocks[block], start, query, row)
-            _keep_smallest(row, block * width + start, keys, positions)
+            _keep_smallest(row, block * width + start, sort_values, positions)
 
 
 @kernel("exact search")
@@ -270,18 +277,20 @@ def scan_groups(
     hidden: NDArray[np.float32],
     queries: NDArray[np.float32],
     euclidean: bool,
-    keys: NDArray[np.float32],
+    sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Find the smallest keys of all items for each query. The number of queries is a multiple of `GROUP`."""
+    """Find the smallest sort values for each query. The number of queries must be a multiple of `GROUP`."""
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
     for block in range(len(hidden)):
         for start in range(0, width, rows.shape[1]):
             for group in range(0, len(queries), GROUP):
-                _group_keys(blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows)
+                _group_sort_values(
+                    blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows
+                )
                 for i in range(GROUP):
-                    _keep_smallest(rows[i], block * width + start, keys[group + i], positions[group + i])
+                    _keep_smallest(rows[i], block * width + start, sort_values[group + i], positions[group + i])
 
 
 @kernel("exact search")
@@ -294,17 +303,19 @@ def collect_below(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Write the items with keys up to ``highest`` to ``found``, in order, and their number to ``counts``.
+    """Write the items with sort values up to ``highest`` to ``found``, and the number of these items to ``counts``.
 
-    Items beyond the capacity of ``found`` are only counted. Hidden items are skipped. The number of queries is a
-    multiple of `GROUP`.
+    The items are in ascending order of position. Items beyond the capacity of ``found`` are only counted. Hidden
+    items are skipped. The number of queries must be a multiple of `GROUP`.
     """
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
     for block in range(len(hidden)):
         for start in range(0, width, rows.shape[1]):
             for group in range(0, len(queries), GROUP):
-                _group_keys(blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows)
+                _group_sort_values(
+                    blocks[block], hidden[block], start, queries[group : group + GROUP], euclidean, rows
+                )
                 for i in range(GROUP):
                     row, query = rows[i], group + i
                     for column in range(len(row)):
@@ -319,15 +330,18 @@ def keep_smallest_products(
     products: NDArray[np.float32],
     bias: NDArray[np.float32],
     first: int,
-    keys: NDArray[np.float32],
+    sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Update the smallest ``keys`` of each query with ``bias - products``. ``products`` is overwritten."""
+    """Insert the values ``bias - products`` into each query's list of smallest values.
+
+    ``products`` is overwritten.
+    """
     for query in range(len(products)):
         row = products[query]
         for i in range(len(row)):
             row[i] = bias[i] - row[i]
-        _keep_smallest(row, first, keys[query], positions[query])
+        _keep_smallest(row, first, sort_values[query], positions[query])
 
 
 @helper
@@ -375,7 +389,7 @@ def measure_each(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """`measure` the items at the positions of each query."""
+    """Compute the distances of `measure` between each query and the items at its positions."""
     for query in range(len(queries)):
         _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 
@@ -388,7 +402,10 @@ def measure_and_sort(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """`measure` the candidates of each query and sort them by distance. Ties are ordered by position."""
+    """Compute the distances of `measure` for the candidates of each query. Sort the candidates by distance.
+
+    Ties are ordered by position.
+    """
     for query in range(len(queries)):
         places, values = positions[query], distances[query]
         _measure(blocks, queries[query], euclidean, places, values)

@@ -1,6 +1,7 @@
 """Thread pools for compiled kernels that release the GIL.
 
-The number of threads is numba's: set ``NUMBA_NUM_THREADS`` or call ``numba.set_num_threads``.
+The number of threads is the number of numba's threads. Set ``NUMBA_NUM_THREADS`` or call ``numba.set_num_threads``
+to change it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _THREAD_NAME = "oahu-parts"
 def run_row_slices(work: Callable[[slice], None], n_rows: int, multiple_of: int = 1) -> None:
     """Split rows into one slice per thread and run ``work`` on each slice.
 
-    The length of every slice but the last is a multiple of ``multiple_of``.
+    The length of every slice except the last slice is a multiple of ``multiple_of``.
     """
     if 0 < n_rows <= multiple_of:
         work(slice(0, n_rows))
@@ -42,8 +43,8 @@ def run_row_slices(work: Callable[[slice], None], n_rows: int, multiple_of: int 
 def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
     """Run ``work`` on the parts 0 ... n_parts - 1 in n threads, with single-threaded BLAS.
 
-    Thread i runs the parts i, i + n, i + 2 n, ... Use it for work that multiplies matrices: the threads of BLAS
-    would wait for each other after every product, which takes long on a busy machine.
+    Thread i runs the parts i, i + n, i + 2 n, ... Use this function for work that multiplies matrices. Otherwise,
+    the threads of BLAS would wait for each other after every product, which takes long on a busy machine.
     """
     n_threads = min(numba.get_num_threads(), n_parts)
 
@@ -59,9 +60,11 @@ def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
 
 
 def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
-    """Run ``work`` on the parts 0 ... n_parts - 1 in parallel: part 0 in the calling thread, others in the pool.
+    """Run ``work`` on the parts 0 ... n_parts - 1 in parallel.
 
-    If the calling thread belongs to the pool, it runs all parts itself, because waiting for the pool could
+    Part 0 runs in the calling thread, all others in the pool.
+
+    If the calling thread belongs to the pool, this thread runs all parts, because waiting for the pool could
     deadlock.
     """
     if current_thread().name.startswith(_THREAD_NAME):
@@ -81,7 +84,7 @@ def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
 
 @contextmanager
 def limit_threads(n_threads: int) -> Iterator[None]:
-    """Limit the calling thread to at most ``n_threads`` threads inside the block."""
+    """Inside the ``with`` block, let calls from the current thread use at most ``n_threads`` threads."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, n_threads))
     try:
@@ -101,7 +104,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def _single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread inside the block. The limit applies to the process, so only one caller sets it."""
+    """Limit BLAS to one thread inside the ``with`` block.
+
+    Only one caller at a time sets this limit of the process.
+    """
     if not _BLAS_LIMIT.acquire(blocking=False):
         yield
         return

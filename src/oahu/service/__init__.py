@@ -1,7 +1,7 @@
 """The live service: search a catalogue, collect feedback, and learn a metric from the feedback immediately.
 
-A `Collection` has four components. The catalogue holds the items and their features. The feedback log holds the
-feedback and the constraint graph. The learner loop trains on the log and publishes metrics. The query engine
-answers queries with the catalogue and the newest metric. The store keeps all data on disk. The HTTP API and the
-page use collections.
+A `Collection` has four components. The catalogue contains the items and their features. The feedback log contains
+the feedback and the constraint graph. The learner loop trains the learner on the log and publishes metrics. The
+query engine answers queries with the catalogue and the newest metric. The store keeps all data on disk. The HTTP
+API and the web page call the methods of collections.
 """

@@ -23,7 +23,7 @@ _MAX_NORM: Final = 1e9  # Euclidean norm of the features of an item
 
 @dataclass
 class _State:
-    """Keys and labels after the last command."""
+    """The keys and labels of all items after the last command."""
 
     numbers: dict[str, int]  # by key
     labels: dict[int, str | None]  # by number
@@ -38,7 +38,7 @@ class Catalogue:
     Attributes
     ----------
     features : FeatureStore
-        The features of all items. Deleted items that feedback or the calibration refers to are included.
+        The features of all items, including deleted items that feedback or the calibration refers to.
     """
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
@@ -60,15 +60,15 @@ class Catalogue:
     ) -> CatalogueChange:
         """Add items, or replace the items with the same keys.
 
-        An item with new features gets a new number, because feedback about the old features does not apply to it.
-        The features of the old number are deleted unless it is ``in_use``.
+        An item with new features gets a new number, because feedback about the old features does not apply to the
+        new features. The features of the old number are deleted, unless ``in_use`` returns True for the old number.
         """
         state = self._current(transaction)
         n_new = len({item.key for item in items} - state.numbers.keys())
         if len(state.numbers) + n_new > self._max_items:
             raise InvalidRequestError(
-                f"A collection can contain at most {self._max_items} items (OAHU_MAX_ITEMS). It contains "
-                f"{len(state.numbers)}, and the request adds {n_new}."
+                f"A collection can contain at most {self._max_items} items (OAHU_MAX_ITEMS). The collection "
+                f"contains {len(state.numbers)} items, and the request adds {n_new} items."
             )
         transaction.after_rollback(self._reload)
         change, is_new = CatalogueChange(), self._have_new_features(transaction, state, items)
@@ -97,7 +97,7 @@ class Catalogue:
     def delete_items(
         self, transaction: Transaction, keys: Sequence[str], in_use: Callable[[int], bool]
     ) -> CatalogueChange:
-        """Delete items. The features of numbers that are ``in_use`` remain."""
+        """Delete items. The features of an item remain if ``in_use`` returns True for its number."""
         state = self._current(transaction)
         distinct = list(dict.fromkeys(keys))
         numbers = [self.number_of(transaction, key, "keys", at) for at, key in enumerate(distinct)]
@@ -110,7 +110,10 @@ class Catalogue:
         return change
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
-        """Return the number of an item. ``where`` and ``at`` are its position in the request, for errors."""
+        """Return the number of an item.
+
+        ``where`` and ``at``, its position in the request, are used in error messages.
+        """
         number = self._current(transaction).numbers.get(key)
         if number is None:
             raise NotFoundError(
@@ -119,7 +122,7 @@ class Catalogue:
         return number
 
     def _have_new_features(self, transaction: Transaction, state: _State, items: Sequence[NewItem]) -> list[bool]:
-        """Return for each item whether its features differ from the stored features of its key."""
+        """Return for each item whether its features differ from the stored features for the same key."""
         stored: dict[str, bytes] = {}
         is_new = []
         for item in items:
@@ -132,7 +135,7 @@ class Catalogue:
     def _purge(
         self, transaction: Transaction, state: _State, change: CatalogueChange, in_use: Callable[[int], bool]
     ) -> None:
-        """Delete the features of removed items that are not in use."""
+        """Delete the features of the removed items that are not in use."""
         change.purged.extend(number for number in change.removed if not in_use(number))
         transaction.delete_vectors(self._collection, change.purged)
         for number in change.removed:
@@ -147,7 +150,7 @@ class Catalogue:
         return self._state
 
     def _reload(self, reader: StoreReader) -> None:
-        """Discard the state after a rollback. The next command loads it again."""
+        """Discard the state after a rollback. The next command loads the state again."""
         self._state = None
 
     # -- reads -------------------------------------------------------------------------------------------
@@ -157,14 +160,14 @@ class Catalogue:
         return self.features.key(number)
 
     def item(self, key: str) -> CatalogueItem:
-        """Return one item. Raise `NotFoundError` if it does not exist."""
+        """Return the item with this key. Raise `NotFoundError` if the item does not exist."""
         found = self.items([key])
         if key not in found:
             raise NotFoundError(f"There is no item {key!r} in {self._config.name!r}.", key=key)
         return found[key]
 
     def items(self, keys: Sequence[str]) -> dict[str, CatalogueItem]:
-        """Return items by key. Missing keys are left out."""
+        """Return a dictionary of the items with these keys. Missing keys are left out."""
         return self._store.items_by_key(self._collection, keys)
 
     def page(self, after: int, limit: int, label: str | None = None) -> list[CatalogueItem]:
@@ -177,7 +180,7 @@ class Catalogue:
         return [number for _, number, _ in found], [label for _, _, label in found]
 
     def thumbnail(self, key: str) -> bytes | None:
-        """Return the thumbnail of an item, if it has one."""
+        """Return the thumbnail of an item, or None if the item has no thumbnail."""
         return self._store.thumbnail(self._collection, key)
 
     def vector(self, key: str) -> NDArray[Any]:
@@ -185,7 +188,7 @@ class Catalogue:
         return self.vectors([key])[key][1]
 
     def vectors(self, keys: Iterable[str]) -> dict[str, tuple[int, NDArray[Any]]]:
-        """Return the number and the features of items, by key. Raise `NotFoundError` for a missing key."""
+        """Return a dictionary from key to number and features. Raise `NotFoundError` for a missing key."""
         requested = list(keys)
         table, found = self.features.table, self.items(requested)
         for key in requested:
@@ -197,9 +200,9 @@ class Catalogue:
         return self.vectors(requested)  # the table was compacted between the two reads
 
     def parse_features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
-        """Validate features and return them. They are numbers, or little-endian float32 bytes in base64.
+        """Return validated features. ``vector`` contains numbers, or little-endian float32 bytes in base64.
 
-        ``where`` names the field of the request for error messages.
+        ``where`` is the name of the request field in error messages.
         """
         d = self._config.dimension
         try:
@@ -212,7 +215,7 @@ class Catalogue:
                 f"{where} must contain {d} numbers, or {d} float32 values in base64 ({error}).", where=where
             ) from error
         if row.shape != (d,):
-            raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size}.", where=where)
+            raise InvalidRequestError(f"{where} must have {d} numbers. Got {row.size} instead.", where=where)
         if not np.isfinite(row).all():
             raise InvalidRequestError(
                 f"{where} must be finite. The number at index {np.argmin(np.isfinite(row))} is not finite.",

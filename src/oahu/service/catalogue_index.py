@@ -1,4 +1,4 @@
-"""The search index of a catalogue, encoded with one metric version. It is immutable."""
+"""The search index of a catalogue: an immutable index of items encoded with one version of the metric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_FILTERS = 64  # cached label filters
 
 
 class _Rows:
-    """The features of selected items. They are read from the table in blocks."""
+    """The features of selected items. The rows are read from the table block by block."""
 
     def __init__(self, table: ItemFeatureTable, numbers: Sequence[int]) -> None:
         self._table, self._numbers = table, np.array(numbers, np.int64)
@@ -34,7 +34,9 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class CatalogueIndex:
-    """Items, encoded with one metric version. Items keep their positions. Removed items are masked.
+    """An index of items encoded with one version of the metric.
+
+    Items keep their positions. Removed items are masked.
 
     Attributes
     ----------
@@ -47,9 +49,9 @@ class CatalogueIndex:
     gallery : IndexedItems
         The encoded items.
     numbers, labels : ndarray of shape (n_positions,)
-        Number and label of the item at each position.
+        The number and the label of the item at each position.
     positions : ndarray
-        The position of each item, by number; -1 for an item that is not in the index.
+        The position of each item, indexed by item number. -1 for an item that is not in the index.
     """
 
     published: PublishedMetric
@@ -89,7 +91,7 @@ class CatalogueIndex:
     def with_items(
         self, numbers: Sequence[int], labels: Sequence[str | None], after_block: AfterBlock | None = None
     ) -> CatalogueIndex:
-        """Return an index with more items."""
+        """Return an index that also contains the given items."""
         gallery = self.gallery.add(_Rows(self.table, numbers), after_block)
         begin = len(self.numbers)
         added = np.array(numbers, np.int64)
@@ -112,7 +114,8 @@ class CatalogueIndex:
     def changed(self, change: CatalogueChange, table: ItemFeatureTable) -> CatalogueIndex:
         """Return the index after a change of the catalogue.
 
-        ``table`` is the current feature table. It may already lack items that a later change removes.
+        ``table`` is the current feature table. Items that a later change removes may already be missing in the
+        table.
         """
         index = replace(self, table=table)
         added = [item for item in change.added if item.number in table]
@@ -144,12 +147,15 @@ class CatalogueIndex:
         return len(self.numbers) * self.gallery.dimensions
 
     def position(self, number: int) -> int | None:
-        """Return the position of an item, or None if it is not in the index."""
+        """Return the position of an item, or None if the item is not in the index."""
         position = int(self.positions[number]) if number < len(self.positions) else -1
         return None if position < 0 else position
 
     def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
-        """Return the given items that are in the index. If a label is given, only return items with this label."""
+        """Return the given items that are in the index and have the given label.
+
+        Without a label, any label matches.
+        """
         requested = np.array(numbers, np.int64)
         requested = requested[requested < len(self.positions)]
         positions = self.positions[requested]
@@ -180,7 +186,7 @@ class CatalogueIndex:
     def candidates(
         self, queries: NDArray[Any], n: int, gallery: IndexedItems, exclude: int | None
     ) -> NDArray[np.int64]:
-        """Return the n nearest items of a query in each space, without duplicates, ordered by position.
+        """Return the positions of the n nearest items of a query in each space, sorted and without duplicates.
 
         Parameters
         ----------

@@ -9,8 +9,8 @@ Data flow::
                         ▼                           │ published metrics
                       Store ─────────────────▶ LearnerLoop
 
-Only the feedback log has a constraint graph. The learner loop reads only the store. The query engine takes metrics
-from the learner loop. `Collection` runs commands that change several components in one transaction.
+Only the feedback log has a constraint graph. The learner loop reads only from the store. The query engine gets
+metrics from the learner loop. If a command changes several components, `Collection` runs it in one transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Counts:
-    """Counters for monitoring, from the start of the service."""
+    """Counters for monitoring. They start at 0 when the service starts."""
 
     def __init__(self) -> None:
         self.accepted = self.contradictions = self.undone = self.refreshes = 0
@@ -56,7 +56,7 @@ class Counts:
 class Collection:
     """A catalogue, its feedback log, its learner and its query engine.
 
-    Methods that change the collection return a future. It completes when the change is on disk.
+    Methods that change the collection return a future. The future completes when the change is on disk.
 
     Attributes
     ----------
@@ -101,9 +101,9 @@ class Collection:
         self._deleted = False
 
     def open(self) -> None:
-        """Load the catalogue and the log, learn the remaining log entries, and build the index.
+        """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
 
-        If the newest snapshot covers the whole log, the index is built while the log is loaded.
+        If the newest snapshot of the learner covers the whole log, the index is built while the log is loaded.
         """
         last_seq = self.feedback_log.last_seq
         with ThreadPoolExecutor(1) as executor:
@@ -135,7 +135,7 @@ class Collection:
     # -- items -------------------------------------------------------------------------------------------
 
     def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
-        """Add items, or replace the items with the same keys. Either all of them are stored or none."""
+        """Add items, or replace the items with the same keys. Either all items are stored or none."""
 
         def command(transaction: Transaction) -> CatalogueChange:
             change = self.catalogue.put_items(transaction, items, self._in_use(transaction))
@@ -145,7 +145,7 @@ class Collection:
         return self._submit(command, len(items))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
-        """Delete items, either all of them or none. The metric keeps what it learned from them."""
+        """Delete items, either all items or none. Feedback about deleted items still affects the metric."""
 
         def command(transaction: Transaction) -> CatalogueChange:
             change = self.catalogue.delete_items(transaction, keys, self._in_use(transaction))
@@ -157,7 +157,7 @@ class Collection:
     # -- feedback ----------------------------------------------------------------------------------------
 
     def add_feedback(self, records: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
-        """Add feedback records, either all of them or none. ``request`` is the idempotency key."""
+        """Add feedback records, either all records or none. ``request`` is the idempotency key."""
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
         if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
@@ -180,7 +180,10 @@ class Collection:
         return self._submit(command, len(records))
 
     def undo(self, seq: int, last: int | None = None) -> Future[int]:
-        """Undo a feedback record, or all records from ``seq`` to ``last``. The result is the number of the undo."""
+        """Undo a feedback record, or all records from ``seq`` to ``last``.
+
+        The result of the future is the sequence number of the undo.
+        """
         return self._change_log(
             lambda transaction: self.feedback_log.undo(transaction, seq, seq if last is None else last)
         )
@@ -190,7 +193,7 @@ class Collection:
         return self._change_log(lambda transaction: self.feedback_log.restore(transaction, version))
 
     def replace_model(self, data: bytes) -> Future[int]:
-        """Replace the learner by one from a model file. Learning continues with it."""
+        """Replace the learner by the learner in a model file. Later feedback trains the new learner."""
         try:
             model = model_files.from_bytes(data, "the model")
         except ModelFileError as error:
@@ -202,8 +205,8 @@ class Collection:
             )
         if model.n_features_in_ != self.config.dimension:
             raise InvalidRequestError(
-                f"The model must have {self.config.dimension} features, as the items of {self.config.name!r}. Got "
-                f"{model.n_features_in_} instead."
+                f"The model must have {self.config.dimension} features, like the items of {self.config.name!r}. "
+                f"Got {model.n_features_in_} features instead."
             )
         self.queries.check_metric(model.metric())
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
@@ -213,7 +216,7 @@ class Collection:
     def search(
         self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
-        """Return the k items most similar to an item or to features. See `QueryEngine.search`."""
+        """Return the k items that are most similar to the query. See `QueryEngine.search`."""
         return self.queries.search(query, k, label, use_feedback)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
@@ -225,7 +228,7 @@ class Collection:
         return self.queries.compare(first, second)
 
     def calibrate(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> Future[None]:
-        """Store labelled pairs. `compare` chooses its thresholds from them whenever the metric changes."""
+        """Store labelled pairs. Whenever the metric changes, `compare` chooses its thresholds from these pairs."""
 
         def command(transaction: Transaction) -> None:
             def number(key: str, at: int, side: int) -> int:
@@ -262,7 +265,7 @@ class Collection:
         return self.ready and self.learner.error is None
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings and the state of the collection as plain JSON."""
+        """Return the settings and the state of the collection as JSON data."""
         index, published, last_seq = self.queries.index, self.published, self.feedback_log.last_seq
         return {
             **asdict(self.config),
@@ -311,7 +314,7 @@ class Collection:
         self._deleted = False
 
     def _in_use(self, transaction: Transaction) -> Callable[[int], bool]:
-        """Return a function that returns whether the log or the calibration refers to an item."""
+        """Return a function that checks whether the log or the calibration refers to an item."""
 
         @cache
         def calibrated() -> set[int]:

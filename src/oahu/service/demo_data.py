@@ -27,9 +27,9 @@ def create_image_collection(
     Parameters
     ----------
     images : ndarray of shape (n_items, height, width)
-        0 is black, 255 is white.
+        The images. 0 is black, 255 is white.
     labels : ndarray of shape (n_items,)
-        Indices into ``label_names``.
+        The label of each image, as an index into ``label_names``.
     """
     n, height, width = images.shape
     zoom = max(1, _THUMBNAIL_WIDTH // (width + 2))

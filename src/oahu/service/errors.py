@@ -31,7 +31,7 @@ class ServiceError(OAHUError):
     status : int
         The HTTP status.
     kind : str
-        The last part of the problem type. Programs distinguish errors by it.
+        The last part of the problem type. Programs can distinguish errors by this part.
     title : str
         A short description of the kind of error.
     more : dict
@@ -62,7 +62,7 @@ class NotFoundError(ServiceError):
 
 
 class ConflictError(ServiceError):
-    """The resource already exists, or the request conflicts with its state."""
+    """The resource already exists, or the request conflicts with the state of the resource."""
 
     status, kind, title = 409, "conflict", "Already exists or conflicts with the current state"
 
@@ -107,7 +107,7 @@ class StoreUnavailableError(ServiceError):
 
 
 class LearnerFailedError(ServiceError):
-    """The learner of a collection has failed. Searches continue with the last metric."""
+    """The learner of a collection has failed. Searches continue to use the last metric."""
 
     status, kind, title = 503, "learner-failed", "The learner has failed"
 

@@ -1,4 +1,4 @@
-"""Publish events of a collection to subscribers."""
+"""The event bus: publishes the events of a collection to subscribers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["EventBus"]
 
-_MAX_QUEUED = 256  # events per subscriber; a slow subscriber loses the oldest
+_MAX_QUEUED = 256  # events per subscriber; a slow subscriber loses the oldest events
 
 Event = tuple[str, dict[str, Any]]
 
@@ -25,12 +25,12 @@ class EventBus:
         self._send((kind, data))
 
     def close(self) -> None:
-        """End all subscriptions. Later subscriptions end at once."""
+        """End all subscriptions. Later subscriptions end immediately."""
         self._closed = True
         self._send(None)
 
     async def subscribe(self) -> AsyncIterator[Event]:
-        """Yield events as (kind, data), from now until the bus is closed."""
+        """Yield new events as (kind, data), until the bus is closed."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(_MAX_QUEUED)
         self._next += 1
         subscriber = self._next

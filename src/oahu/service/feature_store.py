@@ -15,7 +15,10 @@ _MIN_ROWS: Final = 1024  # no compaction below this size
 
 
 class ItemFeatureTable:
-    """Features and keys of items, by item number. Rows are added but never changed, so readers need no lock."""
+    """The features and keys of items, indexed by item number.
+
+    Rows are added but never changed. Readers therefore need no lock.
+    """
 
     def __init__(self, dimension: int, dtype: np.dtype[Any], capacity: int = 0) -> None:
         self._rows = np.empty((capacity, dimension), dtype)
@@ -43,7 +46,10 @@ class ItemFeatureTable:
         return self._n_rows
 
     def _add(self, numbers: Sequence[int], keys: Iterable[str], new: NDArray[Any]) -> None:
-        """Add rows. A row is written before its index entry, so concurrent readers never see an empty row."""
+        """Add rows.
+
+        A row is written before its index entry. Concurrent readers therefore never see an empty row.
+        """
         end = self._n_rows + len(new)
         if end > len(self._rows):
             rows = np.empty((max(_MIN_ROWS, end + end // 2), new.shape[1]), new.dtype)
@@ -59,7 +65,7 @@ class ItemFeatureTable:
         self._n_rows = end
 
     def _without(self, purged: set[int]) -> ItemFeatureTable:
-        """Return a copy without the purged numbers."""
+        """Return a copy of the table without the purged numbers."""
         remaining = {number: key for number, key in self._keys.items() if number not in purged}
         table = ItemFeatureTable(self._rows.shape[1], self._rows.dtype, len(remaining))
         if remaining:
@@ -68,7 +74,7 @@ class ItemFeatureTable:
 
 
 class FeatureStore:
-    """The current feature table of a collection, compacted when most rows are unused. Thread-safe.
+    """The current feature table of a collection. It is thread-safe, and compacted when most rows are unused.
 
     Parameters
     ----------
@@ -90,9 +96,9 @@ class FeatureStore:
             self.table._add(numbers, keys, rows)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Mark numbers as unused. When most rows are unused, the other rows are copied to a new table.
+        """Mark item numbers as unused. When most rows are unused, the other rows are copied to a new table.
 
-        A reader that holds the old table still finds all rows in it.
+        A reader with a reference to the old table can still read all rows.
         """
         with self._lock:
             self._purged.update(number for number in numbers if number in self.table)

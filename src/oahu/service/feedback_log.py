@@ -1,7 +1,8 @@
-"""The feedback log of a collection, and the constraint graph built from it.
+"""The feedback log of a collection, and the constraint graph that is built from the log.
 
-Each feedback record is expanded once, when it is accepted. The graph gets its constraints, and the store gets its
-training examples for the learner. Queries read from the graph which items are similar or dissimilar.
+Each feedback record is expanded into training examples once, when the record is accepted. The constraints of the
+record are added to the graph. The training examples are written to the store, where the learner reads them. Queries
+use the graph to look up which items are similar or dissimilar.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def effective_records(
 
 
 class Items(Protocol):
-    """Converts keys of items to numbers, and numbers to keys."""
+    """The interface that converts keys of items to numbers, and numbers to keys."""
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
         """Return the number of an existing item."""
@@ -89,7 +90,7 @@ class FeedbackLog:
         self._store, self._collection, self._config, self._items = store, collection, config, items
         self._for_pairs = trains_on_pairs(config)
         self._state: _State | None = None
-        self._lock = RLock()  # for the graph: the writer extends it while queries read it
+        self._lock = RLock()  # protects the graph, which the writer extends while queries read it
         self.last_seq = store.last_seq(collection)
 
     def load(self) -> None:
@@ -99,12 +100,12 @@ class FeedbackLog:
     # -- reads -------------------------------------------------------------------------------------------
 
     def similar_to(self, number: int) -> list[int]:
-        """Return the items that are similar to an item according to feedback, given or implied."""
+        """Return the items that are similar to an item according to given or implied feedback."""
         with self._lock:
             return [] if self._state is None else self._state.graph.similar_to(number)
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
-        """Return the items among ``others`` that are dissimilar to an item according to feedback."""
+        """Return the items in ``others`` that are dissimilar to an item according to given or implied feedback."""
         with self._lock:
             if self._state is None:
                 return set()
@@ -112,7 +113,10 @@ class FeedbackLog:
             return {other for other in others if graph.are_dissimilar(number, other)}
 
     def page(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
-        """Return log entries with keys instead of numbers, and whether each is feedback that is not undone."""
+        """Return log entries with item keys instead of numbers.
+
+        The second value is True for feedback that is not undone.
+        """
         entries = self._store.log(self._collection, after, limit)
         effective = {seq for seq, _ in effective_records(entries, self._store.undone(self._collection))}
         return [(entry._replace(change=self._with_keys(entry.change)), entry.seq in effective) for entry in entries]
@@ -133,7 +137,7 @@ class FeedbackLog:
     def append(
         self, transaction: Transaction, records: Sequence[FeedbackRecord], request: str | None = None
     ) -> Receipt:
-        """Add feedback records, either all of them or none.
+        """Add feedback records, either all records or none.
 
         ``request`` is the idempotency key. A repeated request gets the same receipt and changes nothing.
         """
@@ -174,7 +178,10 @@ class FeedbackLog:
         return self._append_undo(transaction, Undo(first, last))
 
     def restore(self, transaction: Transaction, version: int) -> int:
-        """Undo all log entries after ``version``: feedback, model replacements and undos."""
+        """Undo all log entries after ``version``: feedback, model replacements and undos.
+
+        Return the new sequence number.
+        """
         state = self._current(transaction)
         if not 0 <= version <= state.last_seq:
             raise NotFoundError(f"There is no metric version {version}. The newest version is {state.last_seq}.")
@@ -183,7 +190,7 @@ class FeedbackLog:
         return self._append_undo(transaction, Undo(version + 1, state.last_seq))
 
     def replace_model(self, transaction: Transaction, data: bytes) -> int:
-        """Append the replacement of the learner by a model file to the log. Return its sequence number."""
+        """Append a model replacement to the log. Return the sequence number of the new log entry."""
         state = self._current(transaction)
         transaction.after_rollback(self._reload)
         state.last_seq += 1
@@ -194,7 +201,7 @@ class FeedbackLog:
         return state.last_seq
 
     def is_referenced(self, transaction: Transaction, number: int) -> bool:
-        """Return whether the log refers to an item. Replaying the log needs the features of such items."""
+        """Return whether the log refers to an item. A replay of the log needs the features of such items."""
         return number in self._current(transaction).referenced
 
     def _with_numbers(self, transaction: Transaction, record: FeedbackRecord, at: int) -> FeedbackRecord:
@@ -209,9 +216,9 @@ class FeedbackLog:
         return Pair(number(record.first), number(record.second), record.same)
 
     def _extend(self, state: _State, seq: int, constraints: Sequence[Pair | Triplet]) -> bytes:
-        """Add the constraints of one record to the graph. Return its encoded training examples.
+        """Add the constraints of one record to the graph. Return the encoded training examples of the record.
 
-        The lock is held for one record at a time, so that queries do not wait for a large request.
+        The lock is acquired for each record separately, so that queries do not wait for a large request.
         """
         with self._lock:
             state.seqs.extend([seq] * len(constraints))
@@ -219,9 +226,9 @@ class FeedbackLog:
         return encode_examples(constraints, examples)
 
     def _append_undo(self, transaction: Transaction, undo: Undo) -> int:
-        """Append an undo to the log, rebuild the graph, and expand the later records again.
+        """Append an undo to the log, rebuild the graph, and expand the records after the undone records again.
 
-        The undo can change the training examples of the later records.
+        The undo can change the training examples of these records.
         """
         state = self._current(transaction)
         transaction.after_rollback(self._reload)
@@ -269,7 +276,7 @@ class FeedbackLog:
         begin: int,
         constraints: list[tuple[int, Pair | Triplet]],
     ) -> ContradictoryFeedbackError:
-        """Return the error with its proof. Constraints with numbers from ``begin`` are in the request."""
+        """Return the error with its proof. Constraints with numbers from ``begin`` on are in the request."""
         key_of = self._items.key_of
         chain, sentences = [], []
         for number, first, second, same in found.chain:
@@ -278,13 +285,13 @@ class FeedbackLog:
             source = {"record": constraints[number - begin][0]} if in_request else {"seq": state.seqs[number]}
             chain.append(source | pair)
             sentences.append(
-                f"{'this request' if in_request else f'feedback {state.seqs[number]}'} says {_sentence(pair)}"
+                f"{'this request' if in_request else f'feedback {state.seqs[number]}'} states {_sentence(pair)}"
             )
         first, second, same = found.pair
         pair = {"first": key_of(first), "second": key_of(second), "same": same}
         proof = "; ".join([*sentences[:_MAX_LINKS], "..."][: len(sentences)]) or "an item is similar to itself"
         return ContradictoryFeedbackError(
-            f"Feedback record {at} of the request says {_sentence(pair)}, but {proof}. Nothing was accepted. "
+            f"Feedback record {at} of the request states {_sentence(pair)}, but {proof}. Nothing was accepted. "
             "Undo the earlier feedback, or remove this record from the request.",
             chain,
             record=at,
@@ -294,7 +301,7 @@ class FeedbackLog:
     # -- state -------------------------------------------------------------------------------------------
 
     def _current(self, reader: StoreReader) -> _State:
-        """Return the current state. Load it if necessary."""
+        """Return the current state. Load the state if necessary."""
         if self._state is None:
             self._reload(reader)
         assert self._state is not None
@@ -303,7 +310,7 @@ class FeedbackLog:
     def _reload(self, reader: StoreReader) -> None:
         """Load the state from the store, at the start and after a rollback.
 
-        If reading fails, queries run without the graph, and the next command loads the state.
+        If loading fails, queries run without the graph, and the next command tries to load the state again.
         """
         with self._lock:
             self._state = None
@@ -315,7 +322,7 @@ class FeedbackLog:
             self._state = state
 
     def _build_state(self, records: Iterable[tuple[int, FeedbackRecord]]) -> _State:
-        """Return a state with a graph of the constraints of the given records."""
+        """Return a state with a graph that contains the constraints of the given records."""
         graph = ConstraintGraph("newest" if self._config.contradictions == "newest" else "raise")
         seqs = array("q")
 

@@ -1,4 +1,4 @@
-"""Thumbnails: detect image types, and encode small images."""
+"""Functions for thumbnails: detection of image types, and encoding of images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["encode_png", "image_type"]
 
 
 def image_type(data: bytes) -> str | None:
-    """Return the media type of a PNG, JPEG, WebP or GIF image, or None. Other formats could contain scripts."""
+    """Return the media type of a PNG, JPEG, WebP or GIF image, or None for other data.
+
+    Other formats are rejected, because they could contain scripts.
+    """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -24,7 +27,7 @@ def image_type(data: bytes) -> str | None:
 
 
 def encode_png(grey: NDArray[Any]) -> bytes:
-    """Encode a grey image as a PNG file.
+    """Return a grey image as the content of a PNG file.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ from oahu.io.atomic_files import write_atomically
 
 __all__ = ["ROLES", "Key", "KeyFile", "Role", "allows"]
 
-#: The read role can search and view. The feedback role can also give feedback. The admin role can do everything.
+#: The "read" role can search and read data. The "feedback" role can also add feedback. The "admin" role can do
+#: everything.
 Role = Literal["read", "feedback", "admin"]
 
 ROLES = get_args(Role)
@@ -33,7 +34,7 @@ log = logging.getLogger("oahu.service")
 
 
 def allows(role: Role, needed: Role) -> bool:
-    """Return whether a role includes the permissions of another.
+    """Return whether a role includes the permissions of the needed role.
 
     >>> allows("admin", "read"), allows("read", "feedback")
     (True, False)
@@ -53,16 +54,17 @@ class Key:
 
 
 class KeyFile:
-    """The API keys of a service, in a file. A running service reads changes of the file within a second.
+    """The file with the API keys of a service. A running service reads changes of the file within a second.
 
-    A key has the form ``oahu_<id>_<secret>``. The secret has 256 random bits, so its plain hash does not reveal it.
+    A key has the form ``oahu_<id>_<secret>``. The secret has 256 random bits. An unsalted hash of such a secret
+    does not reveal the secret.
 
     Parameters
     ----------
     folder : path
         The data folder of the service.
     always : bool
-        Whether a key is required even if the file has no keys. All requests are rejected in this case.
+        Whether a key is required even if the file contains no keys. Without keys, all requests are then rejected.
     """
 
     def __init__(self, folder: Path, always: bool = False) -> None:
@@ -78,16 +80,16 @@ class KeyFile:
         return list(self._keys.values())
 
     def is_required(self) -> bool:
-        """Return whether requests need a key. Without keys, every local user may do everything.
+        """Return whether requests need a key. If no key is required, every local user may do everything.
 
-        After a key was loaded, a key is required until the service restarts. Revoking the last key therefore does
-        not open the service.
+        Once the service has loaded a key, a key is required until the service restarts. Revoking the last key
+        therefore does not give everybody access.
         """
         self._reload()
         return self._required
 
     def authenticate(self, token: str) -> Key | None:
-        """Return the key of a valid token, or None. Both cases take the same time."""
+        """Return the key of a valid token, or None for an invalid token. Both cases take the same time."""
         self._reload()
         _, _, rest = token.partition("oahu_")
         id_, _, secret = rest.partition("_")
@@ -96,17 +98,17 @@ class KeyFile:
         return key if key is not None and same and token.startswith("oahu_") else None
 
     def find(self, id_: str) -> Key | None:
-        """Return the key with an id, or None if there is none."""
+        """Return the key with this id, or None if there is no such key."""
         self._reload()
         return self._keys.get(id_)
 
     def add(self, name: str, role: Role) -> str:
-        """Create a key and return its token, which is not stored."""
+        """Create a key and return its token. The token itself is not stored."""
         if role not in ROLES:
             raise InvalidInputError(f"The role must be one of {', '.join(ROLES)}. Got {role!r} instead.")
         if len(name) > _MAX_NAME or not name.isprintable():
             raise InvalidInputError(
-                f"The name of a key must have at most {_MAX_NAME} characters, all printable. Got {name!r} instead."
+                f"The name of a key must consist of at most {_MAX_NAME} printable characters. Got {name!r} instead."
             )
         self._reload(now=True)
         id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
@@ -114,7 +116,7 @@ class KeyFile:
         return f"oahu_{id_}_{secret}"
 
     def revoke(self, id_: str) -> Key:
-        """Revoke a key and return it."""
+        """Revoke the key with this id and return the key."""
         self._reload(now=True)
         if id_ not in self._keys:
             raise InvalidInputError(f"There is no key {id_!r}. Existing keys: {', '.join(self._keys) or 'none'}.")
@@ -123,7 +125,10 @@ class KeyFile:
         return revoked
 
     def _reload(self, now: bool = False) -> None:
-        """Read the file again if the interval has passed. A running service keeps its keys if this fails."""
+        """Read the file again if the interval has passed.
+
+        If this fails, a running service keeps its loaded keys.
+        """
         clock = time.monotonic()
         if not now and clock - self._loaded_at < _RELOAD_INTERVAL:
             return
@@ -146,7 +151,7 @@ class KeyFile:
             stamp = self._file_stamp()
         if self._reported != (stamp, str(error)):
             self._reported = stamp, str(error)
-            log.error("cannot reload the API keys, the previous keys stay valid: %s", error)
+            log.error("cannot reload the API keys; the previous keys stay valid: %s", error)
 
     def _load(self) -> None:
         stamp = self._file_stamp()
@@ -164,14 +169,14 @@ class KeyFile:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _write(self, keys: dict[str, Key]) -> None:
-        """Replace the file atomically. Only its owner can read it."""
+        """Replace the file atomically. Only the owner of the file can read it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, json.dumps([asdict(key) for key in keys.values()], indent=2), mode=0o600)
         self._load()
 
 
 def _parse(path: Path) -> dict[str, Key]:
-    """Return the keys in a file. Raise `InvalidInputError` if one of them is invalid."""
+    """Return the keys in a file. Raise `InvalidInputError` if a key is invalid."""
     try:
         keys = [Key(**one) for one in json.loads(path.read_text())]
         valid = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
@@ -179,7 +184,8 @@ def _parse(path: Path) -> dict[str, Key]:
             raise ValueError("a key has an unknown role or an invalid hash")
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
-            f"{path} is not a valid file of API keys ({error}). Delete it and create keys with `oahu keys add`."
+            f"{path} is not a valid file of API keys ({error}). Delete the file and create keys with `oahu keys "
+            "add`."
         ) from error
     return {key.id: key for key in keys}
 

@@ -1,4 +1,4 @@
-"""Create the learner of a collection from its settings."""
+"""Creation of the learner of a collection from the settings of the collection."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
     unknown = sorted(config.parameters.keys() - names)
     if unknown:
         raise InvalidRequestError(
-            f"{config.learner} has no parameter {unknown[0]!r}. Its parameters are {', '.join(sorted(names))}.",
+            f"{config.learner} has no parameter {unknown[0]!r}. The parameters are {', '.join(sorted(names))}.",
         )
     try:
         learner: Learner[Any] = learner_class(**{"random_state": 0, **config.parameters})
@@ -48,8 +48,8 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         size = _n_parameters(learner, config.dimension) * np.dtype(learner.dtype).itemsize
         if size > max_size:
             raise InvalidInputError(
-                f"{config.learner} with {config.dimension} features needs about {size / 2**20:,.0f} MiB. The limit "
-                f"is {max_size / 2**20:,.0f} MiB (OAHU_MAX_MODEL). Use fewer features or smaller layers."
+                f"{config.learner} with {config.dimension} features needs about {size / 2**20:,.0f} MiB of memory. "
+                f"The limit is {max_size / 2**20:,.0f} MiB (OAHU_MAX_MODEL). Use fewer features or smaller layers."
             )
         return learner.initialize(config.dimension)
     except (InvalidInputError, TypeError) as error:
@@ -71,7 +71,7 @@ def _learner_class(config: CollectionConfig) -> type[Any]:
 
 
 def _n_parameters(learner: Learner[Any], n_features: int) -> int:
-    """Return the estimated number of parameters of a model: of its layers, or of its matrix."""
+    """Return the estimated number of parameters in the layers or in the matrix of a model."""
     parameters = learner.get_params(deep=False)
     if "hidden_size" in parameters:
         layers, hidden, embedding = (parameters[name] for name in ("n_layers", "hidden_size", "embedding_size"))

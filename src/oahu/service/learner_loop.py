@@ -1,7 +1,7 @@
-"""The learner loop: reads the log, trains the learner, publishes metrics.
+"""The learner loop: reads the feedback log, trains the learner, and publishes metrics.
 
-The model depends only on the log. The loop can always rebuild it from a snapshot or from the start of the log. To
-undo feedback, the loop loads a snapshot from before the feedback and learns the later entries again.
+The model depends only on the log. The loop can therefore always rebuild the model from a snapshot or from the start
+of the log. To undo feedback, the loop loads a snapshot from before the feedback and learns the later entries again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LearnerLoop:
     Parameters
     ----------
     on_publish : callable
-        Called with every published metric, in the background thread.
+        A function that the background thread calls with every published metric.
     snapshot_every : int
         Number of constraints between two snapshots.
     keep_snapshots : int
@@ -65,10 +65,10 @@ class LearnerLoop:
     published : PublishedMetric
         The newest metric.
     n_rejected : int
-        Number of constraints that were not learned because they would overflow the model, since the service
-        started.
+        Number of constraints since the start of the service that were not learned, because they would overflow the
+        model.
     error : Exception or None
-        The error that stopped the loop.
+        The error that stopped the loop. None if the loop has not failed.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LearnerLoop:
         self._undos = store.undos(collection)
         self._undone = active_undo_ranges(self._undos)
         last = store.last_seq(collection)
-        # Snapshots beyond the end of the log belong to another log: for example, a backup was restored.
+        # Snapshots beyond the end of the log belong to another log. This happens after a backup was restored.
         store.drop_snapshots(collection, [seq for seq in store.snapshots(collection) if seq > last])
         self._learner, self._seq = self._load_snapshot(last)
         self._snapshot = self._seq, self._learner.n_seen_  # position of the last snapshot
@@ -108,7 +108,7 @@ class LearnerLoop:
         self._thread.start()
 
     def notify(self, head: int) -> None:
-        """Notify the loop of new log entries. ``head`` is the last sequence number of the log."""
+        """Report new log entries to the loop. ``head`` is the last sequence number of the log."""
         with self._changed:
             self._head = max(self._head, head)
             self._changed.notify_all()
@@ -121,7 +121,7 @@ class LearnerLoop:
                 self._changed.notify_all()
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Wait until the log is learned up to ``seq``, at most ``timeout`` seconds. Return the newest metric."""
+        """Wait up to ``timeout`` seconds until the log is learned up to ``seq``. Return the newest metric."""
         if self.published.version < seq and timeout > 0:
             self.request(seq)
             with self._changed:
@@ -131,7 +131,7 @@ class LearnerLoop:
         return self.published
 
     def model_file(self) -> bytes:
-        """Return the content of a model file of the learner."""
+        """Return the learner as the content of a model file."""
         with self._training:
             return model_files.to_bytes(self._learner)
 
@@ -144,11 +144,11 @@ class LearnerLoop:
         if self.error is not None:
             raise LearnerFailedError(
                 f"The learner of {self._config.name!r} has failed ({self.error!r}). All accepted feedback is "
-                "stored. Restart the service to learn it."
+                "stored. Restart the service to continue learning."
             )
 
     def stop(self) -> None:
-        """Stop the background thread. It learns the remaining log entries after the next start."""
+        """Stop the background thread. The remaining log entries are learned after the next start."""
         self._stop.set()
         self.notify(self._head)
         if self._thread.ident is not None:
@@ -180,19 +180,22 @@ class LearnerLoop:
                 self._changed.notify_all()
 
     def _is_urgent(self) -> bool:
-        """Return whether to learn without delay. The delay collects larger batches, which cost less."""
+        """Return whether to learn without delay.
+
+        Normally learning waits a little to collect a larger batch, because large batches cost less per constraint.
+        """
         return self._requested > self._seq or self._head - self._seq >= _FULL_BATCH or self._stop.is_set()
 
     def _compile(self) -> None:
-        """Compile the learner before the first query needs it."""
+        """Compile the learner in advance, so that the first query does not wait for the compilation."""
         rows = np.random.default_rng(0).normal(size=(2, 3, self._config.dimension)).astype(self._features.dtype)
         new_learner(self._config).partial_fit(rows).metric().scores_to_first(rows.reshape(6, -1), 3)
 
     def _advance(self) -> None:
         """Learn the next log entries and publish a metric.
 
-        New undos are applied first, even if other entries precede them in the log. An undo can change the training
-        examples of later records. Entries that were read at the same time are therefore read again.
+        New undos are applied first, even if other entries precede the undos in the log. An undo can change the
+        training examples of later records. After an undo, the entries are therefore read again.
         """
         replay_until = 0  # no metric is published before this entry is learned again
         while not self._stop.is_set():
@@ -213,7 +216,10 @@ class LearnerLoop:
             self._save_snapshot_if_due()
 
     def _learn(self, entries: Sequence[TrainingEntry], metric: Any) -> None:
-        """Evaluate ``metric`` on a sample of the entries. Learn the entries up to the first model replacement."""
+        """Evaluate ``metric`` on a sample of the entries.
+
+        Then learn the entries up to the first model replacement.
+        """
         undone = undone_between(self._undone, self._seq, self._seq + len(entries))
         effective = [entry for entry in entries if entry.seq not in undone]
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
@@ -236,7 +242,7 @@ class LearnerLoop:
             self._seq = entries[-1].seq if replacement is None else replacement
 
     def _evaluate(self, metric: Any, triplets: NDArray[Any]) -> None:
-        """Update the error rate with triplets that the metric was not trained on."""
+        """Update the error rate with the metric's errors on triplets that it was not trained on."""
         with suppress(OverflowedItemError):
             positive, negative = metric.scores_to_first(triplets.reshape(-1, triplets.shape[2]), 3)
             for wrong in (positive <= negative).astype(float).tolist():
@@ -244,7 +250,10 @@ class LearnerLoop:
                 self._error_rate = wrong if before is None else _DECAY * before + (1 - _DECAY) * wrong
 
     def _train(self, values: NDArray[Any], same: NDArray[Any] | None) -> int:
-        """Train on constraints. Skip constraints that would overflow the model, and return their number."""
+        """Train on constraints.
+
+        Skip constraints that would overflow the model. Return the number of skipped constraints.
+        """
         n_rejected = 0
         while len(values):
             try:
@@ -266,7 +275,7 @@ class LearnerLoop:
             self._undos = [*self._undos, undo]
         self._undone = active_undo_ranges(self._undos)
         if changed > self._seq:
-            return  # the changed entries are not learned yet
+            return  # the entries that the undos change are not learned yet
         outdated = [seq for seq in self._store.snapshots(self._collection) if seq >= changed]
         self._store.drop_snapshots(self._collection, outdated)
         self._learner, self._seq = self._load_snapshot(changed - 1)
@@ -290,7 +299,7 @@ class LearnerLoop:
         self._on_publish(published)
 
     def _store_history(self, point: HistoryPoint) -> None:
-        """Store the weights: of every early version, and of fewer and fewer later versions."""
+        """Store the weights of the metric for every early version and for some of the later versions."""
         if point.constraints - self._last_point >= max(1, self._last_point / _DENSE_HISTORY):
             self._last_point = point.constraints
             with suppress(ServiceError):  # the history may have gaps
@@ -308,12 +317,12 @@ class LearnerLoop:
             except (ModelFileError, OSError) as error:
                 log.warning("skipping snapshot %d of %r: %s", seq, self._config.name, error)
                 continue
-            if notes == self._snapshot_notes(seq):  # otherwise an undo outdated it, or it belongs to another log
+            if notes == self._snapshot_notes(seq):  # otherwise an undo outdated it, or another log
                 return learner, seq
         return new_learner(self._config), 0
 
     def _snapshot_notes(self, seq: int) -> dict[str, Any]:
-        """Return values that identify the log of a snapshot: the time of its last entry, and the undone ranges."""
+        """Return values that identify the log of a snapshot: the time of the last entry, and the undone ranges."""
         times = [entry.time for entry in self._store.log(self._collection, seq - 1, 1)]
         undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= seq)
         return {"seq": seq, "time": times[:1], "undone": undone}
@@ -334,10 +343,11 @@ class LearnerLoop:
 
 
 def _select_snapshots(seqs: Sequence[int], limit: int) -> list[int]:
-    """Return the snapshots to keep. Newer snapshots are closer together. ``seqs`` starts with the newest.
+    """Return the snapshots to keep. ``seqs`` contains the sequence numbers of all snapshots, newest first.
 
-    The two newest and the oldest are kept. Among the others, the one with the smallest gap between its neighbours
-    is removed, until ``limit`` are left. A gap is measured relative to its distance from the newest snapshot.
+    The two newest snapshots and the oldest snapshot are kept. One of the other snapshots is removed at a time,
+    until ``limit`` snapshots are left. The removed snapshot has the smallest gap between its two neighbours,
+    relative to the distance of the gap from the newest snapshot. As a result, newer snapshots are closer together.
 
     >>> _select_snapshots([100, 90, 80, 70, 60, 50, 40, 30, 20, 10], 6)
     [100, 90, 80, 70, 50, 10]

@@ -1,8 +1,9 @@
-"""The query engine: search, classify and compare items with the newest metric.
+"""The query engine: searches, classifies and compares items with the newest metric.
 
-A search takes candidates from an index of the catalogue. The index was encoded with a recent metric. The search
-re-ranks the candidates with the newest metric. Only the choice of candidates can therefore be outdated, never the
-ranking. A background thread encodes the catalogue again and replaces the whole index.
+A search has two steps. First, it takes candidates from an index of the catalogue, which was encoded with a recent
+metric. Then it re-ranks the candidates with the newest metric. Only the choice of candidates can therefore be
+outdated, never the ranking. From time to time, a background thread encodes the catalogue again and replaces the
+index.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Relation = Literal["similar", "dissimilar"]
 
 _NO_ITEMS: Final = np.empty(0, np.int64)
 _MIN_POSITIONS: Final = 1024  # smaller indexes are not rebuilt to remove masked items
-_PER_THREAD: Final = 2**28  # vector components per thread; fewer are not worth a second thread
+_PER_THREAD: Final = 2**28  # vector components per thread; a second thread is used only for more components
 
 
 class MetricSource(Protocol):
@@ -61,12 +62,12 @@ class MetricSource(Protocol):
         ...
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Wait for this metric, at most ``timeout`` seconds. Return the newest metric."""
+        """Wait up to ``timeout`` seconds until the log is learned up to ``seq``. Return the newest metric."""
         ...
 
 
 class FeedbackRelations(Protocol):
-    """Which items are similar or dissimilar according to feedback."""
+    """The interface to look up similar and dissimilar items according to feedback."""
 
     @property
     def last_seq(self) -> int:
@@ -78,20 +79,20 @@ class FeedbackRelations(Protocol):
         ...
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
-        """Return the items among ``others`` that are dissimilar to an item."""
+        """Return the items in ``others`` that are dissimilar to an item."""
         ...
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The metrics that gave a result.
+    """The metrics that were used for a result.
 
     Attributes
     ----------
     published : PublishedMetric
         The metric that ranked the items.
     candidates : PublishedMetric
-        The metric that encoded the index of the candidates.
+        The metric that encoded the index from which the candidates were taken.
     """
 
     published: PublishedMetric
@@ -104,7 +105,7 @@ class RankedItem(NamedTuple):
     Attributes
     ----------
     match : Match
-        Score, distance and similarity. The key of the match is the item's number.
+        The score, the distance and the similarity of the item. ``match.key`` is the number of the item.
     relation : {"similar", "dissimilar"} or None
         The relation between the item and the query according to feedback.
     """
@@ -123,7 +124,7 @@ class SearchResult(QueryResult):
 
 @dataclass(frozen=True)
 class ClassificationResult(QueryResult):
-    """The share of votes of each label, largest first, and the familiarity of the query."""
+    """The labels with their shares of the votes, largest share first, and the familiarity of the query."""
 
     labels: tuple[tuple[str, float], ...]
     familiarity: float
@@ -131,12 +132,12 @@ class ClassificationResult(QueryResult):
 
 @dataclass(frozen=True)
 class ComparisonResult(QueryResult):
-    """Whether two items are similar.
+    """The answer whether two items are similar.
 
     Attributes
     ----------
     warnings : tuple of str
-        Warnings of the calibration.
+        The warnings of the calibration.
     """
 
     answer: str
@@ -166,13 +167,13 @@ class _ActiveQueries:
                 self._changed.notify_all()
 
     def wait_until_none(self, timeout: float) -> None:
-        """Wait until no query runs, at most ``timeout`` seconds."""
+        """Wait up to ``timeout`` seconds until no query is running."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n, timeout)
 
 
 class QueryEngine:
-    """Answers queries while the catalogue changes and the metric is learned. Thread-safe.
+    """A thread-safe query engine. It answers queries while the catalogue changes and the metric is trained.
 
     Parameters
     ----------
@@ -181,16 +182,16 @@ class QueryEngine:
     n_candidates : int
         Minimum number of candidates from each space.
     fresh_wait : float
-        Maximum seconds that a query waits until earlier feedback is learned.
+        Maximum time in seconds that a query waits until earlier feedback is learned.
 
     Attributes
     ----------
     index : CatalogueIndex
-        The current index. `apply_changes` updates it after changes of the catalogue.
+        The current index. `apply_changes` updates the index after changes of the catalogue.
     calibration : Calibration or None
-        Labelled pairs. `compare` chooses the thresholds of every new metric from them.
+        The labelled pairs from which `compare` chooses the thresholds for every new metric.
     refresh_seconds : float
-        Duration of the last `refresh`.
+        Duration of the last `refresh` in seconds.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class QueryEngine:
     # -- the index ---------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Encode all items of the catalogue."""
+        """Encode all items of the catalogue and build the index."""
         numbers, labels = self._catalogue.all_items()
         table = self._catalogue.features.table
         self.index = CatalogueIndex.build(self._metrics.published, self._vote, table, numbers, labels)
@@ -227,7 +228,7 @@ class QueryEngine:
         self._pending.append(change)
 
     def apply_changes(self) -> None:
-        """Apply all queued changes of the catalogue to the index. Every query calls this first."""
+        """Apply all queued changes of the catalogue to the index. Every query calls this method first."""
         while self._pending:
             with self._changing:
                 if self._pending:
@@ -240,7 +241,7 @@ class QueryEngine:
             if self._since_refresh is not None:
                 self._since_refresh.append(change)
         finally:
-            self._pending.popleft()  # not earlier: a concurrent query must wait until the index has the change
+            self._pending.popleft()  # only now, because a concurrent query must wait until the index has the change
 
     def check_metric(self, metric: Metric) -> None:
         """Raise `InvalidRequestError` if a metric cannot encode every item of the catalogue."""
@@ -251,12 +252,12 @@ class QueryEngine:
             IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
 
     def needs_refresh(self, interval: float) -> bool:
-        """Return whether the index is outdated and the last refresh was at least ``interval`` seconds ago."""
+        """Return whether the index is outdated and the last refresh is at least ``interval`` seconds old."""
         return time.monotonic() >= self._refreshed + interval and self.is_outdated
 
     @property
     def is_outdated(self) -> bool:
-        """Whether an older metric encoded the index, or most of its items are removed."""
+        """Whether the index was encoded with an older metric, or most of its items were removed."""
         index = self.index
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
         return mostly_removed or index.published.version != self._metrics.published.version
@@ -264,7 +265,7 @@ class QueryEngine:
     def refresh(self, after_block: AfterBlock | None = None) -> None:
         """Encode the catalogue with the newest metric and replace the index.
 
-        Queries use the old index meanwhile. ``after_block`` is passed to `IndexedItems.add`.
+        During the refresh, queries use the old index. ``after_block`` is passed to `IndexedItems.add`.
         """
         with self._refreshing:
             begin = time.monotonic()
@@ -292,16 +293,17 @@ class QueryEngine:
     def search(
         self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
-        """Return the k items most similar to an item or to features. The query item itself is excluded.
+        """Return the k items that are most similar to the query. The query item itself is excluded.
 
         Parameters
         ----------
         query : str or ndarray
-            The key of an item, or features.
+            The key of an item in the catalogue, or the features of any item.
         label : str or None
             Only return items with this label.
         use_feedback : bool
-            Rank items that are similar to the query according to feedback first, and dissimilar items last.
+            Whether to use feedback about the query. If True, similar items are ranked first and dissimilar items
+            last.
         """
         vector, number = self._resolve(query)
         fresh_metric = self._request_fresh_metric()
@@ -323,7 +325,7 @@ class QueryEngine:
             with _overflow_as_invalid_request():
                 return self._compare(one, two, published)
         except NotFittedError as error:
-            raise ConflictError(f"{error} Send labelled pairs to the calibrate operation first.") from error
+            raise ConflictError(f"{error} To calibrate, send labelled pairs to the calibrate operation.") from error
 
     def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> list[str]:
         """Return the warnings of a calibration. Raise `InvalidRequestError` if the pairs give no threshold."""
@@ -336,14 +338,14 @@ class QueryEngine:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features of a query. If it is an item, also return its number."""
+        """Return the features of a query and its item number. The number is None if the query is not an item."""
         if not isinstance(query, str):
             return query, None
         number, vector = self._catalogue.vectors([query])[query]
         return vector, number
 
     def _request_fresh_metric(self) -> Callable[[], PublishedMetric]:
-        """Request a metric that has learned all earlier feedback. Return a function that waits for it."""
+        """Request a metric that has learned all earlier feedback. Return a function that waits for this metric."""
         last_seq, deadline = self._relations.last_seq, time.monotonic() + self._fresh_wait
         if self._fresh_wait > 0:
             self._metrics.request(last_seq)
@@ -351,7 +353,7 @@ class QueryEngine:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Count a query as active and limit its threads, because the learner also needs a processor."""
+        """Count a query as active. Limit the threads of the query, because the learner also needs a processor."""
         with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
             yield
 
@@ -371,7 +373,7 @@ class QueryEngine:
         found, dissimilar = self._candidates(index, gallery, vector, k, n, number, use_feedback)
         similar = _NO_ITEMS if number is None else index.existing(self._relations.similar_to(number), label)
         numbers = np.union1d(found, self._nearest(index, vector, similar, n)) if use_feedback else found
-        published = fresh_metric()  # the learner could work while the candidates were collected
+        published = fresh_metric()  # only now, so that the learner could work while the candidates were collected
         if not len(numbers):
             return SearchResult(published, index.published, ())
         ranking = Retriever(published.metric, self._vote).add(numbers.tolist(), index.table.take(numbers))
@@ -395,7 +397,10 @@ class QueryEngine:
         number: int | None,
         use_feedback: bool,
     ) -> tuple[NDArray[np.int64], set[int]]:
-        """Return candidates, and the dissimilar items among them. If possible, k candidates are not dissimilar."""
+        """Return candidates, and the dissimilar candidates.
+
+        If possible, at least k candidates are not dissimilar.
+        """
         while True:
             found = index.candidates(vector[None], n, gallery, number)
             dissimilar: set[int] = set()
@@ -408,7 +413,7 @@ class QueryEngine:
     def _nearest(
         self, index: CatalogueIndex, vector: NDArray[Any], numbers: NDArray[np.int64], n: int
     ) -> NDArray[np.int64]:
-        """Return the given items, or the n nearest of them if there are more."""
+        """Return the given items. If there are more than n items, return only the n nearest items."""
         if len(numbers) <= n:
             return numbers
         return index.candidates(vector[None], n, index.only(numbers), None)
@@ -449,7 +454,7 @@ class QueryEngine:
         )
 
     def _calibrated_comparator(self, published: PublishedMetric) -> Comparator:
-        """Return a comparator for a metric, calibrated with the stored pairs. Cache the last one."""
+        """Return a comparator for a metric, calibrated with the stored pairs. The last comparator is cached."""
         cached, calibration = self._comparator, self.calibration
         if cached is not None and cached[0] == published.version and cached[1] is calibration:
             return cached[2]
@@ -465,7 +470,7 @@ class QueryEngine:
 
 
 def _ranked(ranking: Retriever, vector: NDArray[Any], k: int, relations: dict[Any, Relation]) -> list[Match]:
-    """Return the k best items: first the similar items, then items without a relation, then the dissimilar items.
+    """Return the k best items: similar items first, then items without a relation, then dissimilar items.
 
     The votes of experts depend on the set of items. Each group is therefore ranked separately.
     """
@@ -482,7 +487,7 @@ def _ranked(ranking: Retriever, vector: NDArray[Any], k: int, relations: dict[An
 
 @contextmanager
 def _overflow_as_invalid_request() -> Iterator[None]:
-    """Turn `OverflowedItemError` into `InvalidRequestError`."""
+    """Raise `InvalidRequestError` instead of `OverflowedItemError` inside the ``with`` block."""
     try:
         yield
     except OverflowedItemError as error:

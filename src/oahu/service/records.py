@@ -1,7 +1,8 @@
 """Data types that the components of the service share.
 
-Clients identify an item by its key, the service by its number. An item gets a new number when its features change,
-and numbers are never reused. Replaying the log after items were replaced or deleted therefore gives the same model.
+Clients identify an item by its key. The service identifies an item by its number. An item gets a new number when
+its features change, and numbers are never reused. A replay of the log therefore gives the same model, even if items
+were replaced or deleted.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ __all__ = [
 
 
 class Click(NamedTuple):
-    """Feedback about the results of a search: some are similar to the query, some are dissimilar."""
+    """Feedback about the results of a search: some results are similar to the query, some are dissimilar."""
 
     query: Any
     positive: tuple[Any, ...]
     negative: tuple[Any, ...]
 
 
-#: One feedback record. Items are keys in requests and numbers in the log.
+#: One feedback record. Items are given by their keys in requests and by their numbers in the log.
 FeedbackRecord = Triplet | Pair | Click
 
 
@@ -65,7 +66,7 @@ class Undo(NamedTuple):
 
 
 class ModelReplacement(NamedTuple):
-    """A replacement of the learner by a model file. The store has the file under the same sequence number."""
+    """A replacement of the learner by a model file. The file is in the store, under the same sequence number."""
 
     sha256: str
 
@@ -110,8 +111,8 @@ class TrainingEntry(NamedTuple):
 def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
     """Return the constraints of a feedback record.
 
-    A click gives just enough triplets to contain every positive and every negative item. They imply the other
-    combinations.
+    A click is converted to the smallest number of triplets that contains every positive and every negative item.
+    These triplets imply all other combinations.
 
     >>> constraints_of(Click("a", ("b", "c"), ("d",)))
     [Triplet(anchor='a', positive='b', negative='d'), Triplet(anchor='a', positive='c', negative='d')]
@@ -128,7 +129,7 @@ def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
 
 
 def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of the undos that are not undone themselves.
+    """Return the ranges (first, last) of all undos that were not undone.
 
     >>> active_undo_ranges([UndoEntry(3, 1, 1), UndoEntry(5, 2, 2), UndoEntry(6, 4, 5)])
     [(1, 1), (4, 5)]
@@ -141,7 +142,7 @@ def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
 
 
 def is_undone(seq: int, ranges: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a log entry lies in one of the undone ranges."""
+    """Return whether the sequence number of a log entry is in one of the undone ranges."""
     return any(first <= seq <= last for first, last in ranges)
 
 
@@ -155,7 +156,7 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
 
 
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
-    """Return the first log entry that one more undo activates or deactivates.
+    """Return the first log entry that an additional undo activates or deactivates.
 
     The entry can precede ``undo.first`` if the new undo undoes an older undo.
 
@@ -169,7 +170,7 @@ def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int
 
 
 def change_to_json(change: Change) -> list[Any]:
-    """Return a change as JSON data, for the log."""
+    """Return a change as JSON data. The log stores changes in this form."""
     return [_KIND_NAMES[type(change)], *change]
 
 
@@ -200,7 +201,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class NewItem:
-    """An item to store. ``vector`` contains the features as bytes."""
+    """A new item for the catalogue. ``vector`` contains the features as bytes."""
 
     key: str
     vector: bytes
@@ -240,7 +241,8 @@ class CatalogueChange:
     removed : list of int
         Numbers of removed or replaced items.
     purged : list of int
-        The removed numbers with deleted features. No log entry or calibration refers to them.
+        The removed numbers for which the features were deleted, because no log entry and no calibration refers to
+        them.
     """
 
     added: list[AddedItem] = field(default_factory=list)
@@ -267,7 +269,7 @@ class CollectionConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Labelled pairs of item numbers, and a target. The thresholds of every metric are chosen from them."""
+    """Labelled pairs of item numbers, and a target. The thresholds for every metric are chosen from these pairs."""
 
     pairs: tuple[tuple[int, int, bool], ...]
     target: dict[str, Any]
@@ -275,7 +277,7 @@ class Calibration:
 
     @property
     def numbers(self) -> set[int]:
-        """The items of the pairs."""
+        """The numbers of the items in the pairs."""
         return {number for pair in self.pairs for number in pair[:2]}
 
 
@@ -292,7 +294,7 @@ class HistoryPoint:
 
 @dataclass(frozen=True, eq=False)
 class PublishedMetric:
-    """A metric that queries use, and its position in the log.
+    """A metric for queries, and the part of the log that it has learned.
 
     Attributes
     ----------
@@ -301,7 +303,8 @@ class PublishedMetric:
     constraints : int
         The number of learned constraints.
     error_rate : float or None
-        The recent share of triplets that were ranked wrongly before training on them.
+        The recent share of triplets that the metric ranked wrongly before it was trained on them. None without
+        triplets.
     """
 
     metric: Metric
@@ -312,13 +315,13 @@ class PublishedMetric:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of every space of the metric, such as every expert of OAHU."""
+        """The weight of every space of the metric. For OAHU, a space is an expert."""
         spaces = getattr(self.metric, "weighted_spaces", self.metric.spaces)
         return {space.name: space.weight for space in spaces}
 
     @property
     def history_point(self) -> HistoryPoint:
-        """The version and its weights, for the history."""
+        """The version, the weights and the error rate, as an entry of the history."""
         return HistoryPoint(
             self.version, self.constraints, tuple(self.weights.values()), self.error_rate, self.time
         )

@@ -1,4 +1,4 @@
-"""Run the service in one process until it receives a signal."""
+"""The server process, which runs the service until it receives a signal."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from oahu.service.settings import Settings
 __all__ = ["serve"]
 
 _SHUTDOWN_TIMEOUT = 20  # seconds for open requests when the service stops
-_GC_THRESHOLDS = 20_000, 50, 100  # garbage collections pause all threads, so they should be rare
+_GC_THRESHOLDS = 20_000, 50, 100  # garbage collections should be rare, because they pause all threads
 _SWITCH_INTERVAL = 0.0005  # seconds; a short interval lets queries interrupt the background threads soon
 
-#: Called in a thread with the address and the application once the server accepts requests.
+#: A function that is called in a thread when the server accepts requests. It gets the address and the application.
 Started = Callable[[str, Any], None]
 
 
 def serve(settings: Settings, started: Started) -> None:
-    """Run the service until it receives a signal. ``started`` is called once it accepts requests."""
+    """Run the service until it receives a signal. ``started`` is called when the service accepts requests."""
     _require_key(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     warnings.filterwarnings("ignore", "target_f(ar|rr)=", UserWarning)  # the API returns calibration warnings
@@ -55,10 +55,10 @@ def serve(settings: Settings, started: Started) -> None:
 
 @contextmanager
 def _gc_frozen() -> Iterator[None]:
-    """Load with the garbage collector off, then call `gc.freeze`.
+    """Turn the garbage collector off inside the ``with`` block, then call `gc.freeze`.
 
-    Later garbage collections skip the loaded objects. They can be rare because reference counting frees most
-    objects.
+    Later garbage collections skip the objects that were loaded inside the block. Garbage collections can be rare,
+    because reference counting frees most objects.
     """
     gc.disable()
     try:
@@ -73,13 +73,13 @@ def _require_key(settings: Settings) -> None:
     setting = public_setting(settings)
     if setting is not None and not KeyFile(settings.data).is_required():
         raise ForbiddenError(
-            f"With {setting}, other machines can reach the service, but it has no API key. Create a key first "
-            f"(oahu keys add --role admin --data {settings.data}), or listen only on 127.0.0.1."
+            f"With {setting}, other machines can reach the service, but the service has no API key. Create a key "
+            f"first (oahu keys add --role admin --data {settings.data}), or listen only on 127.0.0.1."
         )
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Bind a socket. Connections are refused until the server listens on it."""
+    """Return a bound socket. Connections are refused until the server listens on the socket."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -105,7 +105,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that calls ``started`` after its start, and ends event streams before it stops."""
+    """A server that calls ``started`` when it accepts requests, and ends all event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, started: Started) -> None:
         super().__init__(config)

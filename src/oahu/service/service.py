@@ -1,4 +1,4 @@
-"""The service: a store, its collections, and the background thread that refreshes their indexes."""
+"""The service: a store, the collections in the store, and the background thread that refreshes the indexes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("oahu.service")
 
 
 class Service:
-    """All collections of a data folder. The folder is locked, so that no other process can open it."""
+    """All collections of a data folder. A lock prevents other processes from opening the folder."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -44,7 +44,7 @@ class Service:
         self._refresher.start()
 
     def close(self) -> None:
-        """Finish running work, save snapshots, and release the folder."""
+        """Finish running work, save snapshots, and unlock the folder."""
         self._stop.set()
         if self._refresher.ident is not None:
             self._refresher.join()
@@ -63,7 +63,7 @@ class Service:
         return not self._stop.is_set() and all(collection.is_healthy for collection in self.collections)
 
     def collection(self, name: str) -> Collection:
-        """Return a collection. Raise `NotFoundError` if it does not exist."""
+        """Return the collection with this name. Raise `NotFoundError` if the collection does not exist."""
         found = self._collections.get(name)
         if found is None:
             raise NotFoundError(f"There is no collection {name!r}.", collection=name)
@@ -98,7 +98,7 @@ class Service:
             del self._collections[name]
 
     def _refresh(self) -> None:
-        """Refresh outdated indexes one after the other, with low priority and with pauses."""
+        """Refresh outdated indexes one after the other, with low priority and with pauses between blocks."""
         import numba
 
         numba.set_num_threads(1)  # applies to this thread only
@@ -113,7 +113,10 @@ class Service:
                     log.exception("cannot refresh the index of %r", collection.config.name)
 
     def _pause(self, seconds: float) -> None:
-        """Pause after ``seconds`` of work, and wait for running queries, which need the memory bandwidth."""
+        """Pause after ``seconds`` of work.
+
+        Also wait for running queries, because they need the memory bandwidth.
+        """
         self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))
         for collection in self.collections:
             collection.queries.active.wait_until_none(_MAX_PAUSE)

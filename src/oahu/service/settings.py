@@ -13,13 +13,13 @@ __all__ = ["Settings"]
 
 
 class Settings(BaseSettings):
-    """Settings of a service. Each has an environment variable, for example ``OAHU_PORT=9000``."""
+    """Settings of a service. Each setting has an environment variable, for example ``OAHU_PORT=9000``."""
 
     model_config = SettingsConfigDict(env_prefix="OAHU_", extra="ignore", frozen=True)
 
     data: Path = Field(Path("oahu-data"), description="The data folder.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: int = Field(8000, ge=0, le=65_535, description="The port to listen on; 0 selects a free port.")
+    port: int = Field(8000, ge=0, le=65_535, description="The port to listen on. 0 selects a free port.")
     page: bool = Field(True, description="Whether to serve the web page.")
     trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Additional host names of the service, separated by commas."
@@ -36,7 +36,7 @@ class Settings(BaseSettings):
     max_model: int = Field(512 * 2**20, gt=0, description="Maximum estimated size of a model in bytes.")
 
     # limits of concurrent work
-    rate: float = Field(0.0, ge=0, description="Maximum average requests per second of a client; 0 means no limit.")
+    rate: float = Field(0.0, ge=0, description="Maximum average requests per second of a client. 0 means no limit.")
     burst: int = Field(100, gt=0, description="Maximum number of requests that a client can send at once.")
     max_write_queue: int = Field(
         20_000, gt=0, description="Maximum number of items and feedback records in the write queue."
@@ -54,21 +54,21 @@ class Settings(BaseSettings):
 
     # learning and searching
     fresh_wait: float = Field(
-        0.1, ge=0, description="Maximum seconds that a query waits until earlier feedback is learned."
+        0.1, ge=0, description="Maximum time in seconds that a query waits until earlier feedback is learned."
     )
     candidates: int = Field(
         50,
         gt=0,
-        description="Minimum number of candidates from each space. A search for k items uses at least 2 k.",
+        description="Minimum number of candidates from each space. A search for k items uses at least 2 k of them.",
     )
     refresh_every: float = Field(
-        0.5, gt=0, description="Minimum number of seconds between two refreshes of an index."
+        0.5, gt=0, description="Minimum time in seconds between two refreshes of an index."
     )
     refresh_share: float = Field(
         0.25,
         gt=0,
         le=1,
-        description="Share of the time in which a refresh computes. It pauses the rest of the time.",
+        description="Share of the time in which a refresh computes. The refresh pauses for the rest of the time.",
     )
     snapshot_every: int = Field(
         5_000, gt=0, description="Number of constraints between two snapshots of a learner."

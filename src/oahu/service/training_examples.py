@@ -1,7 +1,8 @@
-"""Training examples: the constraints of a feedback record, and constraints that they imply.
+"""Training examples: the constraints of a feedback record, and the constraints that follow from them.
 
-A feedback record is expanded once, when it is accepted, with the constraint graph of that moment. The store keeps
-the examples next to the log. The learner therefore needs no constraint graph, and a replay uses identical examples.
+A feedback record is expanded into training examples once, when the record is accepted, with the constraint graph at
+that time. The store keeps the examples together with the log. The learner therefore needs no constraint graph, and
+a replay of the log uses identical examples.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ class TrainingBatch(NamedTuple):
     Attributes
     ----------
     given : ndarray of shape (n, 3)
-        The triplets of the records, without implied triplets. The metric is evaluated on them before training.
+        The triplets of the records, without implied triplets. The metric is evaluated on these triplets before
+        training.
     examples : ndarray of shape (m, 3)
-        Triplets for a triplet learner. For a pair learner: two items, and 1 if they are similar, else 0.
+        For a triplet learner, each row is a triplet. For a pair learner, each row contains two items, and 1 if the
+        items are similar, else 0.
     """
 
     given: NDArray[np.int64]
@@ -56,7 +59,7 @@ class TrainingBatch(NamedTuple):
 
 
 def encode_examples(given: Iterable[Pair | Triplet], examples: Iterable[Pair | Triplet]) -> bytes:
-    """Encode the examples of a feedback record: the number of given triplets, these triplets, and the examples.
+    """Return the encoded examples of a feedback record.
 
     >>> batch = decode_examples([encode_examples([Triplet(1, 2, 3)], [Triplet(1, 2, 3), Triplet(2, 1, 3)])])
     >>> batch.given.tolist(), batch.examples.tolist()
@@ -70,7 +73,7 @@ def encode_examples(given: Iterable[Pair | Triplet], examples: Iterable[Pair | T
 
 
 def decode_examples(encoded: Sequence[bytes]) -> TrainingBatch:
-    """Decode the examples of several feedback records into one batch."""
+    """Return the examples of several feedback records as one batch."""
     given, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
     for data in encoded:
         numbers = np.frombuffer(data, "<i8")

@@ -112,7 +112,7 @@ def test_each_role_can_use_exactly_its_routes(protected_server: Any, method: str
         if not allowed:
             assert (
                 response.json()["detail"]
-                == f"This operation needs an API key with role {needed!r}. This key has role {role!r}."
+                == f"This operation needs an API key with the role {needed!r}. The given key has the role {role!r}."
             )
 
 

@@ -128,9 +128,9 @@ def test_a_content_type_with_charset_is_accepted(server: Any) -> None:
 
 MANY = range(10_001)
 ITEMS: dict[str, tuple[dict[str, Any], str]] = {
-    "too short": ({"vector": [1, 2, 3]}, "items/1/vector must have 4 numbers. Got 3."),
-    "too long": ({"vector": [1, 2, 3, 4, 5]}, "items/1/vector must have 4 numbers. Got 5."),
-    "no numbers": ({"vector": []}, "items/1/vector must have 4 numbers. Got 0."),
+    "too short": ({"vector": [1, 2, 3]}, "items/1/vector must have 4 numbers. Got 3 instead."),
+    "too long": ({"vector": [1, 2, 3, 4, 5]}, "items/1/vector must have 4 numbers. Got 5 instead."),
+    "no numbers": ({"vector": []}, "items/1/vector must have 4 numbers. Got 0 instead."),
     "nested": ({"vector": [[1, 2, 3, 4]]}, "body/items/1/vector/0"),
     "text for a number": ({"vector": [1, "2", 3, 4]}, "body/items/1/vector/1"),
     "truth for a number": ({"vector": [1, True, 3, 4]}, "body/items/1/vector/1"),
@@ -139,7 +139,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "a large vector": ({"vector": [1e10, 0, 0, 0]}, "norm of items/1/vector must be at most 1e+09. Got 1e+10"),
     "the largest vector": ({"vector": [1.7e308] * 4}, "norm of items/1/vector"),
     "NaN in base64": ({"vector": "AADAfwAAwH8AAMB/AADAfw=="}, "items/1/vector must be finite"),
-    "short base64": ({"vector": "AAAAAA=="}, "items/1/vector must have 4 numbers. Got 1."),
+    "short base64": ({"vector": "AAAAAA=="}, "items/1/vector must have 4 numbers. Got 1 instead."),
     "odd base64": ({"vector": "AAAAA"}, "items/1/vector"),
     "no base64": ({"vector": "%%%%"}, "body/items/1/vector"),
     "a number for a key": ({"key": 7}, "body/items/1/key"),
@@ -156,7 +156,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown field": ({"colour": "red"}, "body/items/1/colour"),
 }
 FEEDBACK: dict[str, tuple[Any, str]] = {
-    "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: first and second"),
+    "an item like itself": ({"first": "i0", "second": "i0", "same": True}, "body/feedback/1: 'first' and 'second'"),
     "a triplet of two": ({"anchor": "i0", "positive": "i1", "negative": "i1"}, "three different items"),
     "a click of nothing": ({"query": "i0"}, "one positive or negative item"),
     "a click on both": ({"query": "i0", "positive": ["i1"], "negative": ["i1"]}, "different items"),
@@ -184,7 +184,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a large k of votes": ("classify", {"key": "i0", "k": 10**6}, "k must be at most 1000"),
     "a key and a vector": ("search", {"key": "i0", "vector": [1, 2, 3, 4]}, "body/vector"),
     "neither": ("search", {"k": 3}, "'key' or 'vector'"),
-    "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1."),
+    "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1 instead."),
     "a search for a large vector": ("search", {"vector": [1e300, 1e300, 1, 1]}, "norm of vector"),
     "one to compare": ("compare", {"first": {"key": "i0"}}, "body/second"),
     "nothing to compare": ("compare", {"first": {}, "second": {"key": "i0"}}, "body/first"),

@@ -40,14 +40,14 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """Browser sessions. A login with an API key creates a random session id, which is sent as a cookie."""
+    """The browser sessions. A login with an API key creates a random session id, which is sent as a cookie."""
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
         self._sessions: dict[str, _Session] = {}
 
     def start(self, token: str) -> str | None:
-        """Start a session for an API key. Return its id, or None if the key is not valid."""
+        """Start a session for an API key. Return the session id, or None if the key is not valid."""
         key = self._keys.authenticate(token)
         if key is None:
             return None
@@ -63,7 +63,7 @@ class Sessions:
         self._sessions.pop(id_, None)
 
     def role(self, id_: str | None) -> Role | None:
-        """Return the role of a session. Return None if it is unknown or expired, or if its key was revoked.
+        """Return the role of a session, or None if the session is unknown or expired, or if its key was revoked.
 
         In a service without API keys, every visitor has the admin role.
         """
@@ -77,10 +77,10 @@ class Sessions:
 
 
 class AccessControl:
-    """Decides which requests are allowed.
+    """The rules that allow or reject requests.
 
-    A session cookie only allows reading. Changes need an API key in a header. A page of another site can make a
-    browser send a cookie, but not such a header.
+    A session cookie allows only read requests. Write requests need an API key in a header. The reason is that a
+    page of another site can make a browser send the cookie, but cannot make it send such a header.
     """
 
     def __init__(self, keys: KeyFile, sessions: Sessions) -> None:
@@ -88,11 +88,11 @@ class AccessControl:
 
     @property
     def is_open(self) -> bool:
-        """Whether the service has no API keys and allows everything."""
+        """Whether the service needs no API key and allows every request."""
         return not self._keys.is_required()
 
     def key(self, scope: Scope) -> Key | None:
-        """Return the valid API key of a request, or None. The result is stored in the scope."""
+        """Return the API key of a request, or None without a valid key. The result is cached in the scope."""
         if _KEY not in scope:
             token = _token(Headers(scope=scope))
             scope[_KEY] = self._keys.authenticate(token) if token else None
@@ -100,19 +100,19 @@ class AccessControl:
         return key
 
     def check(self, request: Request, needed: Role) -> None:
-        """Raise an error if a request does not have a role."""
+        """Raise an error if a request does not have the permissions of the needed role."""
         role = self._role(request)
         if role is None:
             raise self.unauthorized()
         if not allows(role, needed):
             raise ForbiddenError(
-                f"This operation needs an API key with role {needed!r}. This key has role {role!r}."
+                f"This operation needs an API key with the role {needed!r}. The given key has the role {role!r}."
             )
 
     def unauthorized(self) -> UnauthorizedError:
         return UnauthorizedError(
-            "A valid API key is required, as header 'Authorization: Bearer oahu_...'. "
-            "Create one with `oahu keys add`."
+            "A valid API key is required in the header 'Authorization: Bearer oahu_...'. "
+            "Create a key with `oahu keys add`."
         )
 
     def _role(self, request: Request) -> Role | None:

@@ -27,7 +27,10 @@ _SUMMARY = "Similarity search that learns from feedback."
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the application. It locks the data folder immediately, and loads the collections when it starts."""
+    """Return the application.
+
+    This locks the data folder. The collections are loaded when the application starts.
+    """
     keys = KeyFile(settings.data, always=public_setting(settings) is not None)
     keys.all()  # raises an error for an invalid key file before the service starts
     service, sessions = Service(settings), Sessions(keys)
@@ -68,7 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _extend_schema(app: FastAPI) -> None:
-    """Add the error format and the API key to the OpenAPI schema."""
+    """Add the format of error responses and the API key header to the OpenAPI schema."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

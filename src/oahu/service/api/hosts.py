@@ -1,4 +1,4 @@
-"""Host names: detect loopback addresses and services that other machines can reach."""
+"""Functions for host names, which detect loopback addresses and services that other machines can reach."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def is_loopback(host: str) -> bool:
 
 
 def public_setting(settings: Settings) -> str | None:
-    """Return the setting that makes the service reachable for other machines, or None.
+    """Return the setting that lets other machines reach the service, or None if only this machine can reach it.
 
-    A trusted host name or HTTPS implies a proxy in front of the service.
+    Trusted host names and HTTPS count as such settings, because they imply a proxy in front of the service.
 
     >>> public_setting(Settings(host="0.0.0.0")), public_setting(Settings(host="127.0.0.1"))
     ('host 0.0.0.0', None)
@@ -39,7 +39,7 @@ def public_setting(settings: Settings) -> str | None:
 
 
 def host_name(header: str) -> str:
-    """Return the name in a ``Host`` header, in lower case and without the port.
+    """Return the host name from a ``Host`` header, in lower case and without the port.
 
     >>> host_name("Example.com:8000"), host_name("[::1]:8000"), host_name("[::1]")
     ('example.com', '::1', '::1')

@@ -15,7 +15,7 @@ _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a log record as one line of JSON: time, level, logger, message, and the fields of ``extra``."""
+    """A formatter for JSON lines with the time, level, logger and message, and the fields of ``extra``."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TerminalFormatter(logging.Formatter):
-    """Formats a log record as one short line.
+    """A formatter for short lines.
 
     Control characters are escaped, so that text from a request cannot start a new line or control the terminal.
     """
@@ -46,9 +46,10 @@ class TerminalFormatter(logging.Formatter):
 
 
 def configure_logging(stream: TextIO | None = None) -> None:
-    """Send the logs of oahu and uvicorn to a stream, by default standard error.
+    """Send the logs of oahu and uvicorn to a stream. The default is standard error.
 
-    A terminal gets warnings and errors as short lines. Any other stream gets all messages from level INFO as JSON.
+    For a terminal, warnings and errors are written as short lines. For any other stream, all messages from level
+    INFO on are written as JSON lines.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)

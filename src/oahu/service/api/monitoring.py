@@ -17,13 +17,13 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class PrometheusMetrics:
-    """Request latencies, and the current state of the service."""
+    """The Prometheus metrics: request latencies, and the current state of the service."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
         self._request_seconds = Histogram(
             "oahu_request_seconds",
-            "Time until the response started.",
+            "Time in seconds until the response started.",
             ["method", "route", "status"],
             registry=self._registry,
             buckets=_BUCKETS,
@@ -35,20 +35,22 @@ class PrometheusMetrics:
         self._request_seconds.labels(method, route, str(status)).observe(seconds)
 
     def render(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _ServiceCollector(Collector):
-    """Reads the store and the collections when Prometheus scrapes."""
+    """A collector that reads the store and the collections when Prometheus scrapes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        write_queue = GaugeMetricFamily("oahu_write_queue", "Items and feedback records in the write queue.")
+        write_queue = GaugeMetricFamily(
+            "oahu_write_queue", "Number of items and feedback records in the write queue."
+        )
         write_queue.add_metric([], self._service.store.queue_weight)
-        commits = CounterMetricFamily("oahu_store_commits", "Group commits to disk.")
+        commits = CounterMetricFamily("oahu_store_commits", "Number of group commits to disk.")
         commits.add_metric([], self._service.store.n_commits)
         yield write_queue
         yield commits
@@ -73,25 +75,33 @@ def _candidates_behind(collection: Collection) -> float:
 
 
 _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
-    ("oahu_feedback_accepted", "Feedback records accepted since the start.", lambda c: c.counts.accepted),
-    ("oahu_contradictions", "Requests rejected because of a contradiction.", lambda c: c.counts.contradictions),
-    ("oahu_undone", "Undo, restore and model upload operations.", lambda c: c.counts.undone),
+    ("oahu_feedback_accepted", "Number of feedback records accepted since the start.", lambda c: c.counts.accepted),
+    (
+        "oahu_contradictions",
+        "Number of requests rejected because of a contradiction.",
+        lambda c: c.counts.contradictions,
+    ),
+    ("oahu_undone", "Number of undo, restore and model upload operations.", lambda c: c.counts.undone),
     ("oahu_refreshes", "Number of times that the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
     (
         "oahu_constraints_rejected",
-        "Constraints that were not learned because they would overflow the model.",
+        "Number of constraints that were not learned because they would overflow the model.",
         lambda c: c.learner.n_rejected,
     ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
-    ("oahu_items", "Items in the catalogue.", lambda c: c.queries.index.n_items),
+    ("oahu_items", "Number of items in the catalogue.", lambda c: c.queries.index.n_items),
     ("oahu_metric_version", "Sequence number of the last learned log entry.", lambda c: c.published.version),
-    ("oahu_constraints_learned", "Learned constraints.", lambda c: c.published.constraints),
-    ("oahu_feedback_pending", "Log entries that are not learned yet.", _pending_feedback),
-    ("oahu_candidates_behind", "Constraints learned since the catalogue was encoded.", _candidates_behind),
+    ("oahu_constraints_learned", "Number of learned constraints.", lambda c: c.published.constraints),
+    ("oahu_feedback_pending", "Number of log entries that are not learned yet.", _pending_feedback),
+    (
+        "oahu_candidates_behind",
+        "Number of constraints learned since the catalogue was encoded.",
+        _candidates_behind,
+    ),
     (
         "oahu_refresh_seconds",
-        "Duration of the last encoding of the catalogue.",
+        "Duration of the last encoding of the catalogue in seconds.",
         lambda c: c.queries.refresh_seconds,
     ),
     ("oahu_healthy", "1 if the collection is loaded and its learner runs.", lambda c: float(c.is_healthy)),

@@ -25,15 +25,17 @@ _MAX_CHARACTERS = 200  # of a location or a message
 
 
 class Problem(BaseModel):
-    """An error (RFC 9457)."""
+    """An error response (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="Kind of error, for programs.", examples=["urn:oahu:problem:not-found"])
-    title: str = Field(description="Kind of error, for people.", examples=["Not found"])
+    type: str = Field(
+        description="Kind of error, as an identifier for programs.", examples=["urn:oahu:problem:not-found"]
+    )
+    title: str = Field(description="Kind of error, as a text for people.", examples=["Not found"])
     status: int = Field(description="HTTP status.", examples=[404])
     detail: str = Field(
-        description="What is wrong, where, and what was expected.",
+        description="Description of the error: what is wrong, where, and what was expected.",
         examples=["There is no item 'sencha' in 'teas'."],
     )
     request_id: str = Field(description="Id of the request in the service log.", examples=["5f0c3d2a9b8e7f61-1c"])
@@ -49,7 +51,7 @@ _DESCRIPTIONS = {
     409: "The feedback contradicts earlier feedback, or the request conflicts with the current state",
     413: "The request body is too large",
     415: "The Content-Type must be application/json",
-    421: "The Host header does not name this service",
+    421: "The Host header contains an unknown host name",
     422: "Invalid request",
     429: "Too many requests; see Retry-After",
     503: "The service is overloaded or shutting down, or writing to the store failed; see Retry-After",
@@ -90,7 +92,7 @@ def service_problem(request_id: str, error: ServiceError) -> Response:
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Register handlers that turn expected errors into problem details."""
+    """Register handlers that convert expected errors to problem details."""
 
     @app.exception_handler(ServiceError)
     async def service_error(request: Request, error: ServiceError) -> Response:

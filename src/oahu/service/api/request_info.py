@@ -30,15 +30,15 @@ def is_api_request(scope: Scope) -> bool:
 
 
 def changes_state(scope: Scope) -> bool:
-    """Return whether a request may change data. Every WebSocket may."""
+    """Return whether a request may change data. This is always True for a WebSocket."""
     return scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of the client, or an empty string if it is unknown."""
+    """Return the address of the client, or an empty string if the address is unknown."""
     return str((scope.get("client") or ("",))[0])
 
 
 def request_id(scope: Scope) -> str:
-    """Return the id of a request, or an empty string if it has none."""
+    """Return the id of a request, or an empty string if the request has no id."""
     return str(scope.get(REQUEST_ID, ""))

@@ -1,4 +1,4 @@
-"""Helpers that all operations share: strict JSON, waiting for the store, limited worker threads."""
+"""Helpers for all operations: strict JSON, waiting for the store, and a limited number of worker threads."""
 
 from __future__ import annotations
 
@@ -59,18 +59,21 @@ def _is_json(content_type: str) -> bool:
 def new_router(tag: str) -> APIRouter:
     """Return a router for operations under /v1/collections.
 
-    Every router has the complete prefix, because the request metrics use the path of the route as a label.
+    Every router has the complete prefix, because the Prometheus metrics use the path of the route as a label.
     """
     return APIRouter(prefix="/v1/collections", tags=[tag], route_class=_StrictRoute, responses=RESPONSES)
 
 
 async def wait_for(future: Future[T]) -> T:
-    """Wait for a commit of the store and return its result."""
+    """Wait for a commit of the store and return the result of the command."""
     return await asyncio.wrap_future(future)
 
 
 async def run_search(request: Request, work: Callable[[], T]) -> T:
-    """Run a search or another long computation in a worker thread, at most ``max_searches`` at a time."""
+    """Run a search or another long computation in a worker thread.
+
+    At most ``max_searches`` computations run at the same time.
+    """
     state, limit = request.app.state, get_service(request).settings.max_searches
     if state.running_searches >= limit:
         raise OverloadedError(f"Too many searches are running (limit {limit}, OAHU_MAX_SEARCHES).", retry_after=1)

@@ -1,4 +1,4 @@
-"""The web page: search a collection, give feedback and view the metric. It runs in the process of the service."""
+"""The web page for searches, feedback and the state of the metric. The page runs in the process of the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RECONNECT_SECONDS: Final = 3.0
 
 
 def mount(app: FastAPI, service: Service, keys: KeyFile, sessions: Sessions) -> None:
-    """Add the page to the service's application. The routes of the HTTP API take precedence."""
+    """Add the web page to the application of the service. The routes of the HTTP API take precedence."""
     visitor = Visitor(service, keys, sessions)
     add_login(app, visitor)
     app.router.lifespan_context = _with_page_lifespan(app.router.lifespan_context)
@@ -38,8 +38,8 @@ def mount(app: FastAPI, service: Service, keys: KeyFile, sessions: Sessions) -> 
 
 
 def _with_page_lifespan(service_lifespan: Any) -> Any:
-    """Return a lifespan that starts the page after the service and stops it before the service."""
-    nicegui_app.user_middleware.clear()  # remove those of an earlier application in the same process
+    """Return a lifespan that starts the page after the service and stops the page before the service."""
+    nicegui_app.user_middleware.clear()  # remove the middleware of an earlier application in the same process
     nicegui_app.middleware_stack = None
     ui.run_with(
         FastAPI(),  # NiceGUI would mount itself before our routes; `_PageRouter` forwards to it instead
@@ -63,12 +63,12 @@ def _with_page_lifespan(service_lifespan: Any) -> Any:
 
 
 class _PageRouter:
-    """Forwards requests for pages to NiceGUI. Visitors without the read role are redirected to the login.
+    """A router that forwards page requests to NiceGUI. Visitors without the read role are redirected to the login.
 
     Parameters
     ----------
     fallback : ASGI application
-        Handles all other requests.
+        The application that handles all other requests.
     """
 
     def __init__(self, fallback: ASGIApp, visitor: Visitor) -> None:
@@ -99,7 +99,7 @@ def _is_page(path: str) -> bool:
 
 
 def _accepts_html(connection: HTTPConnection) -> bool:
-    """Return whether a browser requests a path outside the HTTP API."""
+    """Return whether a request comes from a browser and its path is outside the HTTP API."""
     return not connection.url.path.startswith("/v1") and "text/html" in connection.headers.get("accept", "")
 
 

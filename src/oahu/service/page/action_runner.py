@@ -1,4 +1,4 @@
-"""Run the actions of a visitor: check the role, and show errors as notifications."""
+"""Actions of a visitor, with a check of the role and with errors shown as notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("oahu.service")
 
 
 class ActionRunner:
-    """Runs the actions of one visitor, and shows errors as notifications."""
+    """A runner for the actions of one visitor. Errors are shown as notifications."""
 
     def __init__(self, visitor: Visitor) -> None:
         self.visitor = visitor
@@ -28,7 +28,7 @@ class ActionRunner:
     def run(
         self, needed: Role, on_contradiction: Callable[[ContradictoryFeedbackError], None] | None = None
     ) -> Iterator[None]:
-        """Run the body of a ``with`` statement if the visitor has the role. Errors are shown, not raised."""
+        """Run the body of a ``with`` statement if the visitor has the needed role. Errors are shown, not raised."""
         try:
             self.visitor.check(needed)
             yield
@@ -42,7 +42,7 @@ class ActionRunner:
             ui.notify(str(error), multi_line=True)
         except Exception:
             log.exception("an action on the page failed")
-            ui.notify("Internal error. The service log has the details.")
+            ui.notify("Internal error. See the service log for details.")
 
     async def read(self, action: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an action that needs the read role."""

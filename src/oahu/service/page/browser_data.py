@@ -1,4 +1,4 @@
-"""Items and feedback records as JSON data for the browser. The browser shows all of it as text."""
+"""Items and feedback records as JSON data for the browser. The browser shows these data only as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page_path(name: str, **parameters: str | None) -> str:
 
 
 def thumbnail_path(name: str, key: str) -> str | None:
-    """Return the path of an item's thumbnail. Return None for "." and "..", which browsers remove from paths.
+    """Return the path of an item's thumbnail, or None for the keys "." and "..", which browsers remove from paths.
 
     >>> thumbnail_path("books", "a/b?c#d")
     '/v1/collections/books/thumbnails/a%2Fb%3Fc%23d'
@@ -51,7 +51,7 @@ def tile(name: str, item: CatalogueItem) -> dict[str, Any]:
 
 
 def tiles(collection: Collection, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return tiles by key. The tile of a deleted item has only the key."""
+    """Return a dictionary of tiles by item key. The tile of a deleted item contains only the key."""
     distinct = list(dict.fromkeys(keys))
     found = collection.catalogue.items(distinct)
     name = collection.config.name

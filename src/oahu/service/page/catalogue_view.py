@@ -21,7 +21,7 @@ _EMPTY: Final = "There are no items yet. Add items with oahu.Client or PUT /v1/c
 
 
 class Tiles(Component, component="components/oahu_tiles.js"):
-    """Items as a grid of tiles."""
+    """A grid with one tile for each item."""
 
 
 class _FiltersComponent(Component, component="components/oahu_filters.js"):
@@ -59,7 +59,7 @@ class Filters:
 
 
 def natural_order(label: str) -> tuple[int, float, str]:
-    """Return a sort key that puts numbers first, by value.
+    """Return a sort value that puts numbers first, ordered by value.
 
     >>> sorted(["b", "10", "9", "a"], key=natural_order)
     ['9', '10', 'a', 'b']
@@ -82,7 +82,10 @@ class CatalogueView:
         self._tiles.on("more", lambda: runner.read(self._show_more))
 
     async def open(self, label: str | None) -> None:
-        """Show the items with a label, or all items. The number of shown items is reset if the label changes."""
+        """Show the items with a label, or all items for None.
+
+        If the label changes, the number of shown items is reset.
+        """
         if label != self._label or not self._is_open:
             self._label, self._n_shown, self._is_open = label, _PAGE_SIZE, True
             await self.refresh()

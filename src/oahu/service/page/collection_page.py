@@ -50,7 +50,7 @@ async def show_collection(request: Request, name: str) -> Response | None:
 
 
 class _ShownState(NamedTuple):
-    """The state that the page shows. The page refreshes when it changes."""
+    """The state that the page shows. The page is refreshed when this state changes."""
 
     n_items: int
     metric_version: int
@@ -67,7 +67,7 @@ class _ShownMap(NamedTuple):
 
 
 class CollectionPage:
-    """A collection in one browser. Every action checks the visitor's role first."""
+    """The page of a collection in one browser. Every action first checks the role of the visitor."""
 
     def __init__(self, visitor: Visitor, collection: Collection) -> None:
         self._visitor, self._collection = visitor, collection
@@ -117,7 +117,7 @@ class CollectionPage:
     # -- navigation --------------------------------------------------------------------------------------
 
     async def show_address(self, query: str) -> None:
-        """Show the search, label and view in the query string of an address."""
+        """Show the search, the label and the view that the query string of an address contains."""
         parameters = {name: values[0] for name, values in parse_qs(query.removeprefix("?")).items()}
         view = parameters.get("view", "search")
         with self._runner.run("read"):
@@ -174,7 +174,7 @@ class CollectionPage:
             self._update_address()
 
     async def choose_label(self, label: str | None) -> None:
-        """Show the items with a label, or all items."""
+        """Show the items with a label, or all items for None."""
         with self._runner.run("read"):
             self._filters.label = label
             self._filters.show()
@@ -217,7 +217,10 @@ class CollectionPage:
             await self._refresh_map()
 
     async def _refresh_map(self) -> None:
-        """Draw the map again if it changed: immediately for a new query, otherwise at most every `_MAP_SECONDS`."""
+        """Draw the map again if it has changed.
+
+        A new query is drawn immediately. Other changes are drawn at most every `_MAP_SECONDS` seconds.
+        """
         current = _ShownMap(
             self._collection.published.version, self._collection.queries.index.n_items, self._ranking.query
         )

@@ -1,4 +1,4 @@
-"""The compare view: two items, and the answer whether they are alike."""
+"""The comparison view: two items, and the answer whether the items are alike."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class _ComparisonComponent(Component, component="components/oahu_comparison.js")
 
 
 class ComparisonView:
-    """Two selected items, and their comparison with the current metric.
+    """The comparison of two selected items with the current metric.
 
     Parameters
     ----------
     on_selection : callable
-        Called when the visitor selects another item.
+        A function that is called when the visitor selects another item.
     """
 
     def __init__(self, runner: ActionRunner, collection: Collection, on_selection: Callable[[], None]) -> None:

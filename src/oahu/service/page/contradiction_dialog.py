@@ -16,16 +16,17 @@ __all__ = ["ContradictionDialog"]
 
 
 class _ContradictionComponent(Component, component="components/oahu_contradiction.js"):
-    """The rejected pair, and the proof of the opposite."""
+    """The rejected pair, and the earlier feedback that implies the opposite."""
 
 
 class ContradictionDialog:
-    """Shows why feedback was rejected.
+    """A dialog that shows why feedback was rejected.
 
     Parameters
     ----------
     undo_and_retry : callable
-        Called with the sequence number to undo, and with query, key and ``same`` of the rejected feedback.
+        A function that is called when the visitor undoes earlier feedback. Its arguments are the sequence number of
+        the earlier feedback, and the query, the key and the ``same`` value of the rejected feedback.
     """
 
     def __init__(self, undo_and_retry: Callable[[int, str, str, bool], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""Give feedback on search results, and undo it."""
+"""Actions that give feedback on search results, and actions that undo feedback."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["FeedbackActions"]
 
 
 class FeedbackActions:
-    """Marks results as alike or not alike, and undoes feedback.
+    """The actions that mark results as alike or not alike, and undo feedback.
 
     Parameters
     ----------
     on_change : callable
-        Called after feedback was stored or undone.
+        A function that is called after feedback was stored or undone.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class FeedbackActions:
         ranking.tiles.on("mark", lambda event: self.mark(str(event.args[0]), bool(event.args[1])))
 
     async def mark(self, key: str, same: bool) -> None:
-        """Mark a result as alike or not alike. The same mark again undoes it."""
+        """Mark a result as alike or not alike. If the result already has this mark, remove the mark."""
         query, direct = self._ranking.query, self._ranking.direct_feedback(key)
         if query is None:
             return
@@ -50,7 +50,7 @@ class FeedbackActions:
             ui.notify("Other feedback implies this mark. Undo that feedback in the log.")
 
     async def undo(self, seq: int) -> bool:
-        """Undo a feedback record. Return whether it succeeded."""
+        """Undo a feedback record. Return whether the undo succeeded."""
         succeeded = False
         with self._runner.run("feedback"):
             await asyncio.wrap_future(self._collection.undo(seq))
@@ -75,6 +75,6 @@ class FeedbackActions:
             await self._on_change()
 
     async def _undo_and_retry(self, seq: int, query: str, key: str, same: bool) -> None:
-        """Undo the contradicting feedback, and store the rejected feedback."""
+        """Undo the earlier feedback, and store the rejected feedback."""
         if await self.undo(seq):
             await self._store(query, key, same)

@@ -1,4 +1,4 @@
-"""The feedback log view: all feedback, newest first, with undo."""
+"""The feedback log view: all feedback, newest first, with buttons to undo feedback."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ class DirectFeedback(NamedTuple):
 
 
 def recent_feedback(collection: Collection, key: str) -> dict[str, DirectFeedback]:
-    """Return recent feedback on pairs with an item, by the key of the other item. Implied feedback is left out."""
+    """Return a dictionary of recent feedback on an item, by the key of the other item of the pair.
+
+    Implied feedback is left out.
+    """
     found: dict[str, DirectFeedback] = {}
     for record, active in collection.feedback_log.page(max(0, collection.feedback_log.last_seq - _RECENT), _RECENT):
         if active and key in keys_of(record.change):

@@ -1,4 +1,4 @@
-"""The home page: all collections, or instructions if there are none."""
+"""The home page: all collections, or instructions if there are no collections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _CollectionsComponent(Component, component="components/oahu_collections.js
 
 @ui.page("/", title="oahu")
 async def show_home(request: Request) -> None:
-    """Show all collections, and update them when they change."""
+    """Show all collections, and update the page when a collection changes."""
     visitor = Visitor.of(request)
     add_head("oahu")
     add_top_bar(visitor)

@@ -1,4 +1,4 @@
-"""Layout that all pages share: head, top bar, component base class, plain HTML pages."""
+"""The common layout of all pages: the head, the top bar, the base class of components, and plain HTML pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD: Final = (
     f"<script>{_FILES.joinpath('components/theme.js').read_text('utf-8')}</script>"
 )
 
-#: Two similar items and a dissimilar one.
+#: The icon: two similar items and a dissimilar item.
 ICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
     '<rect width="32" height="32" rx="8" fill="#0b6b73"/>'
@@ -31,7 +31,7 @@ ICON: Final = (
 
 
 class Component(Element, dependencies=["components/oahu_thumbnail.js"]):
-    """Base class of the Vue components. They receive one JSON property and show it as text, never as HTML."""
+    """The base class of the Vue components. A component shows its JSON data as text, never as HTML."""
 
     def show(self, **data: Any) -> None:
         self._props["data"] = orjson.dumps(data).decode()
@@ -48,7 +48,7 @@ def add_head(title: str) -> None:
 
 
 def add_top_bar(visitor: Visitor, *headings: str) -> Element:
-    """Add the bar at the top of a page. Return the element for further buttons of the page."""
+    """Add the bar at the top of a page. Return the element to which the page adds its buttons."""
     with ui.element("header").classes("bar"):
         ui.link("oahu", "/").classes("brand")
         for heading in headings:
@@ -65,7 +65,7 @@ def add_top_bar(visitor: Visitor, *headings: str) -> Element:
 
 
 def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
-    """Return a page of plain HTML. The title is escaped here; the body must be escaped by the caller."""
+    """Return a page of plain HTML. This function escapes the title. The caller must escape the body."""
     icon = f"data:image/svg+xml,{escape(ICON.replace('#', '%23'), quote=True)}"
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -78,7 +78,7 @@ def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
 
 
 def not_found_page(message: str) -> HTMLResponse:
-    """Return the page with status 404."""
+    """Return a page with the status 404."""
     return plain_page(
         "Not found - oahu", f'<h1>Not found</h1><p>{escape(message)}</p><p><a href="/">All collections</a></p>', 404
     )

@@ -67,7 +67,7 @@ def _login_page(target: str | None, problem: str = "", status: int = 200) -> Res
     banner = f'<p class="banner" role="alert">{escape(problem)}</p>' if problem else ""
     return plain_page(
         "Log in - oahu",
-        "<h1>Log in</h1><p>This service requires an API key. Create one with <code>oahu keys add</code>.</p>"
+        "<h1>Log in</h1><p>This service requires an API key. Create a key with <code>oahu keys add</code>.</p>"
         f'{banner}<form method="post" action="/login"><label for="key">API key</label>'
         f'<input type="hidden" name="next" value="{escape(_local_path(target), quote=True)}">'
         '<input id="key" name="key" type="password" required autofocus autocomplete="current-password" '

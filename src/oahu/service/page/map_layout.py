@@ -15,8 +15,8 @@ _RADIUS = 2.0  # radius of the map, in root mean square distances; points outsid
 def sample(numbers: ArrayLike, size: int) -> NDArray[np.intp]:
     """Return the positions of at most ``size`` items, in increasing order.
 
-    A hash of the item numbers selects the items. The sample of an unchanged catalogue is therefore always the same,
-    and a growing catalogue keeps most of its sample.
+    The items are selected by a hash of their numbers. The sample of an unchanged catalogue is therefore always the
+    same. When items are added to the catalogue, most of the sample stays the same.
 
     >>> sample([7, 8, 9], 5).tolist()
     [0, 1, 2]
@@ -38,7 +38,8 @@ def _hash(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 def project(vectors: ArrayLike) -> NDArray[np.float64]:
     """Return the first two principal components of vectors, of shape (n, 2).
 
-    They are centred and scaled to a root mean square length of 1, which makes maps of different metrics comparable.
+    The components are centred and scaled to a root mean square norm of 1, which makes maps of different metrics
+    comparable.
     """
     X = np.asarray(vectors, np.float64)
     points = np.zeros((len(X), 2))
@@ -52,7 +53,7 @@ def project(vectors: ArrayLike) -> NDArray[np.float64]:
 
 
 def align(points: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
-    """Return points rotated or mirrored to be as close as possible to a target.
+    """Return the points, rotated or mirrored such that they are as close as possible to the target points.
 
     >>> align([[0.0, 1.0], [-1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]).round(12).tolist()
     [[1.0, 0.0], [0.0, 1.0]]

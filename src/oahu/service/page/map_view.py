@@ -1,4 +1,4 @@
-"""The map view: a catalogue as points, before and after learning."""
+"""The map view: the items of a catalogue as points, before and after learning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MapView"]
 
 _MAX_ITEMS: Final = 1_000
 _N_COLOURS: Final = 10
-_NO_VECTORS: Final = "A map needs vectors. This metric has no vectors: it scores pairs of items."
+_NO_VECTORS: Final = "A map needs vectors, but this metric has no vectors. It only scores pairs of items."
 _TOO_FEW: Final = "A map needs at least three items."
 
 
@@ -48,7 +48,7 @@ class _Map(NamedTuple):
 
 
 class _MapCache:
-    """The maps of all collections. All browsers share them. A map is computed once per metric version."""
+    """The maps of all collections, shared by all browsers. A map is computed once for each metric version."""
 
     def __init__(self) -> None:
         self._maps: WeakKeyDictionary[Collection, _Map] = WeakKeyDictionary()
@@ -99,7 +99,7 @@ _maps: Final = _MapCache()
 
 
 class _MapComponent(Component, component="components/oahu_map.js"):
-    """Two panels of points."""
+    """Two panels of points: before and after learning."""
 
 
 class MapView:
@@ -112,7 +112,7 @@ class MapView:
         self._component.on("search", lambda event: search(str(event.args)))
 
     async def refresh(self, query: str | None) -> None:
-        """Show the current map. Only changed data is sent to the browser."""
+        """Show the current map. Only changed data are sent to the browser."""
         data, after = await to_thread.run_sync(self._data, query)
         if data != self._sent:
             self._sent = data

@@ -16,7 +16,7 @@ __all__ = ["MetricView", "spaces_with_tints"]
 _MAX_POINTS: Final = 240  # in the history chart
 _LEARNER_FAILED: Final = (
     "The learner has failed. Searches use the last metric. All accepted feedback is stored. "
-    "Restart the service to learn it."
+    "Restart the service to continue learning."
 )
 
 
@@ -69,7 +69,7 @@ class MetricView:
 
 
 def spaces_with_tints(weights: dict[str, float]) -> list[dict[str, Any]]:
-    """Return name, weight and tint of each space: grey for unlearned spaces, darker for deeper experts.
+    """Return the name, the weight and the tint of each space. Unlearned spaces are grey; deeper experts are darker.
 
     >>> [space["tint"] for space in spaces_with_tints({"unlearned": 0.5, "whitened": 0.2, "E_0": 0.2, "E_1": 0.1})]
     ['a', 'b', 2, 9]

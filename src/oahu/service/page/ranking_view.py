@@ -46,7 +46,7 @@ class _Ranking:
 
 
 class RankingView:
-    """The results of one search, and the query beside them."""
+    """The results of one search, and the query item."""
 
     def __init__(
         self, runner: ActionRunner, collection: Collection, search: Callable[[str], Awaitable[None]]
@@ -79,7 +79,7 @@ class RankingView:
         self.query = self._ranking = None
 
     def feedback(self, key: str) -> str | None:
-        """Return the feedback on a result, given or implied: "similar", "dissimilar" or None."""
+        """Return the given or implied feedback on a result: "similar", "dissimilar" or None."""
         items = self._ranking.items if self._ranking else []
         return next((item["feedback"] for item in items if item["key"] == key), None)
 
@@ -117,7 +117,7 @@ class RankingView:
         return _Ranking(tile_with_payload(name, item), items, direct)
 
     def _search_enough(self, query: str) -> SearchResult:
-        """Return a page of results without feedback, and also the results that are similar by feedback."""
+        """Return the results that are similar by feedback, and one page of further results."""
         limit = self._visitor.service.settings.max_k
         k = min(self._k, limit)
         while True:
@@ -173,7 +173,10 @@ def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None
 
 
 def _add_moves(previous: list[dict[str, Any]], items: list[dict[str, Any]], same_order: bool) -> None:
-    """Add to each item the number of ranks that it moved. If the order is the same, keep the earlier numbers."""
+    """Add the number of ranks that each item moved to its data.
+
+    If the order is the same, keep the earlier numbers.
+    """
     if same_order:
         for old, item in zip(previous, items, strict=True):
             item.update({name: old[name] for name in ("moved", "is_new") if name in old})

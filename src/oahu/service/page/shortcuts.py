@@ -1,4 +1,4 @@
-"""Keyboard shortcuts, and the dialog that lists them."""
+"""The keyboard shortcuts, and the dialog that lists the shortcuts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHORTCUTS: Final = (
 
 
 class _ShortcutsComponent(Component, component="components/oahu_shortcuts.js"):
-    """Handles key presses and the back button of the browser."""
+    """The component that handles key presses and the back button of the browser."""
 
 
 class Shortcuts:
@@ -33,9 +33,10 @@ class Shortcuts:
     Parameters
     ----------
     on_escape : callable
-        Called for the escape key.
+        A function that is called when the visitor presses the escape key.
     on_navigation : callable
-        Called after the back or forward button, with the query string of the address.
+        A function that is called after the back or forward button was used. Its argument is the query string of the
+        address.
     """
 
     def __init__(
@@ -57,5 +58,5 @@ class Shortcuts:
         self._component.on("navigate", lambda event: on_navigation(str(event.args)))
 
     def on_undo(self, undo: Callable[[], Awaitable[None]]) -> None:
-        """Register the callback of the undo key."""
+        """Register the function that is called for the undo key."""
         self._component.on("undo", undo)

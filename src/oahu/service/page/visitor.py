@@ -1,4 +1,4 @@
-"""The visitor of a page, with session and role."""
+"""The visitor of a page, with a session and a role."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Visitor:
         return self.sessions.role(self.session)
 
     def may(self, needed: Role) -> bool:
-        """Return whether the visitor has a role."""
+        """Return whether the visitor has the permissions of a role."""
         role = self.role
         return role is not None and allows(role, needed)
 
     def check(self, needed: Role) -> None:
-        """Raise an error if the visitor does not have a role."""
+        """Raise an error if the visitor does not have the permissions of a role."""
         if self.role is None:
             raise UnauthorizedError("Log in with an API key.")
         if not self.may(needed):
@@ -53,7 +53,7 @@ class Visitor:
         return replace(self, session=connection.cookies.get(SESSION_COOKIE))
 
     def attach(self, connection: HTTPConnection) -> None:
-        """Store the visitor in a connection's scope, where `of` finds it."""
+        """Store the visitor in the scope of a connection. `of` reads the visitor from the scope."""
         connection.scope[_SCOPE_ENTRY] = self
 
     @staticmethod

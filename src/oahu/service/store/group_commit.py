@@ -1,4 +1,4 @@
-"""Group commit: one thread writes, and commits all waiting commands together."""
+"""Group commit: one thread runs all write commands, and commits the waiting commands together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Connection(Protocol):
     def begin(self) -> None: ...
 
     def savepoint(self) -> Any:
-        """Set a savepoint. Return the transaction for the command."""
+        """Set a savepoint before a command. Return the transaction for the command."""
         ...
 
     def release(self) -> None: ...
@@ -32,15 +32,15 @@ class Connection(Protocol):
     def back_to_savepoint(self) -> None: ...
 
     def commit(self) -> list[Callable[[], None]]:
-        """Commit to disk. Return the calls to run afterwards."""
+        """Commit to disk. Return the functions to call afterwards."""
         ...
 
     def rollback(self) -> list[Callable[[], None]]:
-        """Roll back all commands. Return the calls to run afterwards."""
+        """Roll back all commands. Return the functions to call afterwards."""
         ...
 
     def problem(self, error: Exception) -> ServiceError | None:
-        """Return the service error for a database failure, or None if the command itself failed."""
+        """Return the service error for a database failure, or None if the error comes from the command itself."""
         ...
 
 
@@ -51,10 +51,10 @@ class _Request(NamedTuple):
 
 
 class GroupCommit:
-    """Runs commands one after the other in one thread, and commits waiting commands as a group.
+    """A thread that runs commands one after the other, and commits waiting commands as a group.
 
-    A failed command is rolled back alone. If the commit fails, the whole group is rolled back, and all futures of
-    the group receive the error. A command that is cancelled while it waits is skipped.
+    If a command fails, only this command is rolled back. If the commit fails, the whole group is rolled back, and
+    all futures of the group receive the error. A command that is cancelled while it waits in the queue is skipped.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class GroupCommit:
 
     @property
     def queue_weight(self) -> int:
-        """The total weight of waiting and running commands."""
+        """The total weight of all waiting and running commands."""
         return self._weight
 
     def submit(self, command: Callable[[Any], Any], weight: int) -> Future[Any]:
-        """Append a command to the write queue. An empty queue accepts any weight."""
+        """Append a command to the write queue. An empty queue accepts a command of any weight."""
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
@@ -155,8 +155,8 @@ class GroupCommit:
 
 
 def _run_and_log(call: Callable[[], None]) -> None:
-    """Run a call after a commit or a rollback. Log its errors, because the stored data cannot change any more."""
+    """Call a function after a commit or a rollback. Its errors are logged, because the commit cannot be undone."""
     try:
         call()
     except Exception:
-        log.exception("a call after a commit or rollback failed")
+        log.exception("a function that was called after a commit or rollback failed")

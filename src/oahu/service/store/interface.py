@@ -1,8 +1,8 @@
-"""The interface of a store. The SQLite store implements it. A store in a shared database could implement it too.
+"""The interface of a store. The SQLite store implements this interface.
 
-All writes use `Store.commit`. It runs commands one after the other, each in a transaction, and completes the future
-of a command when the data are on disk. Checks that depend on stored data, such as the search for contradictions,
-run inside the transaction. Reads run in any thread and see committed data.
+All writes use `Store.commit`, which runs commands one after the other, each in a transaction. The future of a
+command completes when the data are on disk. Checks that depend on stored data, such as the search for
+contradictions, run inside the transaction. Reads run in any thread and return committed data.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class StoreReader(Protocol):
     def collections(self) -> list[StoredCollection]: ...
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
-        """Return log entries with a sequence number above ``after``, in order."""
+        """Return log entries with a sequence number above ``after``, in the order of the sequence numbers."""
         ...
 
     def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
-        """Return the log entries of `log`, with their training examples."""
+        """Return the same log entries as `log`, but with their training examples instead of their content."""
         ...
 
     def last_seq(self, collection: int) -> int:
@@ -62,7 +62,7 @@ class StoreReader(Protocol):
         ...
 
     def undos(self, collection: int, after: int = 0) -> list[UndoEntry]:
-        """Return all undos with a sequence number above ``after``, in order."""
+        """Return all undos with a sequence number above ``after``, in the order of the sequence numbers."""
         ...
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
@@ -74,11 +74,14 @@ class StoreReader(Protocol):
         ...
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
-        """Yield key, number and label of every item, ordered by number."""
+        """Yield the key, the number and the label of every item, ordered by number."""
         ...
 
     def vectors(self, collection: int) -> Iterator[tuple[list[int], list[str], bytes]]:
-        """Yield numbers, keys and features in chunks, ordered by number. Includes deleted items still in use."""
+        """Yield the numbers, keys and features of items in chunks, ordered by number.
+
+        Deleted items that are still in use are included.
+        """
         ...
 
     def n_vectors(self, collection: int) -> int:
@@ -90,7 +93,7 @@ class StoreReader(Protocol):
         ...
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
-        """Return items by key. Missing keys are left out."""
+        """Return a dictionary of the items with these keys. Missing keys are left out."""
         ...
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
@@ -103,14 +106,14 @@ class StoreReader(Protocol):
 
 
 class Transaction(StoreReader, Protocol):
-    """The write operations of a command. All of them take effect, or none."""
+    """The write operations of a command. Either all operations take effect or none."""
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Run ``call`` when the data are on disk, before any future completes."""
+        """Run ``call`` after the data were written to disk and before any future completes."""
         ...
 
     def after_rollback(self, call: Callable[[StoreReader], None]) -> None:
-        """Run ``call`` if the command is rolled back. It gets a reader of the state before the command.
+        """Run ``call`` if the command is rolled back. Its argument is a reader of the state before the command.
 
         A rollback of several commands runs each distinct call once.
         """
@@ -143,11 +146,11 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
-        """Store an item with a number. Also store its features if the number is ``new``."""
+        """Store an item with a number. If the number is ``new``, also store the features of the item."""
         ...
 
     def delete_items(self, collection: int, keys: Iterable[str]) -> None:
-        """Delete items. Their features remain."""
+        """Delete items. The features of the items remain."""
         ...
 
     def delete_vectors(self, collection: int, numbers: Iterable[int]) -> None: ...
@@ -176,7 +179,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def save_snapshot(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Store a learner that has learned the log up to ``seq``."""
+        """Store a learner that has learned the log up to ``seq``. The notes identify the log of the snapshot."""
         ...
 
     def snapshots(self, collection: int) -> list[int]:
@@ -184,7 +187,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """Return a learner and its notes. Raise `ModelFileError` if the file is damaged."""
+        """Return the learner and the notes of a snapshot. Raise `ModelFileError` if the file is damaged."""
         ...
 
     def drop_snapshots(self, collection: int, seqs: Iterable[int]) -> None: ...

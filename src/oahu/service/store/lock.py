@@ -12,7 +12,7 @@ __all__ = ["Lock"]
 
 
 class Lock:
-    """An exclusive lock on a file. The operating system releases it when the process ends or is killed."""
+    """An exclusive lock on a file. The operating system releases the lock when the process ends or is killed."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -31,7 +31,7 @@ class Lock:
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0) if hasattr(os, "pwrite") else None
 
     def release(self) -> None:
-        """Release the lock. Calling it again has no effect."""
+        """Release the lock. A second call has no effect."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)

@@ -1,4 +1,4 @@
-"""Snapshots of learners, in files next to the database. They can be rebuilt from the log."""
+"""Snapshots of learners, in files next to the database. Lost snapshots can be rebuilt from the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE_NAME: Final = re.compile(r"[0-9]{20}\.oahu\Z")
 
 
 class SnapshotFolder:
-    """A folder per collection with a file per snapshot. The sequence number is the file name."""
+    """A folder for each collection, with a file for each snapshot. The file name is the sequence number."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,12 +36,15 @@ class SnapshotFolder:
         return sorted((int(path.stem) for path in files if _FILE_NAME.match(path.name)), reverse=True)
 
     def load(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """Return a learner and its notes."""
+        """Return the learner and the notes of a snapshot."""
         path = self._path(collection, seq)
         return load(path), model_files.read_notes(path)
 
     def drop(self, collection: int, seqs: Iterable[int]) -> None:
-        """Delete snapshots. If a file cannot be deleted, its notes show that it is outdated."""
+        """Delete snapshots.
+
+        If a file cannot be deleted, the notes in the file show that the snapshot is outdated.
+        """
         folder = self._folder / str(collection)
         leftovers = folder.glob(".oahu-*.tmp")  # from a process that was killed while writing
         for path in [*(self._path(collection, seq) for seq in seqs), *leftovers]:

@@ -78,7 +78,7 @@ CREATE TABLE history (
   time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
 _TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
-#: SQLite errors that an invalid command causes. All others are failures of the database.
+#: SQLite errors that an invalid command causes. All other SQLite errors are failures of the database.
 _COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -102,7 +102,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class _Reader:
-    """The read operations, on a connection that a subclass provides."""
+    """The read operations of the store. Subclasses provide the database connection."""
 
     def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         raise NotImplementedError
@@ -168,7 +168,10 @@ class _Reader:
         return int(count)
 
     def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield all rows ordered by number, in pages. A long read would keep the write-ahead log from shrinking."""
+        """Yield pages of rows, ordered by number.
+
+        A single long read would prevent the write-ahead log from shrinking.
+        """
         after = 0
         sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_PAGE_SIZE}"
         while page := self._query(sql, collection, after):
@@ -221,7 +224,7 @@ class _Reader:
 
 
 class _Writer(_Reader):
-    """The only connection that writes. It implements `Transaction` and `Connection`."""
+    """The only connection that writes to the database. This class implements `Transaction` and `Connection`."""
 
     def __init__(self, path: Path) -> None:
         self.database = _connect(path)
@@ -393,12 +396,12 @@ class _Writer(_Reader):
 
 
 class SQLiteStore(_Reader):
-    """A folder with a database and snapshots of learners, for one process at a time.
+    """A store in a folder with a database and snapshots of learners. Only one process at a time can use the folder.
 
     Parameters
     ----------
     folder : path
-        The data folder. It is created if it does not exist.
+        The data folder. If the folder does not exist, it is created.
     max_write_queue : int
         Maximum number of items and feedback records in the write queue.
     """
@@ -458,7 +461,7 @@ class SQLiteStore(_Reader):
         return found
 
     def _new_reader(self) -> sqlite3.Connection:
-        """Open a connection for the current thread. Close the connections of ended threads."""
+        """Return a new connection for the current thread. Close the connections of threads that have ended."""
         reader = _connect(self._path)
         reader.execute("PRAGMA query_only = ON")
         with self._connecting:

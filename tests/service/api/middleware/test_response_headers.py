@@ -69,7 +69,7 @@ def test_an_unexpected_error_reveals_only_its_request_id(
         "type": "urn:oahu:problem:internal",
         "title": "Internal error",
         "status": 500,
-        "detail": "Internal error. The service log describes request mine.",
+        "detail": "Internal error. See the service log for request mine.",
         "request_id": "mine",
     }
     assert {name: response.headers.get(name) for name in SECURE} == SECURE

@@ -1,4 +1,4 @@
-"""ASGI middleware: checks and limits that apply to every request, one file each."""
+"""ASGI middleware: checks and limits for every request. Each middleware has its own module."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["middleware_stack"]
 
 
 def middleware_stack(settings: Settings, access: AccessControl, metrics: PrometheusMetrics) -> list[Middleware]:
-    """Return all middleware, the outermost first.
+    """Return all middleware, outermost first.
 
-    The first four also process the responses to rejected requests. The checks follow, the cheapest first. The body
-    is read last, after authentication.
+    The first four middlewares also process the responses to rejected requests. The checks follow, cheapest check
+    first. The request body is read last, after authentication.
     """
     return [
         Middleware(RequestIdMiddleware),

@@ -21,7 +21,7 @@ log = logging.getLogger("oahu.access")
 
 
 class AccessLogMiddleware:
-    """Write one log line per request, and record the time until its response started."""
+    """Write one log line for each request, and measure the time until the response starts."""
 
     def __init__(self, app: ASGIApp, metrics: PrometheusMetrics) -> None:
         self.app, self._metrics = app, metrics

@@ -1,4 +1,4 @@
-"""Middleware that rejects write requests without a valid API key before it reads their body."""
+"""Middleware that rejects write requests without a valid API key before the request body is read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["AuthenticationMiddleware"]
 class AuthenticationMiddleware:
     """Require a valid API key for every API request that may change data.
 
-    Each operation checks the role later. This check comes first, so that the service does not read or parse the
-    body of a request without a key.
+    Each operation checks the role of the key later. This middleware runs earlier, so that the service does not read
+    or parse the body of a request without a key.
     """
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:

@@ -1,4 +1,4 @@
-"""Middleware that reads request bodies within limits of size, time and total memory."""
+"""Middleware that reads request bodies, with limits for the size, the time and the total memory."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ class BodyTimeoutError(ServiceError):
 
 
 class BodyReader:
-    """Reads request bodies of up to ``max_body`` bytes each and ``max_buffered`` bytes in total."""
+    """A reader for request bodies of up to ``max_body`` bytes each and ``max_buffered`` bytes in total."""
 
     def __init__(self, max_body: int, max_buffered: int) -> None:
         self._max_body, self._max_buffered = max_body, max_buffered
         self._buffered = 0
 
     def check_length(self, content_length: str) -> None:
-        """Reject a body by its ``Content-Length`` header, before reading it."""
+        """Raise an error if the ``Content-Length`` header exceeds the limit.
+
+        This is checked before the body is read.
+        """
         if content_length.isdecimal() and int(content_length[:20]) > self._max_body:
             raise self._too_large()
 
     @asynccontextmanager
     async def read(self, receive: Receive) -> AsyncIterator[bytes]:
-        """Yield the complete body. It counts towards the total until the context exits."""
+        """Yield the complete body. The body counts towards the total until the ``with`` block ends."""
         body = bytearray()
         try:
             try:
@@ -54,7 +57,9 @@ class BodyReader:
                     while await self._read_chunk(body, receive):
                         pass
             except TimeoutError:
-                raise BodyTimeoutError(f"The body did not arrive within {_BODY_TIMEOUT:g} seconds.") from None
+                raise BodyTimeoutError(
+                    f"The request body did not arrive within {_BODY_TIMEOUT:g} seconds."
+                ) from None
             yield bytes(body)
         finally:
             self._buffered -= len(body)
@@ -71,20 +76,22 @@ class BodyReader:
             raise self._too_large()
         if self._buffered > self._max_buffered:
             raise OverloadedError(
-                "The request bodies in memory exceed the limit (OAHU_MAX_BUFFERED).", retry_after=1
+                "The request bodies in memory exceed the limit (OAHU_MAX_BUFFERED). Send the request again later.",
+                retry_after=1,
             )
         return bool(message.get("more_body"))
 
     def _too_large(self) -> BodyTooLargeError:
         return BodyTooLargeError(
-            f"A request body must have at most {self._max_body} bytes (OAHU_MAX_BODY). Split the request."
+            f"A request body must have at most {self._max_body} bytes (OAHU_MAX_BODY). Split the request into "
+            "smaller requests."
         )
 
 
 class BodyLimitMiddleware:
-    """Read the body of a request that may change data, and pass it on in one message.
+    """Read the body of a request that may change data, and pass the body to the application in one message.
 
-    A request with a safe method is passed on unchanged, because its response can be a long stream.
+    A request with a safe method (such as GET) is passed on unchanged, because its response can be a long stream.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -101,7 +108,7 @@ class BodyLimitMiddleware:
 
 
 def _receive_body(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` function that returns the body in one message, then the later messages of the server."""
+    """Return a ``receive`` function that returns the body first, and then later messages from the server."""
     pending: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
     async def receive_again() -> Message:

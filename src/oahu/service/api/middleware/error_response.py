@@ -19,9 +19,9 @@ log = logging.getLogger("oahu.service")
 
 
 class ErrorResponseMiddleware:
-    """Answer a `ServiceError` with its problem details, and any other error with status 500.
+    """Send the problem details of a `ServiceError` as the response. For any other error, the status is 500.
 
-    A WebSocket is closed instead. The details of an unexpected error are logged and never sent.
+    A WebSocket is closed instead. The details of an unexpected error are logged, but never sent to the client.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -60,6 +60,6 @@ class ErrorResponseMiddleware:
             if started:
                 raise  # the server closes the connection
             response = problem(
-                id_, 500, "internal", "Internal error", f"Internal error. The service log describes request {id_}."
+                id_, 500, "internal", "Internal error", f"Internal error. See the service log for request {id_}."
             )
             await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Middleware that rejects requests for other host names."""
+"""Middleware that rejects requests with an unknown host name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["HostCheckMiddleware", "WrongHostError"]
 
 
 class WrongHostError(ServiceError):
-    """The ``Host`` header names another host."""
+    """The ``Host`` header contains another host name than the names of this service."""
 
     status, kind, title = 421, "wrong-host", "Unknown host name"
 
 
 class HostCheckMiddleware:
-    """Reject requests with the ``Host`` header of another host.
+    """Reject requests with an unknown host name in the ``Host`` header.
 
-    This prevents DNS rebinding: the host name of another web site can point to this machine, and scripts of the
-    site could then use a service without API keys. With API keys, every name is accepted unless OAHU_TRUSTED_HOSTS
-    is set.
+    This prevents DNS rebinding: the host name of another web site can point to this machine, and scripts of that
+    site could then use a service without API keys. If the service has API keys, every host name is accepted, unless
+    OAHU_TRUSTED_HOSTS is set.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
@@ -37,7 +37,8 @@ class HostCheckMiddleware:
             host = Headers(scope=scope).get("host", "")
             if not self._is_accepted(host_name(host)):
                 raise WrongHostError(
-                    f"The Host header {host!r} does not name this service. Add the name to OAHU_TRUSTED_HOSTS."
+                    f"The Host header {host!r} is not a known name of this service. Add the name to "
+                    "OAHU_TRUSTED_HOSTS."
                 )
         await self.app(scope, receive, send)
 

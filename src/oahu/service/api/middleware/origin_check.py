@@ -12,16 +12,16 @@ __all__ = ["OriginCheckMiddleware", "WrongOriginError"]
 
 
 class WrongOriginError(ForbiddenError):
-    """The ``Origin`` header names another site."""
+    """The ``Origin`` header contains another site."""
 
     kind = "wrong-origin"
 
 
 class OriginCheckMiddleware:
-    """Reject requests that may change data and have the ``Origin`` of another site.
+    """Reject requests that may change data if the ``Origin`` header contains another site.
 
-    Browsers always send this header. A page of another site can therefore not use the access of its visitor (CSRF).
-    Programs usually send no ``Origin`` and are not affected.
+    Browsers always send this header. A page of another site therefore cannot send requests with the credentials of
+    a logged-in user (CSRF). Programs usually do not send this header and are not affected.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -32,5 +32,7 @@ class OriginCheckMiddleware:
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
-                raise WrongOriginError(f"Requests from pages of other sites are rejected. Got origin {origin!r}.")
+                raise WrongOriginError(
+                    f"Requests from pages of other sites are rejected. Got the origin {origin!r}."
+                )
         await self.app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Middleware that limits the request rate of each caller."""
+"""Middleware that limits the request rate of each client."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MAX_CALLERS: Final = 10_000
 
 
 class RateLimitedError(ServiceError):
-    """The caller exceeded its request rate."""
+    """The client exceeded the request rate."""
 
     status, kind, title = 429, "rate-limited", "Too many requests"
 
 
 class TokenBuckets:
-    """One token bucket per caller, with at most ``burst`` tokens and ``rate`` new tokens per second.
+    """One token bucket per client, with at most ``burst`` tokens and ``rate`` new tokens per second.
 
-    A rate of 0 means no limit. Only the buckets of the 10,000 most recent callers are kept.
+    A rate of 0 means no limit. Only the buckets of the 10,000 most recent clients are kept.
     """
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -35,7 +35,7 @@ class TokenBuckets:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: str) -> None:
-        """Take one token of a caller, or raise `RateLimitedError`."""
+        """Take one token from the bucket of a client. Raise `RateLimitedError` if the bucket is empty."""
         if self._rate <= 0:
             return
         now = time.monotonic()
@@ -52,7 +52,7 @@ class TokenBuckets:
 
 
 class RateLimitMiddleware:
-    """Limit the requests per second of each API key, and of each client address without a key."""
+    """Limit the requests per second of each API key. Requests without a key are limited by client address."""
 
     def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
         self.app, self._access = app, access

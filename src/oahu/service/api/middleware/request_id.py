@@ -19,10 +19,10 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 
 class RequestIdMiddleware:
-    """Take the id from the ``X-Request-ID`` header, or create one, and send it with the response.
+    """Take the request id from the ``X-Request-ID`` header, or create an id. Send the id with the response.
 
     The log and error responses contain the same id. An id from a client is replaced if it has more than 64
-    characters, or characters other than letters, digits and ``_.:-``.
+    characters, or if it contains characters other than letters, digits and ``_.:-``.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -46,6 +46,6 @@ class RequestIdMiddleware:
 
 
 def _unique_ids() -> Iterator[str]:
-    """Yield ids with a random prefix and a counter. This is cheaper than random bytes for every request."""
+    """Yield ids of a random prefix and a counter. This is cheaper than new random bytes for every request."""
     prefix = secrets.token_hex(8)
     return (f"{prefix}-{number:x}" for number in count(1))

@@ -23,14 +23,14 @@ _HEADERS: Final = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
 ]
-# The API forbids caching, because another user of the same cache may have no API key.
+# The API forbids caching, because another user of the same cache may not have an API key.
 _API_HEADERS: Final = [*_HEADERS, (b"cache-control", b"no-store")]
 
 
 class SecurityHeadersMiddleware:
     """Add security headers to every response, and ``Cache-Control: no-store`` to responses of the API.
 
-    Headers that the application sets are not changed.
+    Headers that the application has already set are not changed.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""All operations of the HTTP API, one file per resource."""
+"""All operations of the HTTP API, with one module for each resource."""
 
 from __future__ import annotations
 

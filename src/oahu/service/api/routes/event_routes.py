@@ -1,4 +1,4 @@
-"""Changes of a collection as server-sent events."""
+"""The operation that streams changes of a collection as server-sent events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ async def stream_events(
     collection: CollectionForReading,
     limit: Annotated[int | None, Query(ge=1, description="End the stream after this many events.")] = None,
 ) -> StreamingResponse:
-    """Stream events: ``metric`` (version, weights, error rate), ``feedback``, ``undo``, ``items``, ``refresh``.
+    """Stream the changes of a collection as events.
+
+    The events are ``metric`` (version, weights, error rate), ``feedback``, ``undo``, ``items`` and ``refresh``.
 
     The first event is the current metric. A client that reads too slowly misses events.
     """
@@ -66,7 +68,7 @@ class _CountedStream(StreamingResponse):
 async def _events(collection: Collection, limit: int | None) -> AsyncIterator[bytes]:
     """Yield the current metric and then all later events.
 
-    The subscription starts before the metric is read. Otherwise an event in between would be lost.
+    The subscription starts before the metric is read. Otherwise, an event between the two steps would be lost.
     """
     subscription = collection.events.subscribe()
     upcoming: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(subscription))

@@ -37,7 +37,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=128,
         pattern=r"^[\x21-\x7e]+$",
-        description="A text that is unique to this request. Sending the request again changes nothing.",
+        description="A text that is unique to this request. A second request with the same text changes nothing.",
     ),
 ]
 
@@ -52,7 +52,7 @@ async def add_feedback(
 ) -> FeedbackAccepted:
     """Add feedback: clicks, triplets or pairs.
 
-    The feedback is on disk when the response is sent. The next search takes it into account.
+    The feedback is on disk when the response is sent. The next search takes the feedback into account.
     """
     check_batch_size(request, len(body.feedback), "feedback records")
     receipt = await wait_for(
@@ -78,8 +78,10 @@ def _feedback_record(feedback: TripletFeedback | PairFeedback | ClickFeedback) -
 def list_feedback(
     name: CollectionName,
     collection: CollectionForReading,
-    after: Annotated[int, Query(ge=0, le=2**62, description="Return records with larger sequence numbers.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Number of records.")] = 100,
+    after: Annotated[
+        int, Query(ge=0, le=2**62, description="Return records with a sequence number above this value.")
+    ] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of records in the page.")] = 100,
 ) -> FeedbackPage:
     """Return one page of the feedback log, in the order of learning."""
     records = [_record(entry, active) for entry, active in collection.feedback_log.page(after, limit)]
@@ -109,5 +111,5 @@ _RECORDS: dict[str, Any] = {
 
 @router.delete("/{name}/feedback/{seq}")
 async def undo_feedback(name: CollectionName, seq: int, collection: CollectionForFeedback) -> LogPosition:
-    """Undo a feedback record. The model becomes identical to a model that was never trained on it."""
+    """Undo a feedback record. The model becomes identical to a model that was never trained on this record."""
     return LogPosition(seq=await wait_for(collection.undo(seq)))

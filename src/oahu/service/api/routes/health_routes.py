@@ -1,4 +1,4 @@
-"""Health checks and Prometheus metrics."""
+"""Operations for health checks and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """The response when all collections are loaded and all learners run."""
+    """The response if all collections are loaded and no learner has failed."""
 
     ready: Literal[True]
 
@@ -43,7 +43,7 @@ async def health() -> Health:
 
 @router.get("/readyz")
 async def readiness(request: Request) -> Readiness:
-    """Return 200 when all collections are loaded and all learners run."""
+    """Return 200 if all collections are loaded and no learner has failed."""
     if not get_service(request).is_ready:
         raise NotReadyError("A collection is loading, or its learner has failed.", retry_after=1)
     return Readiness(ready=True)
@@ -52,9 +52,9 @@ async def readiness(request: Request) -> Readiness:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format."}},
+    responses={200: {"content": {"text/plain": {}}, "description": "Metrics in the text format of Prometheus."}},
 )
 def prometheus_metrics(request: Request, access: RequireRead) -> Response:
-    """Return metrics in Prometheus' text format."""
+    """Return metrics in the text format of Prometheus."""
     metrics: PrometheusMetrics = request.app.state.metrics
     return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

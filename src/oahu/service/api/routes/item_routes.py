@@ -41,7 +41,7 @@ router = new_router("items")
 async def put_items(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemUploads
 ) -> ItemsStored:
-    """Add items, or replace items with the same keys. Either all of them are stored or none."""
+    """Add items, or replace items with the same keys. Either all items are stored or none."""
     check_batch_size(request, len(body.items), "items")
     _check_unique([item.key for item in body.items])
     items = await to_thread.run_sync(_validate, collection, body.items)
@@ -106,7 +106,7 @@ def list_items(
     name: CollectionName,
     collection: CollectionForReading,
     after: Annotated[int, Query(ge=0, le=2**62, description="The ``next`` value of the previous page.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Number of items.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of items in the page.")] = 100,
     label: Annotated[Label | None, Query(description="Only return items with this label.")] = None,
 ) -> ItemPage:
     """Return one page of the items, in the order in which they were added."""
@@ -123,7 +123,7 @@ def _item_response(item: CatalogueItem) -> ItemResponse:
 async def delete_items(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemKeys
 ) -> ItemsDeleted:
-    """Delete items, either all of them or none. The metric keeps what it learned from them."""
+    """Delete items, either all items or none. Feedback about deleted items still affects the metric."""
     check_batch_size(request, len(body.keys), "keys")
     _check_unique(body.keys)
     await wait_for(collection.delete_items(body.keys))

@@ -1,4 +1,4 @@
-"""Operations on the metric: history, model file, restore."""
+"""Operations on the metric: the history, the model file, and the restoration of an earlier version."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def get_history(name: CollectionName, collection: CollectionForReading) -> Histo
 @router.get(
     "/{name}/model",
     response_class=Response,
-    responses={200: {"content": {"application/octet-stream": {}}, "description": "A file for oahu.load."}},
+    responses={
+        200: {"content": {"application/octet-stream": {}}, "description": "A model file, which oahu.load can read."}
+    },
 )
 def download_model(name: CollectionName, collection: CollectionForReading) -> Response:
-    """Return the learner as a model file for oahu.load."""
+    """Return the learner as a model file, which oahu.load can read."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.oahu"'}
     return Response(collection.learner.model_file(), media_type="application/octet-stream", headers=headers)
 
@@ -53,7 +55,7 @@ def download_model(name: CollectionName, collection: CollectionForReading) -> Re
     },
 )
 async def replace_model(request: Request, name: CollectionName, collection: CollectionForAdmin) -> LogPosition:
-    """Replace the learner by one from a model file. Learning continues with it."""
+    """Replace the learner by the learner in a model file. Later feedback trains the new learner."""
     data = await request.body()
     future = await to_thread.run_sync(collection.replace_model, data)
     return LogPosition(seq=await wait_for(future))

@@ -38,7 +38,10 @@ router = new_router("search")
 async def search(
     request: Request, name: CollectionName, collection: CollectionForReading, body: SearchRequest
 ) -> SearchResponse:
-    """Return the items most similar to an item or to given features, according to the current metric."""
+    """Return the items that are most similar to the query, according to the current metric.
+
+    The query is an item of the collection, or the features of any item.
+    """
     _check_k(request, body.k)
     return await run_search(request, lambda: _search(collection, body))
 
@@ -105,7 +108,10 @@ async def compare(
 async def calibrate(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: CalibrateRequest
 ) -> CalibrateResponse:
-    """Store labelled pairs. The thresholds of compare are chosen from them, now and whenever the metric changes."""
+    """Store labelled pairs, and choose the thresholds of the compare operation from these pairs.
+
+    The thresholds are chosen again whenever the metric changes.
+    """
     pairs = [(pair.first, pair.second, pair.same) for pair in body.pairs]
     warnings = await run_search(request, lambda: collection.queries.check_calibration(pairs, body.targets))
     await wait_for(collection.calibrate(pairs, body.targets))
@@ -133,7 +139,7 @@ def _metric_fields(result: QueryResult) -> dict[str, Any]:
 
 
 def _query(collection: Collection, item: Any, where: str = "") -> Any:
-    """Return the key or the validated features of a request."""
+    """Return the key or the validated features of an item in a request."""
     key = getattr(item, "key", None)
     return key if key is not None else collection.catalogue.parse_features(item.vector, f"{where}vector")
 

@@ -1,1 +1,1 @@
-"""Request and response bodies of the HTTP API, one file per resource."""
+"""The schemas of the request and response bodies of the HTTP API, with one module for each resource."""

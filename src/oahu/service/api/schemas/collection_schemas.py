@@ -25,11 +25,11 @@ class CreateCollection(RequestModel):
     )
     contradictions: Literal["reject", "newest"] = Field(
         "reject",
-        description="Reject feedback that contradicts earlier feedback, or let the newest feedback replace it.",
+        description="Rule for contradictory feedback: reject it, or let it replace the earlier feedback (newest).",
     )
     vote: Literal["experts", "joint"] = Field(
         "experts",
-        description="Rank by the votes of the metric's spaces (experts), or by their joint vectors (joint).",
+        description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint).",
     )
 
 
@@ -52,13 +52,17 @@ class CollectionState(BaseModel):
     constraints: int = Field(description="Number of learned constraints.")
     weights: dict[str, float] = Field(description="Weight of each space of the metric.")
     error_rate: float | None = Field(
-        description="Recent share of triplets that were ranked wrongly before training on them, or null."
+        description="Recent share of triplets that the metric ranked wrongly before training on them, or null."
     )
     pending_feedback: int = Field(description="Number of log entries that are not learned yet.")
     candidates: CandidateAge
-    calibrated: bool = Field(description="Whether the thresholds of compare are chosen from labelled pairs.")
+    calibrated: bool = Field(
+        description="Whether the thresholds of the compare operation were chosen from labelled pairs."
+    )
     ready: bool = Field(description="Whether the collection is loaded.")
-    learner_error: str | None = Field(description="The error that stopped the learner, or null.")
+    learner_error: str | None = Field(
+        description="The error that stopped the learner, or null if it has not failed."
+    )
 
 
 class CollectionList(BaseModel):

@@ -1,4 +1,4 @@
-"""Field types and the base class that the request and response schemas share."""
+"""The field types and the base class for the request and response schemas."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ STOP_AT_FIRST_ERROR = _HashableFailFast()
 def _without_dot_segments(key: str) -> str:
     if _DOT_SEGMENT.search(key):
         raise ValueError(
-            "a key must not contain '.' or '..' as a path segment, because HTTP clients remove them from URLs"
+            "a key must not contain '.' or '..' as a path segment, because HTTP clients remove such segments from "
+            "URLs"
         )
     return key
 
@@ -67,7 +68,7 @@ Vector = Annotated[
 
 
 class RequestModel(BaseModel):
-    """Base class of request bodies: strict types, no unknown fields."""
+    """The base class of request bodies, with strict types and without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -82,17 +83,17 @@ class RequestModel(BaseModel):
 
 
 class CandidateAge(BaseModel):
-    """The age of the index that search candidates come from."""
+    """The age of the index from which the search candidates were taken."""
 
     metric_version: int = Field(description="Version of the metric that encoded the index.")
-    constraints_behind: int = Field(description="Number of constraints learned since then.")
-    age_seconds: float = Field(description="Seconds since then.")
+    constraints_behind: int = Field(description="Number of constraints learned since the index was encoded.")
+    age_seconds: float = Field(description="Seconds since the index was encoded.")
 
 
 def selected_by_field(**fields: str) -> Discriminator:
-    """Return a discriminator that selects the form of a request by a field that is unique to the form.
+    """Return a discriminator that selects the schema of a request by a field that only this schema has.
 
-    The tags have the form ``<name>``. Error messages leave them out of locations.
+    The tags have the form ``<name>``. Error messages omit the tags from locations.
     """
 
     def select(given: Any) -> str | None:

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class TripletFeedback(RequestModel):
-    """A triplet: the anchor is similar to the positive and dissimilar to the negative."""
+    """A triplet: the anchor is similar to the positive item and dissimilar to the negative item."""
 
     anchor: ItemKey
     positive: ItemKey
@@ -37,7 +37,7 @@ class TripletFeedback(RequestModel):
     @model_validator(mode="after")
     def _check_items_differ(self) -> TripletFeedback:
         if len({self.anchor, self.positive, self.negative}) < 3:
-            raise ValueError("anchor, positive and negative must be three different items")
+            raise ValueError("'anchor', 'positive' and 'negative' must be three different items")
         return self
 
 
@@ -51,12 +51,12 @@ class PairFeedback(RequestModel):
     @model_validator(mode="after")
     def _check_items_differ(self) -> PairFeedback:
         if self.first == self.second:
-            raise ValueError("first and second must be two different items")
+            raise ValueError("'first' and 'second' must be two different items")
         return self
 
 
 class ClickFeedback(RequestModel):
-    """A click: some results of a search are similar to the query, and some are not."""
+    """A click: some results of a search are similar to the query, and some are dissimilar."""
 
     query: ItemKey
     positive: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field([], max_length=100)
@@ -68,7 +68,7 @@ class ClickFeedback(RequestModel):
         if len(keys) < 2:
             raise ValueError("a click needs at least one positive or negative item")
         if len(set(keys)) < len(keys):
-            raise ValueError("query, positive and negative must be different items")
+            raise ValueError("'query', 'positive' and 'negative' must be different items")
         return self
 
 
@@ -81,13 +81,13 @@ FeedbackItem = Annotated[
 
 
 class FeedbackBatch(RequestModel):
-    """Feedback records, in the order of learning. Either all of them are accepted or none."""
+    """Feedback records, in the order of learning. Either all records are accepted or none."""
 
     feedback: Annotated[list[FeedbackItem], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
 
 class FeedbackAccepted(BaseModel):
-    """The sequence numbers of stored feedback."""
+    """The sequence numbers of the stored feedback records."""
 
     accepted: int = Field(description="Number of accepted feedback records.")
     first_seq: int = Field(description="Sequence number of the first record.")
@@ -98,8 +98,8 @@ class FeedbackAccepted(BaseModel):
 
 
 class _Record(BaseModel):
-    seq: int = Field(description="Sequence number.")
-    time: float = Field(description="Seconds since 1970.")
+    seq: int = Field(description="Sequence number of the log entry.")
+    time: float = Field(description="Time of the log entry, in seconds since 1970.")
     active: bool = Field(description="False if the record was undone.")
 
 
@@ -149,10 +149,10 @@ StoredFeedback = TripletRecord | PairRecord | ClickRecord | UndoRecord | ModelRe
 
 
 class FeedbackPage(BaseModel):
-    """One page of the feedback log, in order of the sequence numbers."""
+    """One page of the feedback log, in the order of the sequence numbers."""
 
     records: list[StoredFeedback]
-    next: int | None = Field(description="The value of ``after`` for the next page; null on the last page.")
+    next: int | None = Field(description="The value of ``after`` for the next page. Null on the last page.")
 
 
 class LogPosition(BaseModel):

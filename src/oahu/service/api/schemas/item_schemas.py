@@ -31,7 +31,7 @@ class ItemUpload(RequestModel):
 
 
 class ItemUploads(RequestModel):
-    """Items to add or replace. Either all of them are stored or none."""
+    """Items to add or replace. Either all items are stored or none."""
 
     items: Annotated[list[ItemUpload], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
@@ -68,4 +68,4 @@ class ItemPage(BaseModel):
     """One page of items, in the order in which they were added."""
 
     items: list[ItemResponse]
-    next: int | None = Field(description="The value of ``after`` for the next page; null on the last page.")
+    next: int | None = Field(description="The value of ``after`` for the next page. Null on the last page.")

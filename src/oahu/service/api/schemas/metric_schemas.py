@@ -14,9 +14,9 @@ class WeightsAtVersion(BaseModel):
     constraints: int = Field(description="Number of constraints that were learned.")
     weights: list[float] = Field(description="Weight of each space, in the order of ``spaces``.")
     error_rate: float | None = Field(
-        description="Recent share of triplets that were ranked wrongly before training on them, or null."
+        description="Recent share of triplets that the metric ranked wrongly before training on them, or null."
     )
-    time: float = Field(description="Seconds since 1970.")
+    time: float = Field(description="Time of this version, in seconds since 1970.")
 
 
 class HistoryResponse(BaseModel):

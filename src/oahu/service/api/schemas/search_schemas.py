@@ -56,7 +56,7 @@ class ItemByKey(RequestModel):
 
 
 class ItemByVector(RequestModel):
-    """An item given by its features. It need not be in the collection."""
+    """An item given by its features. The item need not be in the collection."""
 
     vector: Vector
 
@@ -76,18 +76,18 @@ class _SearchOptions(RequestModel):
     payload: bool = Field(False, description="Whether to return payloads.")
     use_feedback: bool = Field(
         True,
-        description="Whether items that feedback calls similar to the query come first, and dissimilar items last.",
+        description="Whether items that are similar according to feedback come first, and dissimilar items last.",
     )
 
 
 class SearchByKey(_SearchOptions):
-    """Search for the items most similar to an item of the collection. The item itself is not returned."""
+    """Search for the items that are most similar to an item of the collection. The item itself is not returned."""
 
     key: ItemKey
 
 
 class SearchByVector(_SearchOptions):
-    """Search for the items most similar to given features."""
+    """Search for the items that are most similar to an item given by its features."""
 
     vector: Vector
 
@@ -102,10 +102,10 @@ class SearchMatch(BaseModel):
     """One search result."""
 
     key: str
-    distance: float | None = Field(description="Distance to the query; null if the metric has no distance.")
-    similarity: float = Field(description="Similarity to the query; higher is more similar.")
+    distance: float | None = Field(description="Distance to the query. Null if the metric has no distances.")
+    similarity: float = Field(description="Similarity to the query. A higher value means more similar.")
     feedback: Literal["similar", "dissimilar"] | None = Field(
-        description="Relation to the query according to feedback, given or implied; null if unknown."
+        description="Relation to the query according to given or implied feedback. Null if unknown."
     )
     label: str | None
     payload: dict[str, JsonValue] | None = None
@@ -132,32 +132,36 @@ class CompareResponse(MetricResponse):
 
     answer: Literal["yes", "no", "unknown"]
     probability: float | None = Field(
-        description="Calibrated probability that the items are similar; null before calibration."
+        description="Calibrated probability that the items are similar. Null before calibration."
     )
-    vote_share: float = Field(description="Total weight of the spaces in which the items are similar, from 0 to 1.")
-    score: float = Field(description="Similarity of the two items; higher is more similar.")
+    vote_share: float = Field(description="Total weight of the spaces that vote for similar, from 0 to 1.")
+    score: float = Field(description="Similarity of the two items. A higher value means more similar.")
     yes_below: float = Field(description="The answer is yes for distances below this threshold.")
-    no_from: float = Field(description="The answer is no for distances from this threshold on.")
-    calibrated: bool = Field(description="Whether the thresholds are chosen from labelled pairs.")
+    no_from: float = Field(description="The answer is no for distances of at least this threshold.")
+    calibrated: bool = Field(description="Whether the thresholds were chosen from labelled pairs.")
     warnings: list[str] = Field(description="Warnings of the calibration, for example about too few pairs.")
 
 
 class CalibrateRequest(RequestModel):
-    """Labelled pairs. Thresholds are chosen from them now and whenever the metric changes."""
+    """Labelled pairs. The thresholds are chosen from these pairs now and whenever the metric changes."""
 
     pairs: Annotated[list[PairFeedback], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
     target: Literal["accuracy", "f1", "eer"] | None = Field(
-        None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates."
+        None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer)."
     )
     target_far: float | None = Field(None, ge=0, le=1, description="Maximum false accept rate.")
-    target_frr: float | None = Field(None, ge=0, le=1, description="Maximum false reject rate. Needs target_far.")
+    target_frr: float | None = Field(
+        None, ge=0, le=1, description="Maximum false reject rate. Valid only with target_far."
+    )
 
     @model_validator(mode="after")
     def _check_one_target(self) -> CalibrateRequest:
         if (self.target is None) == (self.target_far is None):
-            raise ValueError("give either target or target_far; target_frr is optional with target_far")
+            raise ValueError(
+                "either 'target' or 'target_far' is required; 'target_frr' is optional with 'target_far'"
+            )
         if self.target_frr is not None and self.target_far is None:
-            raise ValueError("target_frr requires target_far")
+            raise ValueError("'target_frr' requires 'target_far'")
         return self
 
     @property
@@ -168,7 +172,7 @@ class CalibrateRequest(RequestModel):
 
 
 class CalibrateResponse(BaseModel):
-    """The number of stored pairs, and the metric that was calibrated with them."""
+    """The number of stored pairs, and the metric that was calibrated with these pairs."""
 
     pairs: int = Field(description="Number of stored pairs.")
     metric_version: int = Field(
@@ -192,7 +196,7 @@ class ClassifyByKey(_ClassifyOptions):
 
 
 class ClassifyByVector(_ClassifyOptions):
-    """Predict the label for given features."""
+    """Predict the label of an item given by its features."""
 
     vector: Vector
 
@@ -213,6 +217,6 @@ class LabelVote(BaseModel):
 class ClassifyResponse(MetricResponse):
     """The predicted label and the votes."""
 
-    label: str | None = Field(description="The label with the most votes; null if no item has a label.")
+    label: str | None = Field(description="The label with the most votes. Null if no item has a label.")
     votes: list[LabelVote] = Field(description="Labels with votes, most votes first.")
     familiarity: float = Field(description="Similarity to the nearest labelled item.")
