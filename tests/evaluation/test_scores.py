@@ -175,11 +175,11 @@ def test_default_depths_are_1_2_4_and_8() -> None:
             "labels and retrieved_labels must both be strings or both be integers.*Got numbers and strings",
         ),
         ([1, 1], [[1, 2], [1, 2.5]], [1], "retrieved_labels must be strings or integers. Got 2.5 in row 1"),
-        ([1], [[1]], [], r"'ks' must list at least one depth.*Got \[\]"),
-        ([1], [[1]], 1, "'ks' must list at least one depth.*Got 1"),
-        ([1], [[1]], [0], "an int of at least 1. Got 0"),
-        ([1], [[1]], [1.0], "an int of at least 1. Got 1.0"),
-        ([1], [[1]], [True], "an int of at least 1. Got True"),
+        ([1], [[1]], [], r"'ks' must contain at least one value of k.*Got \[\]"),
+        ([1], [[1]], 1, "'ks' must contain at least one value of k.*Got 1"),
+        ([1], [[1]], [0], "an integer of at least 1. Got 0"),
+        ([1], [[1]], [1.0], "an integer of at least 1. Got 1.0"),
+        ([1], [[1]], [True], "an integer of at least 1. Got True"),
     ],
 )
 def test_invalid_retrieval_is_rejected(labels: Any, retrieved: Any, ks: Any, message: str) -> None:

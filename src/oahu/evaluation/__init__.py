@@ -1,4 +1,4 @@
-"""Evaluation: scores, data sets, protocols, benchmarks and reports."""
+"""Evaluation of learners: scores, data sets, protocols, benchmarks and reports."""
 
 from oahu.evaluation.scores import (
     eer,

@@ -1,4 +1,7 @@
-"""A complete benchmark: protocols on data sets, tuned or not, with all results in a folder."""
+"""Run a complete benchmark: protocols on data sets, with or without tuning of the methods.
+
+All results are written to one folder.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +35,27 @@ PAPER_EXPERIMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """One protocol on one data set.
+    """Plan to run one protocol on one data set.
 
     Attributes
     ----------
     protocol : str
-        A name in `oahu.evaluation.protocols.PROTOCOLS`.
+        Name of the protocol, one of `oahu.evaluation.protocols.PROTOCOLS`.
     dataset : Dataset
     runs : int, optional
-        Number of runs; the protocol's default if None.
+        Number of runs. By default, the protocol's default number of runs.
     tune : bool
-        Whether to choose scaling and parameters by cross-validation on development data first.
+        Whether to tune the methods first. Tuning chooses the scaling and the parameters of each method by
+        cross-validation on development data.
     settings : mapping
-        Settings that differ from the protocol's defaults: ``n_constraints``, ``scaling``, ``k``, ...
-    folds, tune_items : int
-        Number of folds of the cross-validation, and the largest number of development items it uses.
+        Values of settings that differ from the protocol's defaults, by name. Examples of settings are
+        ``n_constraints``, ``scaling`` and ``k``.
+    folds : int
+        Number of folds of the cross-validation.
+    tune_items : int
+        Maximum number of development items that the cross-validation uses.
     scalings : sequence of str
-        The input scalings that tuning tries.
+        Input scalings that tuning tries.
     """
 
     protocol: str
@@ -70,7 +77,7 @@ class Plan:
         settings = protocol.settings(self.dataset, **self.settings)
         if self.settings.get("n_seeds", 0) > settings["n_constraints"]:
             raise InvalidInputError(
-                f"The setting 'n_seeds' must be at most n_constraints, {settings['n_constraints']:,}. "
+                f"The setting 'n_seeds' must be at most 'n_constraints' ({settings['n_constraints']:,}). "
                 f"Got {self.settings['n_seeds']:,} instead."
             )
         for scaling in self.scalings:
@@ -82,22 +89,22 @@ class Plan:
 
 
 class Listener:
-    """Receiver of the progress of a benchmark. This base class ignores it."""
+    """Base class of objects that are notified about the progress of a benchmark. Its methods do nothing."""
 
     def on_start(self, title: str, trials: Sequence[Trial]) -> None:
-        """Called before a group of trials is measured."""
+        """Do something before a group of trials is measured."""
 
     def on_outcome(self, outcome: Outcome, stored: bool) -> None:
-        """Called when a trial is measured, or when its stored outcome is loaded."""
+        """Do something when a trial has been measured, or when its stored outcome has been loaded."""
 
     def on_tuned(self, plan: Plan, choices: Mapping[str, Candidate]) -> None:
-        """Called when tuning has chosen a scaling and parameters for each method."""
+        """Do something when tuning has chosen a scaling and parameters for each method."""
 
     def on_note(self, text: str) -> None:
-        """Called with information about a plan, such as its input scaling."""
+        """Show information about a plan, such as its input scaling."""
 
     def on_warning(self, text: str) -> None:
-        """Called with a problem of a plan, such as inputs on a scale that does not suit a method."""
+        """Show a warning about a plan, such as an input scale that does not suit a method."""
 
 
 def bench(
@@ -109,24 +116,28 @@ def bench(
     command: str = "oahu.evaluation.benchmark.bench(...)",
     reference: str | None = None,
 ) -> BenchmarkRecord:
-    """Run all plans, return the results and write them to ``out/results.json``.
+    """Run all plans. Return the results and write them to ``out/results.json``.
 
-    Finished trials are stored in ``out/trials``: a second call with the same folder continues an interrupted
-    benchmark. Failed trials are listed in the record; the others are still measured.
+    Finished trials are stored in ``out/trials``. A second call with the same folder continues an interrupted
+    benchmark. A failed trial does not stop the benchmark; it is listed in the returned results.
 
     Parameters
     ----------
     plans : sequence of Plan
     methods : sequence of Method, Learner, Metric, (name, Learner or Metric) or str, optional
-        See `oahu.evaluation.protocols.as_method`. By default `oahu.evaluation.protocols.DEFAULT_METHODS`.
+        Methods to compare, in the forms that `oahu.evaluation.protocols.as_method` accepts. By default,
+        `oahu.evaluation.protocols.DEFAULT_METHODS`.
     out : path
+        Folder for the results.
     jobs : int
-        Number of parallel processes. The scores do not depend on it.
+        Number of parallel processes. The scores do not depend on this number.
     listener : Listener, optional
+        Object that is notified about the progress.
     command : str
-        The command that repeats the benchmark, for the record.
+        Command line that repeats the benchmark. It is stored with the results.
     reference : str, optional
-        Reference method of the significance tests; by default AnchoredOAHU, or OAHU if it is not measured.
+        Reference method of the significance tests. By default AnchoredOAHU; if AnchoredOAHU is not among the
+        methods, OAHU.
 
     Examples
     --------
@@ -189,7 +200,7 @@ def _run_plan(plan: Plan, methods: Sequence[Method], runner: Runner, listener: L
             own_settings |= {"scaling": scaling, "params": {**settings["params"], **params}, "tuned": True}
         planned = protocol.trials(dataset, method, plan.runs or protocol.runs, own_settings)
         if tuned and method.name not in choices:
-            error = "All candidates failed in tuning. See the failures of tuning."
+            error = "All parameter values failed in tuning. See the failed tuning trials."
             marked = [replace(trial, settings={**trial.settings, "tuned": True}) for trial in planned]
             runner.mark_failed(marked, error)
         else:

@@ -1,4 +1,4 @@
-"""Parallel measurement of trials with stored outcomes, so that an interrupted benchmark can continue."""
+"""Parallel measurement of trials. Outcomes are stored, so that an interrupted benchmark can continue."""
 
 from __future__ import annotations
 
@@ -39,19 +39,21 @@ _warmed_up: set[tuple[str, ...]] = set()  # trials whose code this process has c
 class Runner:
     """Measure trials and store their outcomes in a folder.
 
-    The scores of a trial depend on the trial only, not on the order or on the number of jobs. Each trial computes
-    in one thread. Compilation happens before the time is measured.
+    The scores of a trial do not depend on the order of the trials or on the number of jobs. Each trial uses one
+    thread. Code is compiled before the time of a trial is measured.
 
     Parameters
     ----------
     out : path
-        Folder of the outcomes. Trials with a stored outcome are not measured again; failed trials are.
+        Folder for the outcomes. Trials with a stored outcome are not measured again, unless they failed.
     datasets : mapping of names to Dataset
+        Data sets of the trials, by name.
     methods : sequence of Method
+        Methods of the trials.
     jobs : int
         Number of parallel processes.
     reference : str
-        The reference method of the significance tests.
+        Name of the reference method of the significance tests.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Runner:
             raise InvalidInputError(f"Cannot create the folder {out} for the results: {error.strerror}.") from error
 
     def run(self, trials: Sequence[Trial], on_outcome: OnOutcome | None = None) -> list[Outcome]:
-        """Measure trials or load their stored outcomes, and return the outcomes in order.
+        """Measure trials or load their stored outcomes. Return the outcomes in the order of the trials.
 
         ``on_outcome(outcome, stored)`` is called for each trial as soon as its outcome is available.
         """
@@ -97,18 +99,18 @@ class Runner:
         return [self.outcomes[trial.id] for trial in trials]
 
     def mark_failed(self, trials: Sequence[Trial], error: str) -> None:
-        """Record trials as failed without measuring them."""
+        """Add failed outcomes for trials that are not measured."""
         for trial in trials:
             self._ids[trial.id] = None
             self.outcomes[trial.id] = Outcome(trial, error=error)
 
     def add_warning(self, text: str) -> None:
-        """Add a warning about the whole benchmark to the record, once."""
+        """Add a warning about the whole benchmark to the results. A repeated warning is added only once."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def record(self, command: str) -> BenchmarkRecord:
-        """Return all outcomes so far."""
+        """Return the results of all trials so far."""
         datasets = {
             name: {"n_items": len(data), "n_features": data.n_features, "n_classes": data.n_classes}
             for name, data in self.datasets.items()
@@ -127,7 +129,7 @@ class Runner:
             on_outcome(outcome, stored)
 
     def _load(self, trial: Trial) -> Outcome | None:
-        """Return the stored outcome; None if the file is missing or damaged."""
+        """Return the stored outcome of a trial, or None if the file is missing or damaged."""
         try:
             return Outcome.from_json(json.loads(self._path(trial).read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -137,7 +139,7 @@ class Runner:
         return self.out / "trials" / f"{re.sub('[^-.=+ a-zA-Z0-9_]', '_', trial.id)[-128:]}.json"
 
     def _measure_all(self, trials: Sequence[Trial]) -> Generator[Outcome]:
-        """Yield outcomes in the order in which they finish."""
+        """Measure the trials. Yield the outcomes in the order in which the trials finish."""
         cache = self.out / "constraints"
         tasks = (
             joblib.delayed(_measure)(
@@ -151,12 +153,12 @@ class Runner:
 
 
 def _ignore_interrupts() -> None:
-    """Ignore SIGINT in a worker: a terminal sends it to all processes, and the main process handles it."""
+    """Ignore SIGINT in a worker process. A terminal sends it to all processes; the main process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: Path) -> Outcome:
-    """Measure a trial in one thread and store its outcome; an exception becomes an outcome with an error."""
+    """Measure a trial in one thread and store its outcome. On an exception, the outcome contains the error."""
     protocol = PROTOCOLS[trial.protocol]
     measure = protocol.measure if trial.stage == "result" else protocol.validate
     try:
@@ -176,7 +178,7 @@ def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: 
 
 
 def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
-    """Compile the code of a trial: measure a tiny random data set, once per process."""
+    """Compile the code of a trial by measuring a tiny random data set, once per process."""
     learner = None if method.learner is None else (method.learner.__class__, method.learner.get_params(deep=False))
     key = (trial.protocol, method.name, str(learner), str(dataset.n_features))
     if key in _warmed_up:
@@ -206,7 +208,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _seconds_before(results: Path, command: str) -> float:
-    """Return the duration of earlier, interrupted sessions of the same command."""
+    """Return the total duration of earlier, interrupted sessions of the same command, in seconds."""
     try:
         before = json.loads(results.read_text(encoding="utf-8"))
         return float(before["seconds"]) if before["command"] == command else 0.0

@@ -1,4 +1,4 @@
-"""Scores for classification, comparison and retrieval, from 0 to 1. Arguments are (truth, prediction)."""
+"""Scores for classification, comparison and retrieval, in [0, 1]. The true labels are the first argument."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
     Parameters
     ----------
     truth, predicted : array-like of shape (n,)
-        Labels: both strings or both integers.
+        True labels and predicted labels. Both must be strings, or both must be integers.
 
     Examples
     --------
@@ -39,15 +39,15 @@ def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the unweighted mean over classes of F1 = 2 tp / (2 tp + fp + fn).
+    """Return the macro F1: the unweighted mean of the F1 scores of all classes.
 
-    The classes are those that occur in ``truth`` or in ``predicted``. A class that is predicted but not
-    in ``truth`` has F1 = 0.
+    F1 is 2 TP / (2 TP + FP + FN), with the numbers of true positives, false positives and false negatives. All
+    classes in ``truth`` or ``predicted`` count. A class that occurs only in ``predicted`` has F1 = 0.
 
     Parameters
     ----------
     truth, predicted : array-like of shape (n,)
-        Labels: both strings or both integers.
+        True labels and predicted labels. Both must be strings, or both must be integers.
 
     Examples
     --------
@@ -62,14 +62,16 @@ def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
-    """Return the probability that a similar pair scores higher than a dissimilar one; a tie counts half.
+    """Return the area under the ROC curve.
+
+    It is the probability that a similar pair has a higher score than a dissimilar pair. A tie counts half.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
+        Labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for more similar pairs.
+        Scores of the pairs. More similar pairs have higher scores.
 
     Examples
     --------
@@ -80,14 +82,14 @@ def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
 
 
 def eer(same: ArrayLike, scores: ArrayLike) -> float:
-    """Return the equal error rate: the rate at which false accept rate and false reject rate are equal.
+    """Return the equal error rate: the value at which the false accept rate and the false reject rate are equal.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
+        Labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for more similar pairs.
+        Scores of the pairs. More similar pairs have higher scores.
 
     Examples
     --------
@@ -100,15 +102,16 @@ def eer(same: ArrayLike, scores: ArrayLike) -> float:
 def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
     """Return the highest true accept rate at a false accept rate of at most ``far``.
 
-    With fewer than 1 / ``far`` dissimilar pairs, the threshold accepts none of them.
+    If there are fewer than 1 / ``far`` dissimilar pairs, the threshold accepts no dissimilar pair.
 
     Parameters
     ----------
     same : array-like of shape (n,)
-        Labels of the pairs: True and False, 1 and 0, or +1 and -1.
+        Labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1.
     scores : array-like of shape (n,)
-        Higher for more similar pairs.
+        Scores of the pairs. More similar pairs have higher scores.
     far : float in [0, 1]
+        Maximum false accept rate.
 
     Examples
     --------
@@ -119,12 +122,16 @@ def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
 
 
 def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) -> float:
-    """Return the share of triplets in which the positive scores higher than the negative. A tie counts as wrong.
+    """Return the share of triplets in which the positive has a higher score than the negative.
+
+    A triplet with equal scores counts as wrong.
 
     Parameters
     ----------
-    similar_scores, dissimilar_scores : array-like of shape (n_triplets,)
-        Scores of anchor and positive, and of anchor and negative; higher for more similar items.
+    similar_scores : array-like of shape (n_triplets,)
+        Score of the anchor and the positive of each triplet. More similar items have higher scores.
+    dissimilar_scores : array-like of shape (n_triplets,)
+        Score of the anchor and the negative of each triplet.
 
     Examples
     --------
@@ -135,7 +142,7 @@ def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) ->
     dissimilar = as_scores(dissimilar_scores, "dissimilar_scores")
     if len(similar) != len(dissimilar):
         raise InvalidInputError(
-            "similar_scores and dissimilar_scores must have one score per triplet. "
+            "'similar_scores' and 'dissimilar_scores' must have one score per triplet. "
             f"Got {len(similar)} and {len(dissimilar)} instead."
         )
     return float(np.mean(similar > dissimilar))
@@ -147,9 +154,9 @@ def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) ->
 def recall_at_k(
     labels: ArrayLike, retrieved_labels: ArrayLike, ks: Iterable[int] = (1, 2, 4, 8)
 ) -> dict[int, float]:
-    """Return, for each k, the share of queries with at least one item of their own label among the first k.
+    """Return the share of queries with at least one item of their own label among the first k items, for each k.
 
-    This is Recall@K as in the metric learning literature (Oh Song et al., CVPR 2016): a query counts 1 or 0,
+    This is Recall@K as in the metric learning literature (Oh Song et al., CVPR 2016). A query counts 1 or 0,
     regardless of the number of items with its label. A query must not be among its own retrieved items.
 
     Parameters
@@ -157,8 +164,9 @@ def recall_at_k(
     labels : array-like of shape (n_queries,)
         Labels of the queries: strings or integers.
     retrieved_labels : array-like of shape (n_queries, at least max(ks))
-        Labels of the retrieved items, nearest first.
+        Labels of the retrieved items, nearest item first.
     ks : iterable of int
+        Values of k.
 
     Examples
     --------
@@ -171,7 +179,7 @@ def recall_at_k(
     depths = _as_depths(ks)
     if found.shape[0] != len(own) or found.shape[1] < max(depths):
         raise InvalidInputError(
-            f"retrieved_labels must have at least {max(depths)} labels for each of the {len(own)} queries: shape "
+            f"'retrieved_labels' must have at least {max(depths)} labels for each of the {len(own)} queries: shape "
             f"({len(own)}, {max(depths)}) or wider. Got shape {found.shape} instead."
         )
     hit = found[:, : max(depths)] == own[:, None]
@@ -185,7 +193,7 @@ def _as_both_labels(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any
     true, predicted_labels = _as_labels(truth, "truth", 1), _as_labels(predicted, "predicted", 1)
     if len(true) != len(predicted_labels):
         raise InvalidInputError(
-            "truth and predicted must have one label per item. "
+            "'truth' and 'predicted' must have one label per item. "
             f"Got {len(true)} and {len(predicted_labels)} instead."
         )
     _check_comparable(true, predicted_labels, "truth", "predicted")
@@ -193,9 +201,14 @@ def _as_both_labels(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any
 
 
 def _as_labels(labels: Any, what: str, ndim: int) -> NDArray[Any]:
-    """Return labels as an array of strings or integers; raise if it is empty or not of ``ndim`` dimensions."""
+    """Return labels as an array of strings or integers.
+
+    Raise an error if the array is empty, or if it does not have ``ndim`` dimensions.
+    """
     if hasattr(labels, "tocsr"):
-        raise InvalidTypeError(f"{what} must be dense labels. Got a sparse matrix instead: use toarray().")
+        raise InvalidTypeError(
+            f"{what} must be dense labels. Got a sparse matrix instead. Convert it with toarray()."
+        )
     array = np.asanyarray(labels) if hasattr(labels, "__array__") else np.array(labels, dtype=object)
     if array.ndim != ndim or 0 in array.shape:
         shape = "(n,)" if ndim == 1 else "(n_queries, n_retrieved)"
@@ -211,7 +224,7 @@ def _as_labels(labels: Any, what: str, ndim: int) -> NDArray[Any]:
 
 
 def _check_objects(array: NDArray[Any], what: str) -> None:
-    """Raise if the objects are neither all strings nor all numbers."""
+    """Raise an error unless all objects are strings or all objects are numbers."""
     kind: Any = str if isinstance(array.flat[0], str) else int | float | np.number | np.bool_
     for place, label in np.ndenumerate(array):
         if not isinstance(label, kind):
@@ -221,7 +234,7 @@ def _check_objects(array: NDArray[Any], what: str) -> None:
 
 
 def _check_integers(array: NDArray[Any], what: str) -> None:
-    """Raise for floats that are not integers, or too large to represent every integer."""
+    """Raise an error for floats that are not whole numbers, or too large to represent every integer."""
     with np.errstate(invalid="ignore"):
         wrong = np.argwhere((array % 1 != 0) | (np.abs(array) >= _MAX_INTEGER))
     if len(wrong):
@@ -244,9 +257,11 @@ def _as_depths(ks: Any) -> list[int]:
     depths = list(ks) if isinstance(ks, Iterable) else []
     if not depths:
         raise InvalidInputError(
-            f"'ks' must list at least one depth, such as (1, 2, 4, 8). Got {shorten(ks)} instead."
+            f"'ks' must contain at least one value of k, for example (1, 2, 4, 8). Got {shorten(ks)} instead."
         )
     for k in depths:
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-            raise InvalidInputError(f"Each of 'ks' must be an int of at least 1. Got {shorten(k)} instead.")
+            raise InvalidInputError(
+                f"Each value in 'ks' must be an integer of at least 1. Got {shorten(k)} instead."
+            )
     return [int(k) for k in depths]

@@ -1,4 +1,4 @@
-"""Statistics of repeated runs: mean and spread, and significance tests between two methods."""
+"""Statistics of repeated runs: mean, standard deviation, and significance tests between two methods."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ROUNDING: Final = 1e-12  # differences below this, relative to the values, are 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and spread of the runs of one method.
+    """Mean and standard deviation of the runs of one method.
 
     Attributes
     ----------
     mean : float
-        NaN without any run.
+        Mean of the runs. NaN if there is no run.
     std : float
-        Sample standard deviation (denominator n - 1); NaN for fewer than two runs.
+        Sample standard deviation (denominator n - 1). NaN if there are fewer than two runs.
     n : int
         Number of runs with a finite value.
 
@@ -48,7 +48,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
-        """Summarise the finite values."""
+        """Return the summary of the finite values. Other values are ignored."""
         finite = _finite(values)
         n = len(finite)
         return cls(float(finite.mean()) if n else nan, float(finite.std(ddof=1)) if n > 1 else nan, n)
@@ -61,12 +61,14 @@ class SignificanceTest:
     Attributes
     ----------
     reference, other : Summary
-        Summaries of the compared runs.
-    t, p : float
-        The statistic, positive if the reference has the greater mean, and the two-sided p-value. NaN without a
-        test.
+        Summaries of the runs of the reference method and of the other method.
+    t : float
+        Test statistic. It is positive if the reference method has the greater mean. NaN if there are too few runs
+        for a test: a test needs at least two runs of each method.
+    p : float
+        Two-sided p-value. NaN if there are too few runs for a test.
     verdict : {"win", "tie", "loss"} or None
-        Result for the reference; None without a test, if a method has fewer than two runs.
+        Result for the reference method. None if there are too few runs for a test.
     """
 
     reference: Summary
@@ -77,7 +79,7 @@ class SignificanceTest:
 
     @property
     def mark(self) -> str:
-        """The paper's mark: • where the reference is significantly better, ∘ where it is worse, "" otherwise."""
+        """Mark of the verdict, as in the paper: • for a win, ∘ for a loss, "" for a tie or no test."""
         return {"win": "•", "loss": "∘"}.get(self.verdict or "", "")
 
 
@@ -90,18 +92,20 @@ def compare_runs(
 ) -> SignificanceTest:
     """Test whether the mean scores of two methods differ significantly.
 
-    The test is Student's t-test for two samples with a pooled variance, as in the paper.
-    With ``paired``, it is the paired test, which is more powerful if both methods used
-    the same splits. Runs without a finite value are ignored.
+    The test is Student's t-test for two samples with a pooled variance, as in the paper. Runs without a finite
+    value are ignored.
 
     Parameters
     ----------
     reference, other : sequences of float
-        One score per run. With ``paired``: of equal length and in the same order.
+        Scores of the reference method and of the other method, one score per run.
     alpha : float in (0, 1)
-        Significance level: p must be below it.
+        Significance level. A difference is significant if the p-value is below ``alpha``.
     better : {"lower", "higher"}
-        Which scores are better.
+        Whether lower or higher scores are better.
+    paired : bool
+        Whether to use the paired t-test instead. It is more powerful if both methods used the same splits. Both
+        sequences must then have the scores of the same runs in the same order.
 
     Examples
     --------
@@ -125,7 +129,7 @@ def compare_runs(
 
 @dataclass(frozen=True)
 class WinTieLoss:
-    """Counts of the reference method's wins, ties and losses; ``untested`` counts comparisons without a test."""
+    """Numbers of the reference method's wins, ties and losses, and of comparisons without a test (``untested``)."""
 
     wins: int = 0
     ties: int = 0
@@ -134,7 +138,7 @@ class WinTieLoss:
 
     @classmethod
     def of(cls, tests: Iterable[SignificanceTest]) -> Self:
-        """Count the verdicts."""
+        """Return the numbers of wins, ties and losses in the tests."""
         verdicts = [test.verdict for test in tests]
         return cls(*(verdicts.count(verdict) for verdict in ("win", "tie", "loss", None)))
 
@@ -143,7 +147,10 @@ class WinTieLoss:
 
 
 def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
-    """Return t and p. Without any spread, scipy's result would depend on rounding errors."""
+    """Return the test statistic and the p-value.
+
+    Samples without variation are handled here, because scipy's result would depend on rounding errors.
+    """
     difference = float(first.mean() - second.mean())
     rounding = _ROUNDING * float(max(np.abs(first).max(), np.abs(second).max()))
     if abs(difference) <= rounding:
@@ -164,7 +171,7 @@ def _finite(values: Iterable[float]) -> Floats:
 
 
 def _finite_pairs(reference: Sequence[float], other: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return the runs in which both values are finite."""
+    """Return the values of both methods in the runs in which both values are finite."""
     if len(reference) != len(other):
         raise InvalidInputError(
             "A paired test needs one value of both methods for each run. "

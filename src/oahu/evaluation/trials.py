@@ -1,4 +1,4 @@
-"""The trials of a benchmark and their results: the contents of ``results.json``."""
+"""Trials of a benchmark and their results, which are stored in ``results.json``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,23 @@ _TRIAL_FIELDS: Final = ("protocol", "dataset", "method", "run", "settings", "sta
 
 @dataclass(frozen=True)
 class Trial:
-    """One measurement to make: one method on one data set, in one run.
+    """One run of one method on one data set.
 
     Attributes
     ----------
     protocol : {"classification", "constraints", "verification", "retrieval", "sensitivity", "regret"}
+        Name of the protocol.
     dataset, method : str
+        Names of the data set and of the method.
     run : int
-        The number of the run, or of the fold where the protocol has folds.
+        Number of the run. If the protocol has folds, number of the fold.
     settings : mapping
-        Everything else that the scores depend on, as JSON values: ``seed``, ``n_constraints``, ``n_seeds``,
-        ``scaling``, ``pca``, ``params`` (of the learner), ``k``, ``queries``, and the settings a protocol adds.
+        All other values that the scores depend on, as JSON values: ``seed``, ``n_constraints``, ``n_seeds``,
+        ``scaling``, ``pca``, ``params`` (parameters of the learner), ``k``, ``queries``, and the settings of the
+        protocol.
     stage : {"result", "tuning"}
-        Tuning trials use development data only, and ``run`` is the fold.
+        Whether the trial measures a result or is part of tuning. Tuning trials use only development data, and
+        ``run`` is the number of the fold.
     """
 
     protocol: str
@@ -48,7 +52,7 @@ class Trial:
 
     @property
     def id(self) -> str:
-        """A unique name. If a result with the same id is stored, the trial is not measured again."""
+        """Unique id of the trial. If an outcome with the same id is stored, the trial is not measured again."""
         text = json.dumps(
             [self.protocol, self.dataset, self.method, self.run, self.settings, self.stage], sort_keys=True
         )
@@ -57,22 +61,23 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a trial.
+    """Result of a trial.
 
     Attributes
     ----------
     trial : Trial
+        The trial.
     scores : dict
-        Numbers by name: ``error_rate``, ``macro_f1``, ``utilization``, ``auc``, ``accuracy``, ``recall@1``, ...
+        Scores by name: ``error_rate``, ``macro_f1``, ``utilization``, ``auc``, ``accuracy``, ``recall@1``, ...
     curves : dict
-        Data for figures: ``weights`` (``rounds``, ``weights``), ``roc`` (``far``, ``tar``), ``regret``
-        (``rounds``, ``regret``, ``bound``), ``examples``.
+        Data for figures, by name: ``weights`` (with ``rounds`` and ``weights``), ``roc`` (with ``far`` and
+        ``tar``), ``regret`` (with ``rounds``, ``regret`` and ``bound``) and ``examples``.
     seconds : dict
-        Time per step: ``inputs``, ``constraints``, ``learning``, ``evaluation``. Compilation is not included.
+        Seconds per step: ``inputs``, ``constraints``, ``learning``, ``evaluation``. Compilation is not included.
     facts : dict
-        Further information: the number of drawn and of implied constraints, package versions, warnings.
+        Further information: the numbers of drawn and of implied constraints, package versions, warnings.
     error : str, optional
-        The error message of a trial that failed and has no scores.
+        Error message, if the trial failed. A failed trial has no scores.
     """
 
     trial: Trial
@@ -83,7 +88,7 @@ class Outcome:
     error: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the outcome as JSON values; scores that are not finite become None."""
+        """Return the outcome as JSON values. Scores that are not finite become None."""
         return {
             **vars(self.trial),
             "scores": {name: value if isfinite(value) else None for name, value in self.scores.items()},
@@ -95,7 +100,7 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the outcome that `as_json` wrote."""
+        """Return an outcome from the JSON values that `as_json` returned."""
         trial = Trial(**{name: data[name] for name in _TRIAL_FIELDS})
         scores = {name: float("nan") if value is None else float(value) for name, value in data["scores"].items()}
         return cls(trial, scores, data["curves"], data["seconds"], data["facts"], data["error"])
@@ -108,19 +113,19 @@ class BenchmarkRecord:
     Attributes
     ----------
     command : str
-        The command that repeats the benchmark.
+        Command line that repeats the benchmark.
     started : str
         Start time, in ISO format.
     seconds : float
-        Total duration of all sessions of this command; pauses between them are not included.
+        Total duration of all sessions of this command. Pauses between sessions are not included.
     machine : dict
-        Processor, number of cores, operating system, package versions.
+        Processor, number of cores, operating system, and package versions.
     datasets : dict
-        ``n_items``, ``n_features`` and ``n_classes`` of each data set, by name.
+        ``n_items``, ``n_features`` and ``n_classes`` of each data set, by the name of the data set.
     outcomes : tuple of Outcome
-        Results of all trials, including those of tuning.
+        Outcomes of all trials, including tuning trials.
     reference : str
-        The reference method of the significance tests and win/tie/loss counts.
+        Name of the reference method of the significance tests and of the win/tie/loss counts.
     warnings : tuple of str
         Warnings about the whole benchmark, such as an input scale that does not suit a method.
     """
@@ -135,7 +140,7 @@ class BenchmarkRecord:
     warnings: tuple[str, ...] = ()
 
     def results(self, protocol: str, dataset: str | None = None) -> Iterator[Outcome]:
-        """Iterate over the successful outcomes of a protocol, without those of tuning."""
+        """Yield the outcomes of the successful trials of a protocol. Tuning trials are left out."""
         for outcome in self.outcomes:
             trial = outcome.trial
             wanted = trial.stage == "result" and trial.protocol == protocol and dataset in (None, trial.dataset)
@@ -144,17 +149,17 @@ class BenchmarkRecord:
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
-        """The outcomes that have an error and no scores."""
+        """Outcomes of the failed trials, including tuning trials."""
         return tuple(outcome for outcome in self.outcomes if outcome.error is not None)
 
     def save(self, path: Path) -> None:
-        """Write the record to a file, atomically."""
+        """Write the results to a JSON file, atomically."""
         data = {"format": _FORMAT, **vars(self), "outcomes": [outcome.as_json() for outcome in self.outcomes]}
         write_json(path, data)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a record that `save` wrote."""
+        """Read the results from a file that `save` wrote."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if (found := data.pop("format")) != _FORMAT:

@@ -163,7 +163,7 @@ def test_huge_member_is_not_read(tmp_path: Path) -> None:
     member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
     member.size = 1 << 40
     write_archive(tmp_path, "cifar10-gray", gzip.compress(member.tobuf() + bytes(10_240)))
-    assert "but CIFAR has less than" in error_of(tmp_path, "cifar10-gray")
+    assert "but CIFAR has fewer than" in error_of(tmp_path, "cifar10-gray")
 
 
 def test_missing_member_is_named(tmp_path: Path) -> None:

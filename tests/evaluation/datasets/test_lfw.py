@@ -119,7 +119,7 @@ FIRST = "Ann Lee\t1\t"
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("#\tperson", "#\tname", "its second line must name the columns"),
+        ("#\tperson", "#\tname", "its second line must contain the column names"),
         (FIRST, f"{FIRST}0.5\t", "line 3 must have 75 columns, but it has 76"),
         (FIRST, "Ann Lee\tone\t", "line 3 must have a person and an image number, but it has 'Ann_Lee' and 'one'"),
         (FIRST, "\t1\t", "line 3 must have a person and an image number, but it has '' and '1'"),
@@ -139,8 +139,8 @@ def test_error_in_attributes_is_named(home: Path, old: str, new: str, problem: s
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "its second line must name"),
-        (b"<html>\n<body>moved</body>\n</html>", "its second line must name"),
+        (b"", "its second line must contain the column names"),
+        (b"<html>\n<body>moved</body>\n</html>", "its second line must contain the column names"),
         (attributes([], []).encode(), "it has no items"),
         (attributes().encode()[:-40], "line 9 must have 75 columns"),
         (attributes().encode("utf-16"), "it is not UTF-8 text"),
@@ -244,5 +244,5 @@ def test_error_in_soft_attributes_is_named(home: Path, changed: Any, problem: st
 
 def test_soft_attributes_need_image_names(home: Path) -> None:
     np.savez(home / "lfw" / "lfw_facer40.npz", X=np.zeros((2, 3)))
-    with pytest.raises(DatasetError, match="must contain the images' names"):
+    with pytest.raises(DatasetError, match="must contain an array 'image' with the names"):
         load("lfw-soft", home)

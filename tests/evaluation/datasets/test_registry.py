@@ -225,7 +225,7 @@ def test_dataset_can_be_pickled(copied: Any) -> None:
     ("X", "y"), [(np.ones(3), np.ones(3)), (np.ones((3, 1)), np.ones(2)), (np.ones((3, 1)), 1)]
 )
 def test_dataset_rejects_wrong_shapes(X: Any, y: Any) -> None:
-    with pytest.raises(InvalidInputError, match="The data set 'mine' must have X of shape"):
+    with pytest.raises(InvalidInputError, match="The data set 'mine' must have 'X' of shape"):
         Dataset("mine", X, np.asarray(y))
 
 

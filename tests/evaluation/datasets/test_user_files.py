@@ -101,7 +101,7 @@ def test_uint8_is_preserved(tmp_path: Path) -> None:
 
 def test_error_without_labels_says_how_to_give_them(tmp_path: Path) -> None:
     np.save(tmp_path / "mine.npy", X)
-    with pytest.raises(InvalidInputError, match=r"mine.npy has no labels\. Store them as an array 'y'"):
+    with pytest.raises(InvalidInputError, match=r"mine.npy has no labels\. Store the labels as an array 'y'"):
         load(tmp_path / "mine.npy")
 
 

@@ -266,5 +266,7 @@ def test_reference_is_the_given_or_the_recommended_method(
 
 
 def test_unknown_reference_is_rejected() -> None:
-    with pytest.raises(InvalidInputError, match=r"The reference must be one of OAHU, LEGO\. Got 'RDML' instead"):
+    with pytest.raises(
+        InvalidInputError, match=r"The reference method must be one of OAHU, LEGO\. Got 'RDML' instead"
+    ):
         reference_method(as_methods(["OAHU", "LEGO"]), "RDML")

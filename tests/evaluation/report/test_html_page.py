@@ -197,7 +197,7 @@ def test_record_with_failures_only(tmp_path: Path) -> None:
 
 def test_single_run(tmp_path: Path) -> None:
     one = [each for each in of_all_protocols() if each.trial.run == 0 and each.trial.protocol == "classification"]
-    assert "no standard deviation and no test" in Page(html_page.write(record(*one), tmp_path)).text
+    assert "no standard deviation and no significance test" in Page(html_page.write(record(*one), tmp_path)).text
 
 
 def test_nan_is_shown_as_a_dash(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def with_examples() -> BenchmarkRecord:
 
 
 def test_report_states_that_images_are_missing(tmp_path: Path) -> None:
-    assert "It needs the images of digits" in Page(html_page.write(with_examples(), tmp_path)).text
+    assert "because the images of digits are missing" in Page(html_page.write(with_examples(), tmp_path)).text
 
 
 def test_example_sheet_with_images(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_example_sheet_with_images(tmp_path: Path) -> None:
 
 
 def test_report_states_that_examples_are_missing(page: Page) -> None:
-    assert "none are stored for OAHU" in page.text
+    assert "no examples are stored for OAHU" in page.text
 
 
 def test_report_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,13 +139,13 @@ def test_one_run_has_no_std_and_no_test() -> None:
     table = protocol_tables.classification_table(only(*classified({"OAHU": [0.2], "LEGO": [0.3]})))
     assert column(table, "Error")["LEGO"] == TableCell("0.300")
     assert column(table, "p")["LEGO"].text == DASH
-    assert "One run each: no standard deviation and no test." in table.notes
+    assert "Each method has one run, so there is no standard deviation and no significance test." in table.notes
 
 
 def test_no_test_without_the_reference() -> None:
     table = protocol_tables.classification_table(only(*classified({"LEGO": [0.2, 0.3], "RDML": [0.5, 0.6]})))
     assert all(entry.text == DASH for entry in column(table, "p").values())
-    assert table.notes[0].startswith("OAHU has no results")
+    assert table.notes[0].endswith("because the reference method OAHU has no results here.")
 
 
 def test_tuned_settings_are_shown() -> None:
@@ -281,7 +281,7 @@ def test_time_has_means_and_a_total() -> None:
     tuning = outcome("OAHU", 0, stage="tuning", seconds={"learning": 7.0})
     table = overview_tables.time_table(record(*runs, tuning), "classification")
     assert [entry.text for entry in table.rows[0][2:]] == ["2", "0.50", "1.00", "2.00", "2.00", "11.0"]
-    assert "Tuning took 7.0 s more, in 1 trials." in table.notes
+    assert "In addition, tuning took 7.0 s for 1 trials." in table.notes
 
 
 def test_settings_of_each_row() -> None:
@@ -345,7 +345,7 @@ def test_missing_pairs_are_noted_once() -> None:
         protocol_tables.verification_table(only(*some, protocol="verification")).notes
     )
     none = verified("OAHU", 0, 0)
-    assert "name an image" not in " ".join(
+    assert "are left out" not in " ".join(
         protocol_tables.verification_table(only(none, protocol="verification")).notes
     )
 
@@ -369,11 +369,11 @@ def test_parameters_tuned_to_the_smallest_or_largest_value_are_noted() -> None:
     (text,) = [
         note
         for note in overview_tables.settings_table(record(*some), "classification").notes
-        if "value tried" in note
+        if "value that it tried" in note
     ]
-    assert text == "fashion-mnist · tuned: tuned to the smallest or largest value tried: OAHU eta 0.1."
+    assert text == "fashion-mnist · tuned: tuning chose the smallest or largest value that it tried: OAHU eta 0.1."
     assert not any(
-        "value tried" in note
+        "value that it tried" in note
         for note in overview_tables.settings_table(record(*classified(ERRORS)), "classification").notes
     )
 

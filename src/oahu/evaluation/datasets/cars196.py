@@ -1,4 +1,4 @@
-"""CARS-196: deep features of photographs of cars. The user computes the features."""
+"""CARS-196: photographs of cars, as deep features that the user computes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOURCE: Final = DatasetSource(
     file_sets=((_PREPARED,),),
     read=_read,
     note=(
-        "The official data set consists of images. Compute their features with a network of your choice and store "
-        "them in this archive as arrays X (or Q, low, step), y and is_train."
+        "The official data set consists of images. Compute features of the images with a network of your choice. "
+        "Store the features in this archive as arrays 'X' (or 'Q', 'low' and 'step'), 'y' and 'is_train'."
     ),
 )

@@ -1,4 +1,4 @@
-"""The binary archives of CIFAR-10 and CIFAR-100: records of label bytes and pixels in a .tar.gz."""
+"""Reader of the binary archives of CIFAR-10 and CIFAR-100."""
 
 from __future__ import annotations
 
@@ -27,30 +27,34 @@ def read_batches(
 ) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
     """Return images and labels of the batches, in the order of ``names``.
 
-    A record consists of label bytes, the last of which is the class, and 3,072 pixel bytes. Nothing is written to
-    disk.
+    A batch stores each image as its label bytes followed by 3,072 pixel bytes. The last label byte is the class.
+    The archive is not unpacked to disk.
 
     Parameters
     ----------
     path : Path
-        The archive.
+        Path of the .tar.gz archive.
     names : sequence of str
-        Files in the archive, with their folder.
+        Names of the batch files in the archive, with their folder.
     n_label_bytes : int
-        1 for CIFAR-10; 2 for CIFAR-100, which has a coarse and a fine label.
+        Number of label bytes of an image: 1 for CIFAR-10, 2 for CIFAR-100 (a coarse and a fine label).
     n_classes : int
+        Number of classes.
 
     Returns
     -------
     list of (images, labels)
-        Images of shape (n_images, 3, 1024): the red, green and blue plane, row by row.
+        One tuple per batch. Images have shape (n_images, 3, 1024). The second axis is the colour: red, green, blue.
     """
     members = _read_members(path, names)
     return [_parse_batch(members[name], f"{path}, {name}", n_label_bytes, n_classes) for name in names]
 
 
 def _read_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Return files of the archive. It is read to its end, so that gzip verifies its checksum."""
+    """Return the contents of files in the archive.
+
+    The archive is read to its end, so that gzip verifies the checksum.
+    """
     try:
         with gzip.open(path) as unpacked:
             found = _extract(unpacked, path, names)
@@ -73,7 +77,7 @@ def _extract(unpacked: gzip.GzipFile, path: Path, names: Sequence[str]) -> dict[
             if total > _MAX_BYTES:
                 raise damaged_file(
                     path,
-                    f"its files up to {member.name} have {total:,} bytes, but CIFAR has less than {_MAX_BYTES:,}",
+                    f"its files up to {member.name} have {total:,} bytes, but CIFAR has fewer than {_MAX_BYTES:,}",
                 )
             stream = archive.extractfile(member) if member.isfile() and member.name in names else None
             if stream is not None:

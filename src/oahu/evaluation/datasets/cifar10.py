@@ -1,4 +1,4 @@
-"""CIFAR-10 in greyscale, as in the paper: 32 x 32 photographs of ten classes."""
+"""CIFAR-10: 32 x 32 photographs of ten classes, converted to greyscale as in the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIFAR-100: deep features if available, as in the paper, and otherwise pixels."""
+"""CIFAR-100: photographs of 100 classes, as deep features if available (as in the paper), otherwise as pixels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _read(home: Path) -> Dataset:
 
 
 def _read_pixels(path: Path) -> Dataset:
-    """Return pixels in the order of an image of shape (32, 32, 3)."""
+    """Return the data set with pixels as features. Each row is a flattened image of shape (32, 32, 3)."""
     (train, train_labels), (test, test_labels) = read_batches(path, _BATCHES, 2, _N_CLASSES)
     images = np.concatenate([train, test]).swapaxes(1, 2)
     return Dataset(
@@ -59,8 +59,9 @@ SOURCE: Final = DatasetSource(
     ),
     read=_read,
     note=(
-        "The download has pixels, 3,072 features. The paper used deep features. If you compute such features, "
-        f"store them in {_PREPARED} as arrays X (or Q, low, step) and y, training images first. They are then "
-        "used instead."
+        "The download contains pixels (3,072 features). The paper used deep features. To use deep "
+        "features, compute "
+        f"them and store them in {_PREPARED} as arrays 'X' (or 'Q', 'low' and 'step') and 'y', training images "
+        "first."
     ),
 )

@@ -1,4 +1,4 @@
-"""`Dataset`: the class that every reader returns."""
+"""The class `Dataset`. Every reader returns an object of this class."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Dataset", "Fold", "Views"]
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Pairs to verify.
+    """One fold of labelled pairs.
 
     Attributes
     ----------
     pairs : ndarray of shape (n_pairs, 2)
-        Row numbers in the data set.
+        Row numbers of the two items of each pair.
     same : ndarray of shape (n_pairs,)
-        True for similar pairs.
+        True for similar pairs, False for dissimilar pairs.
     n_missing : int
-        Number of official pairs that are skipped because an item has no features.
+        Number of official pairs that are left out because an item has no features.
     """
 
     pairs: NDArray[np.intp]
@@ -40,14 +40,14 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """The pairs of a verification protocol such as LFW: View 1 for development, View 2 for the result.
+    """The two sets of pairs of the verification protocol of LFW, which calls them View 1 and View 2.
 
     Attributes
     ----------
     development : tuple of Fold
-        View 1: training pairs and test pairs.
+        View 1, for development: the training pairs and the test pairs.
     folds : tuple of Fold
-        View 2: ten folds; no person occurs in two of them.
+        View 2, for the result: ten folds. No person occurs in two folds.
     """
 
     development: tuple[Fold, Fold]
@@ -55,33 +55,34 @@ class Views:
 
     @property
     def pairs(self) -> NDArray[np.intp]:
-        """All pairs of both views, of shape (n, 2): no constraint may contain them."""
+        """All pairs of both views, of shape (n, 2). These pairs must not be used as constraints."""
         return np.concatenate([fold.pairs for fold in (*self.development, *self.folds)])
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Items with their labels and further information.
+    """Data set of labelled items.
 
     Attributes
     ----------
     name : str
+        Name of the data set.
     X : ndarray of shape (n_items, n_features)
-        As stored in the files: uint8 for pixels, float32 for features.
+        Features of the items: pixels as uint8, other features as float32.
     y : ndarray of shape (n_items,)
-        Labels: integers or strings.
+        Labels of the items: integers or strings.
     scaling : str
-        The default input scaling: see `oahu.evaluation.protocols.SCALINGS`.
+        Default input scaling, one of `oahu.evaluation.protocols.SCALINGS`.
     is_train : ndarray of shape (n_items,), optional
-        The official split.
+        Official split: True for training items.
     image_shape : tuple of int, optional
-        The shape of an item as an image.
+        Shape of the images, if the features are pixels.
     keys : ndarray of shape (n_items,), optional
-        The items' keys.
+        Keys of the items.
     views : Views, optional
-        The official pairs to verify.
+        Official pairs for verification.
     image_folder : Path, optional
-        Folder of image files named by the items' keys, for features that are not pixels.
+        Folder with an image file for each item, if the features are not pixels. The keys are the file names.
     """
 
     name: str
@@ -97,8 +98,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
             raise InvalidInputError(
-                f"The data set {self.name!r} must have X of shape (n_items, n_features) and one label for each "
-                f"item. Got X of shape {self.X.shape} and y of shape {self.y.shape} instead."
+                f"The data set {self.name!r} must have 'X' of shape (n_items, n_features) and 'y' of shape "
+                f"(n_items,). Got 'X' of shape {self.X.shape} and 'y' of shape {self.y.shape} instead."
             )
 
     def __len__(self) -> int:
@@ -106,7 +107,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the contents."""
+        """Hash of the features, labels and other contents."""
         parts = [self.X, self.y, self.is_train, self.keys]
         if self.views is not None:
             parts += [self.views.pairs, *(fold.same for fold in (*self.views.development, *self.views.folds))]

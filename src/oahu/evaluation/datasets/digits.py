@@ -1,4 +1,4 @@
-"""The handwritten digits of scikit-learn: 8 x 8 images with values 0 to 16."""
+"""Handwritten digits of scikit-learn: 8 x 8 images with values 0 to 16."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The data folder, and downloads into it.
+"""Downloads of data sets to the data folder.
 
-pooch is not used because it cannot resume an interrupted download. EMNIST's archive has 560 MB.
+The package pooch is not used, because it cannot resume an interrupted download of a large file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oahu.version import __version__
 __all__ = ["DownloadProgress", "RemoteFile", "data_home", "download"]
 
 DownloadProgress = Callable[[str, int, int | None], None]
-"""Called with the name of a file, the bytes received so far, and the total, or None if it is unknown."""
+"""Function of a file name, the number of bytes received so far, and the total number of bytes (None if unknown)."""
 
 _TIMEOUT: Final = 30.0  # seconds without any data
 _ATTEMPTS: Final = 3  # per address, while each attempt receives data
@@ -32,7 +32,7 @@ _BLOCK: Final = 1 << 18  # bytes
 
 
 def data_home() -> Path:
-    """Return the data folder: $OAHU_DATA_HOME, or ``oahu`` in the platform's cache folder."""
+    """Return the path of the data folder: $OAHU_DATA_HOME, or else ``oahu`` in the platform's cache folder."""
     chosen = os.environ.get("OAHU_DATA_HOME")
     return Path(chosen).expanduser() if chosen else _cache_folder() / "oahu"
 
@@ -55,11 +55,11 @@ class RemoteFile:
     Attributes
     ----------
     path : str
-        Its path relative to the data folder.
+        Path of the downloaded file, relative to the data folder.
     urls : tuple of str
-        The official address, then mirrors.
+        Official download address, followed by the addresses of mirrors.
     checksum : str, optional
-        ``md5:...`` or ``sha256:...``; None if none is published.
+        Checksum in the form ``md5:...`` or ``sha256:...``. None if no checksum is published.
     """
 
     path: str
@@ -72,18 +72,18 @@ class RemoteFile:
 
 
 class _DownloadError(Exception):
-    """A file cannot be downloaded from an address."""
+    """Raised if a file cannot be downloaded from an address."""
 
 
 class _ConnectionLostError(_DownloadError):
-    """A connection ended before the file was complete."""
+    """Raised if a connection ended before the file was complete."""
 
 
 def download(remote: RemoteFile, home: Path, homepage: str, progress: DownloadProgress | None = None) -> Path:
-    """Download a file into the data folder, unless it exists.
+    """Download a file to the data folder, if the folder does not contain it. Return the path of the file.
 
     The data is written to NAME.part. This file is renamed when it is complete and its checksum is correct. An
-    interrupted download is resumed only if there is a checksum, which detects that the remote file has changed.
+    interrupted download is resumed only if a checksum is known, because the file on the server may have changed.
     """
     target = home / remote.path
     if target.is_file():
@@ -108,7 +108,7 @@ def download(remote: RemoteFile, home: Path, homepage: str, progress: DownloadPr
 
 
 def _complete(part: Path, url: str, remote: RemoteFile, progress: DownloadProgress | None) -> None:
-    """Download the rest of a file, with several connections if necessary."""
+    """Download the missing bytes of a partial file. Connect again if a connection is lost."""
     if remote.checksum is None:
         part.unlink(missing_ok=True)  # it may belong to another version of the file
     for attempt in range(1, _ATTEMPTS + 1):
@@ -123,7 +123,7 @@ def _complete(part: Path, url: str, remote: RemoteFile, progress: DownloadProgre
 
 
 def _receive(part: Path, url: str, name: str, progress: DownloadProgress | None) -> None:
-    """Download over one connection. Append to the part if the server supports ranges, otherwise start again."""
+    """Download over one connection. If the server does not support range requests, start at the first byte."""
     size = _size(part)
     response = _request(url, size)
     if response is None:  # the part is complete
@@ -146,7 +146,7 @@ def _receive(part: Path, url: str, name: str, progress: DownloadProgress | None)
 
 
 def _request(url: str, size: int) -> HTTPResponse | None:
-    """Return the server's response; None if it states that the part is complete."""
+    """Return the server's response, or None if the server states that the partial file is complete."""
     request = Request(url, headers={"User-Agent": f"oahu/{__version__}", "Accept-Encoding": "identity"})
     if size:
         request.add_header("Range", f"bytes={size}-")

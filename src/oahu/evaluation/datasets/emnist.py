@@ -1,4 +1,4 @@
-"""EMNIST Balanced: 28 x 28 handwritten digits and letters, in MNIST's format with rows and columns swapped."""
+"""EMNIST Balanced: 28 x 28 images of handwritten digits and letters, with rows and columns swapped in the files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _read(home: Path) -> Dataset:
 
 
 def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
-    """Return the four gzipped files from the archive of all of EMNIST."""
+    """Return the four gzipped files of EMNIST Balanced, with their names, from the archive."""
     wanted = [file.rpartition("/")[2] for file in _FILES]
     try:
         with zipfile.ZipFile(packed) as archive:
@@ -83,5 +83,5 @@ SOURCE: Final = DatasetSource(
         ),
     ),
     read=_read,
-    note="The archive contains all of EMNIST and has about 560 MB.",
+    note="The archive contains all EMNIST data sets. Its size is about 560 MB.",
 )

@@ -1,6 +1,6 @@
-"""Greyscale conversion as in OpenCV before 4.5: fixed-point weights of 14 bits.
+"""Conversion to greyscale as in OpenCV versions before 4.5, with weights of 14 bits.
 
-OpenCV 4.5 uses 15 bits; 0.26 % of all colours differ by one level.
+OpenCV 4.5 uses weights of 15 bits. Its results differ by one grey level for 0.26 % of all colours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     Parameters
     ----------
     rgb : ndarray of shape (n_images, 3, n_pixels)
-        The red, green and blue plane of each image.
+        Pixel values of each image: red, green, blue.
 
     Returns
     -------

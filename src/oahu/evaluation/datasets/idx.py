@@ -1,4 +1,4 @@
-"""The idx format of MNIST: a magic number, the shape, then the bytes."""
+"""Reader of the idx file format of MNIST: a magic number, the shape of the array, then the bytes of the array."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _MAX_BYTES: Final = 1 << 30  # ten times the size of EMNIST's largest array
 
 
 def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
-    """Return the array of a gzipped idx file of unsigned bytes.
+    """Return the array in a gzipped idx file of unsigned bytes.
 
-    The number of unpacked bytes is limited by the header, so that a damaged file cannot fill the memory.
+    At most as many bytes are unpacked as the header states, so that a damaged file cannot fill the memory.
 
     Parameters
     ----------
     packed : binary file
-        The gzipped bytes.
+        File with the gzipped bytes.
     file : object
-        Its name in error messages.
+        Name of the file, for error messages.
     n_axes : int
-        3 for images, 1 for labels.
+        Number of axes of the array: 3 for images, 1 for labels.
     """
     try:
         with gzip.GzipFile(fileobj=packed) as unpacked:
@@ -69,7 +69,10 @@ def _shape(unpacked: gzip.GzipFile, file: object, n_axes: int) -> tuple[int, ...
 def read_labelled(
     images: tuple[IO[bytes], object], labels: tuple[IO[bytes], object], n_classes: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return images and their labels from two files, each given with its name in error messages."""
+    """Return images and their labels from two files.
+
+    ``images`` and ``labels`` are tuples (file, name to show in error messages).
+    """
     pixels, classes = read_idx(*images, n_axes=3), read_idx(*labels, n_axes=1)
     if len(pixels) != len(classes):
         raise damaged_file(labels[1], f"it has {len(classes):,} labels, but there are {len(pixels):,} images")
@@ -84,7 +87,7 @@ def train_and_test(
     test: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     test_file: object,
 ) -> Dataset:
-    """Return training and test images as one data set, training images first."""
+    """Return training images and test images as one data set. Training images come first."""
     shape = train[0].shape[1:]
     if test[0].shape[1:] != shape:
         raise damaged_file(

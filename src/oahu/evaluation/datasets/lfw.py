@@ -1,8 +1,8 @@
-"""Labeled Faces in the Wild: attributes of faces, and the official pairs to verify.
+"""Labeled Faces in the Wild (LFW): attributes of faces, and the official pairs for verification.
 
-``lfw`` has the 73 attributes of Kumar et al. ``lfw-soft`` has 40 attributes, as probabilities from a predictor that
-the user has run. They are converted to logits, because most probabilities are close to 0 or 1. Both data sets have
-the same pairs.
+The features of ``lfw`` are the 73 attributes of Kumar et al. The features of ``lfw-soft`` are 40 attributes that
+the user has predicted as probabilities. The probabilities are converted to logits, because most of them are close
+to 0 or 1. Both data sets have the same pairs.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def _read(home: Path) -> Dataset:
 
 
 def _read_soft(home: Path) -> Dataset:
-    """Return logits. Probabilities are clipped to values that float16 distinguishes from 0 and 1."""
+    """Return the data set with logits as features. Probabilities are clipped, so that all logits are finite."""
     path = home / _SOFT
     arrays = read_arrays(path, ("X", "image"))
     X = features_of(arrays, path)
     keys = keys_of(arrays, path, len(X))
     if keys is None:
         raise DatasetError(
-            f"{path} must contain the images' names, such as Aaron_Eckhart_0001, as an array 'image'."
+            f"{path} must contain an array 'image' with the names of the images, such as Aaron_Eckhart_0001."
         )
     if X.min() < 0 or X.max() > 1:
         raise DatasetError(f"'X' in {path} must be probabilities in [0, 1]. Got {X.min()} to {X.max()} instead.")
@@ -77,11 +77,13 @@ def _read_soft(home: Path) -> Dataset:
 
 
 def _read_attributes(path: Path) -> tuple[NDArray[np.float32], NDArray[np.str_], NDArray[np.str_]]:
-    """Return values, image names and persons of the attribute file."""
+    """Return the attribute values, the image names and the persons' names in the attribute file."""
     lines = _read_text(path).splitlines()
     names = lines[1].rstrip().split("\t") if len(lines) > 1 else []
     if names[:3] != ["#", "person", "imagenum"] or len(names) == 3:
-        raise damaged_file(path, "its second line must name the columns: #, person, imagenum and the attributes")
+        raise damaged_file(
+            path, "its second line must contain the column names: '#', 'person', 'imagenum' and the attributes"
+        )
     rows, keys, persons = [], [], []
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
@@ -157,7 +159,10 @@ def _read_single_fold(path: Path, rows: Mapping[str, int]) -> Fold:
 
 
 def _read_folds(path: Path, rows: Mapping[str, int]) -> tuple[Fold, ...]:
-    """Return the folds of a list of pairs. A fold lists same-person pairs, then as many different-person pairs."""
+    """Return the folds in a list of pairs.
+
+    A fold lists the pairs of the same person first, then the same number of pairs of different persons.
+    """
     lines = [line.split() for line in _read_text(path).rstrip().splitlines()]
     header = lines[0] if lines else []
     if len(header) not in (1, 2) or not all(cell.isascii() and cell.isdecimal() and int(cell) for cell in header):
@@ -188,8 +193,8 @@ def _parse_fold(lines: list[list[str]], first: int, n_same: int, path: Path, row
             same.append(is_same)
     if not pairs:
         raise DatasetError(
-            f"None of the images in lines {first} to {first + len(lines) - 1} of {path} has features. The images' "
-            "names in the feature file must match those in the list of pairs."
+            f"None of the images in lines {first} to {first + len(lines) - 1} of {path} has features. The image "
+            "names in the feature file must match the image names in the list of pairs."
         )
     return Fold(np.array(pairs, dtype=np.intp), np.array(same), n_missing=len(lines) - len(pairs))
 
@@ -228,7 +233,7 @@ SOURCE: Final = DatasetSource(
         ),
     ),
     read=_read,
-    note="No checksum of the attributes is published; each line is validated when the file is read.",
+    note="No checksum of the attribute file is published. Each line is validated when the file is read.",
 )
 
 SOFT_SOURCE: Final = DatasetSource(
@@ -244,7 +249,7 @@ SOFT_SOURCE: Final = DatasetSource(
     downloads=_LISTS,
     read=_read_soft,
     note=(
-        "The attributes come from a predictor that you run on the images. Store them in an archive with X, "
-        "probabilities of shape (n_images, n_attributes), and image, names such as Aaron_Eckhart_0001."
+        "Predict the attributes of the images with a model of your choice. Store an array 'X' of probabilities, of "
+        "shape (n_images, n_attributes), and an array 'image' of image names such as Aaron_Eckhart_0001."
     ),
 )

@@ -1,8 +1,8 @@
-"""Data sets that the user has prepared as .npz archives.
+"""Reader of data sets that the user has prepared as .npz archives.
 
-``X`` contains the features. Alternatively, ``Q``, ``low`` and ``step`` contain features quantised to 8 bits:
-X = low + Q * step. ``y`` contains the labels. Optional arrays are ``is_train`` (the official split), and
-``image``, ``keys`` or ``ids`` (the keys of the items).
+The array ``X`` contains the features. The arrays ``Q``, ``low`` and ``step`` can replace ``X``: they contain
+features quantised to 8 bits, with X = low + Q * step. The array ``y`` contains the labels. Optional arrays are
+``is_train`` (the official split), and one of ``image``, ``keys`` and ``ids`` (the keys of the items).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ ARRAYS: Final = ("X", "Q", "low", "step", "y", "is_train", *_KEY_NAMES)
 
 
 def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = None, n: int = 0) -> Dataset:
-    """Return the data set of an archive.
+    """Return the data set in an archive.
 
-    If an archive of ``n`` items has no ``is_train``, its first ``n_train`` items are the training items.
+    If an archive of ``n`` items has no array ``is_train``, its first ``n_train`` items are the training items.
     """
     dataset = dataset_of(read_arrays(path, ARRAYS), path, name, scaling)
     dataset = replace(dataset, image_folder=image_folder_of(path.parent, name))
@@ -50,13 +50,13 @@ def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = 
 
 
 def image_folder_of(home: Path, name: str) -> Path | None:
-    """Return the folder with the image files of a data set; None if it is missing. Keys are the file names."""
+    """Return the folder with the image files of a data set, or None if the folder is missing."""
     folder = home / name / "images"
     return folder if folder.is_dir() else None
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return the named arrays that the archive contains. Pickled objects are rejected."""
+    """Return the arrays in ``names`` that the archive contains. Raise an error for pickled objects."""
     with path.open("rb") as file:  # given a path, NumPy does not close a damaged archive
         try:
             arrays = np.load(file, allow_pickle=False)
@@ -70,7 +70,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def dataset_of(arrays: dict[str, NDArray[Any]], path: Path, name: str, scaling: str) -> Dataset:
-    """Return the arrays as a data set, after validating them."""
+    """Validate the arrays and return them as a data set."""
     X = features_of(arrays, path)
     return Dataset(
         name,
@@ -83,12 +83,12 @@ def dataset_of(arrays: dict[str, NDArray[Any]], path: Path, name: str, scaling: 
 
 
 def features_of(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
-    """Return the features: uint8 as given, other types as finite float32."""
+    """Return the features. uint8 features are unchanged. Other features must be finite and become float32."""
     if "X" in arrays:
         X = arrays["X"]
         if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "fiub":
             raise DatasetError(
-                f"'X' in {path} must be numbers of shape (n_items, n_features), not empty. "
+                f"'X' in {path} must be a numeric array of shape (n_items, n_features) that is not empty. "
                 f"Got {X.dtype} of shape {X.shape} instead."
             )
     else:
@@ -101,7 +101,7 @@ def features_of(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
         row = int(np.argmin(np.isfinite(X).all(axis=1)))
         raise DatasetError(
             f"The features in {path} must be finite float32 numbers. Row {row} contains NaN, infinity or "
-            "a value that is too large."
+            "a number beyond the range of float32."
         )
     return X
 
@@ -109,19 +109,19 @@ def features_of(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
 def _dequantise(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     if not {"Q", "low", "step"} <= arrays.keys():
         raise DatasetError(
-            f"{path} must contain the features as an array 'X', or as 'Q', 'low' and 'step'. "
+            f"{path} must contain the features as an array 'X', or as arrays 'Q', 'low' and 'step'. "
             f"It contains {_list_names(arrays)}."
         )
     Q, low, step = arrays["Q"], arrays["low"], arrays["step"]
     if Q.ndim != 2 or 0 in Q.shape or Q.dtype != np.uint8:
         raise DatasetError(
-            f"'Q' in {path} must be uint8 of shape (n_items, n_features), not empty. "
+            f"'Q' in {path} must be a uint8 array of shape (n_items, n_features) that is not empty. "
             f"Got {Q.dtype} of shape {Q.shape} instead."
         )
     for name, array in (("low", low), ("step", step)):
         if array.shape != Q.shape[1:] or array.dtype.kind != "f":
             raise DatasetError(
-                f"{name!r} in {path} must be a vector with one float per feature, {Q.shape[1]} in total. "
+                f"{name!r} in {path} must be a float array of shape ({Q.shape[1]},), one value per feature. "
                 f"Got {array.dtype} of shape {array.shape} instead."
             )
     X = Q.astype(np.float32)
@@ -132,7 +132,7 @@ def _dequantise(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
 
 
 def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArray[Any]:
-    """Return the labels: strings, or integers as int64."""
+    """Return the labels: strings, or integers of type int64."""
     if "y" not in arrays:
         raise DatasetError(f"{path} must contain the labels as an array 'y'. It contains {_list_names(arrays)}.")
     y = arrays["y"]
@@ -142,7 +142,7 @@ def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDAr
 
 
 def split_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArray[np.bool_] | None:
-    """Return the official split, if the archive contains it."""
+    """Return the official split, or None if the archive does not contain a split."""
     split = arrays.get("is_train")
     if split is not None and (split.shape != (n_items,) or split.dtype.kind != "b"):
         raise _array_error(path, "is_train", "true or false", n_items, split)
@@ -150,7 +150,7 @@ def split_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArr
 
 
 def keys_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArray[np.str_] | None:
-    """Return the items' keys, if the archive contains them."""
+    """Return the keys of the items, or None if the archive does not contain keys."""
     found = next((name for name in _KEY_NAMES if name in arrays), None)
     if found is None:
         return None

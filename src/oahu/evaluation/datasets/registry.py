@@ -1,4 +1,4 @@
-"""The registry of data sets."""
+"""Registry of data sets: lookup, loading and download by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SOURCES: Final = {
 }
 
 DATASETS: Final[tuple[str, ...]] = tuple(_SOURCES)
-"""The names of all data sets. The last one, ``any``, stands for a user's own file."""
+"""Names of all data sets. The last name, ``any``, stands for a user's own file."""
 
 
 def source(name: str) -> DatasetSource:
@@ -71,11 +71,11 @@ def load(
     Parameters
     ----------
     name : str or path
-        One of DATASETS, or the path of your own file: .npz, .npy, .csv, .tsv or .parquet.
+        Name of a data set, one of `DATASETS`, or path of your own file (.npz, .npy, .csv, .tsv or .parquet).
     home : path, optional
-        The data folder; by default ``data_home()``.
+        Data folder. By default, ``data_home()``.
     labels : path, optional
-        A separate file with the labels of your own file: .npy, .txt or .csv.
+        Separate label file for your own file (.npy, .txt or .csv).
 
     Raises
     ------
@@ -91,7 +91,7 @@ def load(
     if isinstance(name, str) and name in _SOURCES:
         if labels is not None:
             raise InvalidInputError(
-                f"The data set {name} has its own labels. Use 'labels' with your own file only."
+                f"The data set {name} has its own labels. Use the 'labels' parameter only with your own file."
             )
         return source(name).load(_folder(home))
     path = Path(name)
@@ -106,16 +106,18 @@ def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: Downl
     Parameters
     ----------
     name : str
-        One of DATASETS.
+        Name of a data set, one of `DATASETS`.
     home : path, optional
-        The data folder; by default ``data_home()``.
+        Data folder. By default, ``data_home()``.
     progress : callable, optional
-        Called with the name of a file, the bytes received so far, and the total or None.
+        Function that is called during the download, with the name of the file, the number of bytes received so
+        far, and the total number of bytes (None if unknown).
 
     Raises
     ------
     DatasetError
-        If a file cannot be downloaded; the message names the file and the folder to copy it to.
+        If a file cannot be downloaded. The error message contains the file name and the folder to copy the file
+        to.
     """
     source(name).fetch(_folder(home), progress)
 

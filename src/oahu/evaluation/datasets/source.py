@@ -1,4 +1,4 @@
-"""`DatasetSource`: the registry entry of a data set, with its files and their download addresses."""
+"""The class `DatasetSource`: registry entry of a data set."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ class DatasetSource:
     Attributes
     ----------
     name, title : str
+        Short name and full title of the data set.
     n_items, n_features, n_classes : int or None
-        As published; None if it depends on the user's file.
+        Published numbers of items, features and classes. None if a number depends on the user's file.
     task : {"classification", "verification", "retrieval"}
-        The usual task.
+        Task that the data set is usually used for.
     licence, homepage : str
+        Licence, and address of the official web page.
     file_sets : tuple of tuples of str
-        Alternative sets of files, relative to the data folder. Any complete set is sufficient. An empty tuple marks
-        the entry ``any``, which stands for a user's own file.
+        Alternative sets of files, as paths relative to the data folder. One complete set is sufficient. The tuple
+        is empty only for the entry ``any``, which stands for a user's own file.
     read : callable
-        Function that reads the data set from a data folder with a complete set of files.
+        Function of the data folder that reads and returns the data set.
     downloads : tuple of RemoteFile
+        Files that can be downloaded.
     note : str
         Further information for the user.
     """
@@ -56,7 +59,7 @@ class DatasetSource:
         return any(not _missing(files, home) for files in self.file_sets)
 
     def missing_files(self, home: Path) -> tuple[str, ...]:
-        """Return the files that are missing for the most complete set; empty if the data set is available."""
+        """Return the missing files of the most complete set of files. Return () if the data set is available."""
         return min((_missing(files, home) for files in self.file_sets), key=len, default=())
 
     def manual_files(self, home: Path) -> tuple[str, ...]:
@@ -65,13 +68,13 @@ class DatasetSource:
         return tuple(path for path in self.missing_files(home) if path not in downloadable)
 
     def load(self, home: Path) -> Dataset:
-        """Read the data set; raise `DatasetError` with instructions if it is missing."""
+        """Return the data set. If it is missing, raise `DatasetError` with instructions."""
         if not self.is_available(home):
             raise DatasetError(self._instructions(home))
         return self.read(home)
 
     def fetch(self, home: Path, progress: DownloadProgress | None = None) -> None:
-        """Download missing files; raise `DatasetError` with instructions if some cannot be downloaded."""
+        """Download missing files. If a file cannot be downloaded, raise `DatasetError` with instructions."""
         if self.is_available(home):
             return
         try:
@@ -101,7 +104,7 @@ def _missing(files: tuple[str, ...], home: Path) -> tuple[str, ...]:
 
 
 def damaged_file(file: object, problem: str) -> DatasetError:
-    """Return the error for a file that does not have the expected content."""
+    """Return a `DatasetError` for a file with unexpected content."""
     return DatasetError(
         f"{file} cannot be read: {problem}. The file is damaged, or it is not the official file. Delete it and "
         "download it again."

@@ -1,7 +1,7 @@
-"""User files: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
+"""Reader of user files: features and labels in a .npz, .npy, .csv, .tsv or .parquet file.
 
-The contents are described in `oahu.io.features`. In addition, a .npz archive may contain features
-quantised to 8 bits (``Q``, ``low``, ``step``), a split (``is_train``), and the keys of the items (``image``).
+`oahu.io.features` documents the file formats. In addition, a .npz archive may contain features quantised to 8 bits
+(``Q``, ``low``, ``step``), a split (``is_train``), and the keys of the items (``image``).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ FILE_TYPES: Final = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 
 
 def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Dataset:
-    """Return the data set of a user's file, named after the file.
+    """Return a user's file as a data set. Its name is the file name.
 
-    Features stay uint8 if the file has uint8, and become float32 otherwise. They are not scaled by default.
+    uint8 features are unchanged. Other features are converted to float32. By default, features are not scaled.
 
     Parameters
     ----------
     path : path
-        The features.
+        File with the features, and optionally the labels.
     labels : path, optional
-        A separate file of labels (.npy, .txt, .csv). It replaces labels in the feature file.
+        Separate label file (.npy, .txt or .csv). It replaces labels in the feature file.
     """
     path = Path(path)
     for file in (path, labels):
@@ -45,8 +45,8 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
         parts["y"] = read_labels(labels)
     if "y" not in parts:
         raise InvalidInputError(
-            f"{path} has no labels. Store them as an array 'y' of a .npz archive or as a column 'label' of a "
-            "table, or pass a separate file (labels)."
+            f"{path} has no labels. Store the labels as an array 'y' of a .npz archive or as a column 'label' of a "
+            "table, or pass a label file with the 'labels' parameter."
         )
     X = features_of(parts, path)
     return Dataset(
@@ -60,7 +60,7 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
 
 
 def _from_table(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the contents of a feature file, under the array names of a prepared archive."""
+    """Return the contents of a feature file as arrays, with the names of the arrays in a prepared archive."""
     features = read_features(path)
     parts: dict[str, NDArray[Any]] = {
         "X": np.array(features.table)

@@ -1,4 +1,4 @@
-"""Evaluation protocols of Section 4 of the paper. Details that the paper leaves open are documented."""
+"""Evaluation protocols of Section 4 of the paper."""
 
 from typing import Final
 

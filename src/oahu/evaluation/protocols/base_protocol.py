@@ -1,4 +1,4 @@
-"""The base class of all evaluation protocols."""
+"""Base class of all evaluation protocols."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ class EvaluationProtocol(ABC):
     Attributes
     ----------
     name : str
+        Name of the protocol.
     score : str
-        The score that tuning optimises.
+        Name of the score that tuning optimises.
     higher_is_better : bool
         Whether a higher score is better.
     tunable : bool
         Whether parameters can be tuned with `validate`.
     tuned_as : str, optional
-        Name of the protocol that is used for tuning, if not this one.
+        Name of the protocol that is used for tuning, if it is another protocol.
     runs : int
         Default number of runs.
     defaults : mapping
-        Default settings of a trial, in addition to the data set's scaling.
+        Default values of the settings of a trial. The default scaling is set by the data set.
     choices : mapping
-        The allowed values of settings that have a fixed list of values.
+        Allowed values of each setting that has a fixed list of values.
     """
 
     name: ClassVar[str]
@@ -53,7 +54,7 @@ class EvaluationProtocol(ABC):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}
 
     def settings(self, dataset: Dataset, **changed: Any) -> dict[str, Any]:
-        """Return all settings of a trial: the defaults with the given changes, which are validated."""
+        """Return all settings of a trial: the default values, replaced by the validated values in ``changed``."""
         common = {
             "version": __version__,
             "data": dataset.digest,
@@ -82,7 +83,7 @@ class EvaluationProtocol(ABC):
         return {**settings, **changed}
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Trial]:
-        """Return the trials of a method: one per run."""
+        """Return the trials of a method, one trial per run."""
         return [Trial(self.name, dataset.name, method.name, run, settings) for run in range(runs)]
 
     def check_dataset(self, dataset: Dataset) -> None:  # noqa: B027
@@ -94,12 +95,12 @@ class EvaluationProtocol(ABC):
 
     @abstractmethod
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure one tuning trial on development data; ``trial.run`` is the fold."""
+        """Measure one tuning trial on development data. ``trial.run`` is the number of the fold."""
 
 
 def outcome_of(
     trial: Trial, trained: TrainedMetric, stopwatch: Stopwatch, scores: Mapping[str, float], **curves: Any
 ) -> Outcome:
-    """Return the outcome of a trial from its training and its scores."""
+    """Return the outcome of a trial, given its trained metric, times and scores."""
     all_scores = {**scores, "utilization": trained.utilization}
     return Outcome(trial, all_scores, {**trained.curves, **curves}, stopwatch.seconds, trained.facts)

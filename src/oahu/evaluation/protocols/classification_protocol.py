@@ -25,13 +25,13 @@ Rows = NDArray[np.intp]
 
 
 def split_halves(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """Return the rows of the development half and of the test half. Each run has its own random split."""
+    """Return the row numbers of the development half and of the test half. Each run has its own random split."""
     order = generator_for(seed, dataset.name, "split", run).permutation(len(dataset))
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
 class ClassificationProtocol(EvaluationProtocol):
-    """Train on a random half of the items; classify the other half by k-NN search in the first."""
+    """Train on a random half of the items. Classify the other half by k-NN search in the training half."""
 
     name = "classification"
     score = "error_rate"
@@ -51,7 +51,7 @@ class ClassificationProtocol(EvaluationProtocol):
         return self._measure(trial, dataset, method, cache, (development, test[:queries]), seed_words)
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure one fold of a cross-validation on the development half of the first run, or a subset of it."""
+        """Measure one fold of a cross-validation on development items of the first run."""
         seed, n_folds = trial.settings["seed"], trial.settings["folds"]
         development, _ = split_halves(dataset, seed, 0)
         folds = np.array_split(development[: trial.settings["tune_items"]], n_folds)
@@ -83,7 +83,10 @@ class ClassificationProtocol(EvaluationProtocol):
 
 
 class ConstraintCountProtocol(ClassificationProtocol):
-    """Classification error by number of constraints. Smaller numbers are random samples of the largest."""
+    """Classification error for several numbers of constraints.
+
+    The largest set of constraints is drawn first. Smaller sets are random samples of the largest set.
+    """
 
     name = "constraints"
     tuned_as = "classification"

@@ -23,7 +23,7 @@ Kind = Literal["triplets", "pairs"]
 
 
 def generator_for(seed: int, *words: Any) -> np.random.Generator:
-    """Return a random generator that depends only on the seed and the words."""
+    """Return a random generator. Its state depends only on the seed and the words."""
     return np.random.default_rng([seed, *(zlib.crc32(str(word).encode()) for word in words)])
 
 
@@ -34,11 +34,11 @@ class ConstraintStream:
     Attributes
     ----------
     rows : ndarray of shape (n, 3) or (n, 2)
-        Triplets or pairs of row numbers.
+        Triplets or pairs, as row numbers of their items.
     same : ndarray of shape (n,), optional
-        For pairs: +1 for similar, -1 for dissimilar.
+        Labels of pairs: +1 for similar pairs, -1 for dissimilar pairs.
     implied : ndarray of shape (n,)
-        True for constraints that the transitive closure added.
+        True for constraints that the transitive closure has added.
     """
 
     rows: NDArray[np.intp]
@@ -53,7 +53,7 @@ class ConstraintStream:
         return len(self.rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> ConstraintStream:
-        """Return a uniform sample of n constraints, in stream order."""
+        """Return a uniform random sample of n constraints, in the order of the stream."""
         chosen = np.sort(rng.choice(len(self), n, replace=False))
         same = None if self.same is None else self.same[chosen]
         return ConstraintStream(self.rows[chosen], same, self.implied[chosen])
@@ -67,11 +67,11 @@ def draw_constraints(
     rng: np.random.Generator,
     exclude: NDArray[np.intp] | None = None,
 ) -> ConstraintStream:
-    """Draw ``n_seeds`` constraints from labels and extend them to n by transitive closure.
+    """Draw ``n_seeds`` seed constraints from labels, and add implied constraints until there are ``n`` constraints.
 
-    If the seeds imply too few constraints, the missing ones are drawn from the labels and appended. No constraint
-    contains both items of a pair in ``exclude``: such seeds are drawn again, and such implied constraints are
-    replaced by others.
+    Implied constraints follow from the seed constraints by transitive closure. If there are too few implied
+    constraints, further constraints are drawn from the labels and appended. No constraint contains both items of a
+    pair in ``exclude``.
     """
     exclude = None if exclude is None or not len(exclude) else exclude
     seeds = _sample(kind, y, n_seeds, rng, exclude)
@@ -94,12 +94,12 @@ def draw_constraints(
 
 
 class ConstraintCache:
-    """Cache of constraint streams that trials share. Each stream is drawn once and stored in a folder.
+    """Cache of the constraint streams that several trials use. Each stream is drawn once and stored in a folder.
 
     Parameters
     ----------
     folder : path, optional
-        None stores nothing.
+        Folder for the streams. With None, streams are not stored.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -114,7 +114,11 @@ class ConstraintCache:
         seed_words: tuple[Any, ...],
         exclude: NDArray[np.intp] | None = None,
     ) -> ConstraintStream:
-        """Return the stream of `draw_constraints` with the generator ``generator_for(*seed_words, kind)``."""
+        """Return the stored stream, or draw and store a new stream with `draw_constraints`.
+
+        The random generator of `draw_constraints` is ``generator_for(*seed_words, kind)``. The other parameters
+        are those of `draw_constraints`.
+        """
         if self.folder is None:
             return draw_constraints(kind, y, n, n_seeds, generator_for(*seed_words, kind), exclude)
         path = self.folder / f"{_digest(kind, y, n, n_seeds, seed_words, exclude)}.npz"
@@ -134,7 +138,7 @@ def _store(stream: ConstraintStream, path: Path) -> None:
 
 
 def _load(path: Path) -> ConstraintStream | None:
-    """Return the stored stream; None if the file is missing or damaged."""
+    """Return the stored stream, or None if the file is missing or damaged."""
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             return ConstraintStream(arrays["rows"], arrays.get("same"), arrays["implied"])
@@ -156,12 +160,12 @@ def _sample(kind: str, y: NDArray[Any], n: int, rng: np.random.Generator, exclud
 
 
 def _as_columns(constraints: Any) -> NDArray[np.intp]:
-    """Return triplets, or pairs with their labels, as three columns."""
+    """Return an array of three columns: the items of triplets, or the items and labels of pairs."""
     return np.column_stack(constraints) if isinstance(constraints, tuple) else constraints
 
 
 def _are_implied(stream: NDArray[np.intp], seeds: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Mark the rows of a stream that are not seeds. The stream contains the seeds in the same order."""
+    """Return True for each row of a stream that is not a seed. The stream contains the seeds in the same order."""
     implied, next_seed = np.ones(len(stream), bool), 0
     for i, row in enumerate(stream.tolist()):
         if next_seed < len(seeds) and row == seeds[next_seed].tolist():
@@ -170,7 +174,7 @@ def _are_implied(stream: NDArray[np.intp], seeds: NDArray[np.intp]) -> NDArray[n
 
 
 def _are_excluded(rows: NDArray[np.intp], exclude: NDArray[np.intp] | None) -> NDArray[np.bool_]:
-    """Mark the rows in which any two items form an excluded pair, in either order."""
+    """Return True for each row that contains both items of an excluded pair, in either order."""
     excluded = np.zeros(len(rows), bool)
     if exclude is None or not len(rows):
         return excluded

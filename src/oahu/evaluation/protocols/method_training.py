@@ -1,4 +1,4 @@
-"""Training of a method on the constraints of a trial."""
+"""Training of a method in a trial."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CURVE_POINTS: Final = 128
 
 
 class Stopwatch:
-    """Seconds spent in each named step of a trial."""
+    """Stopwatch for the named steps of a trial, in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -37,7 +37,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class TrainedMetric:
-    """A metric, with the utilization, curves and facts of its training."""
+    """A trained metric, with the utilization, curves and further information from its training."""
 
     metric: Metric
     utilization: float = float("nan")
@@ -60,12 +60,13 @@ def train_method(
     Parameters
     ----------
     settings : mapping
-        ``n_constraints``, ``n_seeds``, ``params``, and optionally ``of``: the number of constraints to sample from.
+        Settings ``n_constraints``, ``n_seeds`` and ``params`` of the trial. If ``of`` is set, ``of`` constraints
+        are drawn, and ``n_constraints`` of them are sampled.
     seed_words : tuple
-        Arguments of `generator_for`: the seed, and words that identify the stream, the same for all
+        Arguments of `generator_for`: the seed, and words that identify the stream. They are the same for all
         methods of a run.
     exclude : ndarray of shape (n, 2), optional
-        Pairs of items that no constraint may contain.
+        Pairs of row numbers. No constraint contains both items of such a pair.
     """
     if method.learns_from == "nothing":
         metric = method.metric
@@ -106,7 +107,7 @@ def _stream(
 
 
 def weights_curve(learner: Any) -> dict[str, Any]:
-    """Return the history of the metric weights at up to 128 rounds."""
+    """Return the metric weights of at most 128 rounds of the training."""
     rounds, weights = learner.history_rounds_, learner.weight_history_
     chosen = np.unique(np.linspace(0, len(rounds) - 1, min(_CURVE_POINTS, len(rounds))).astype(int))
     return {"weights": {"rounds": rounds[chosen].tolist(), "weights": weights[chosen].round(5).tolist()}}

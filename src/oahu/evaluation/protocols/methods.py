@@ -1,4 +1,4 @@
-"""The methods of a comparison: learners, metrics, and the parameter values that tuning tries."""
+"""Methods of a benchmark: learners and metrics, and the parameter values that tuning tries."""
 
 from __future__ import annotations
 
@@ -59,11 +59,13 @@ class Method:
     Attributes
     ----------
     name : str
+        Name of the method.
     learner : Learner, optional
-        Each trial trains a clone of it.
+        Learner to train. Each trial trains a clone of the learner.
     metric : Metric, optional
+        Metric that is used without training.
     grid : mapping
-        The values that tuning tries, for each tuned parameter.
+        Values that tuning tries, for each tuned parameter.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Method:
 
     @property
     def learns_from(self) -> LearnsFrom:
-        """The kind of training data: triplets, pairs, labels or nothing."""
+        """Kind of training data: "triplets", "pairs", "labels", or "nothing" for a method without training."""
         if self.learner is None or isinstance(self.learner, learners.Euclidean | learners.Cosine):
             return "nothing"
         if isinstance(self.learner, learners.OPML):
@@ -82,7 +84,7 @@ class Method:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The class and the parameters that differ from the defaults. They are part of a trial's id."""
+        """Class of the method, and parameters that differ from their defaults. Both are part of a trial's id."""
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
         kind = type(self.learner)
@@ -108,13 +110,13 @@ class Method:
 
 
 def as_method(given: Any) -> Method:
-    """Return a method from a user's object or name.
+    """Return the method for an object or a name.
 
     Parameters
     ----------
     given : Method, Learner, Metric, (name, Learner or Metric), or str
-        A str is the name of a learner in `oahu.LEARNERS`, ``module:Name`` of a class or object that can be
-        imported, or a model file. The metric of a file is used without training.
+        A string is the name of a learner in `oahu.LEARNERS`, the ``module:Name`` of a class or object to import,
+        or the path of a model file. The metric in a model file is used without training.
     """
     if isinstance(given, Method):
         return given
@@ -137,7 +139,7 @@ def as_method(given: Any) -> Method:
 
 
 def as_methods(given: Sequence[Any] | None) -> list[Method]:
-    """Return methods with distinct names; the default ones for None."""
+    """Return methods with distinct names. For None, return the default methods."""
     methods = [as_method(one) for one in (DEFAULT_METHODS if given is None else given)]
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
@@ -151,14 +153,15 @@ def as_methods(given: Sequence[Any] | None) -> list[Method]:
 def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
     """Return the name of the reference method of the significance tests.
 
-    By default, this is the first of `DEFAULT_METHODS` that is measured, or else the first method.
+    By default, this is the first method in `DEFAULT_METHODS` that is among ``methods``. If there is no such method,
+    it is the first method in ``methods``.
     """
     names = [method.name for method in methods]
     if name is None:
         return next((default for default in DEFAULT_METHODS if default in names), names[0] if names else "")
     found = next((one for one in names if one.lower() == name.lower()), None)
     if found is None:
-        raise InvalidInputError(f"The reference must be one of {', '.join(names)}. Got {name!r} instead.")
+        raise InvalidInputError(f"The reference method must be one of {', '.join(names)}. Got {name!r} instead.")
     return found
 
 
@@ -167,7 +170,7 @@ def _type_name(model: Any) -> str:
 
 
 def _source_digest(kind: type) -> dict[str, str]:
-    """Return a digest of the module of a user's learner, so that an edited learner is measured again."""
+    """Return a hash of the module of a user's learner. If the module changes, trials are measured again."""
     if kind.__module__.partition(".")[0] == "oahu":
         return {}
     try:
@@ -195,7 +198,7 @@ def _method_by_name(name: str) -> Method:
 
 
 def _import_method(name: str) -> Method:
-    """Return the method ``module:Name``."""
+    """Import ``module:Name`` and return it as a method."""
     module, _, attribute = name.partition(":")
     try:
         model = getattr(import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""Retrieval protocol (Section 4.5 of the paper): Recall@K of test items as queries."""
+"""Retrieval protocol (Section 4.5 of the paper): Recall@K with the test items as queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _N_MATCHES: Final = 3  # stored matches per example
 
 
 def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
-    """Return development and test rows: the official split if it is about 1:1, else half of each class."""
+    """Return the row numbers of the development items and of the test items.
+
+    The official split is used if its parts have about the same size. Otherwise, each class is split into halves.
+    """
     if dataset.is_train is not None and 0.45 <= dataset.is_train.mean() <= 0.55:
         return np.flatnonzero(dataset.is_train), np.flatnonzero(~dataset.is_train)
     rng = generator_for(seed, dataset.name, "class halves", run)
@@ -44,7 +47,7 @@ def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
 
 
 class RetrievalProtocol(EvaluationProtocol):
-    """Learn from the development items; search with each test item among the other test items."""
+    """Learn from the development items. Use each test item as a query, and search the other test items."""
 
     name = "retrieval"
     score = "recall@1"
@@ -56,8 +59,8 @@ class RetrievalProtocol(EvaluationProtocol):
         largest = np.unique(dataset.y, return_counts=True)[1].max(initial=0)
         if len(dataset) < 2 * (DEPTHS[-1] + 1) or largest < 4:
             raise InvalidInputError(
-                f"Retrieval needs at least {2 * (DEPTHS[-1] + 1)} items, and a class of at least four. "
-                f"{dataset.name} has {len(dataset)} items, and its largest class has {largest}."
+                f"Retrieval needs at least {2 * (DEPTHS[-1] + 1)} items, and a class of at least four items. "
+                f"{dataset.name} has {len(dataset)} items, and its largest class has {largest} items."
             )
 
     def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
@@ -105,7 +108,7 @@ class RetrievalProtocol(EvaluationProtocol):
 
 
 def _examples(queries: Rows, matches: Rows, truth: Any, retrieved: Any) -> dict[str, Any]:
-    """Return queries whose first match is right, and queries whose first match is wrong, as row numbers."""
+    """Return example queries with a right first match and with a wrong first match, as row numbers."""
     is_right = retrieved[:, 0] == truth
     return {
         kind: [

@@ -1,4 +1,4 @@
-"""Warnings about input scales that do not suit a method, before any trial runs."""
+"""Warnings about input scales that do not suit a method. They are issued before any trial runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _DOMINANT_RATIO: Final = 100.0  # a feature dominates if its standard deviation 
 def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mapping[str, Any]) -> list[str]:
     """Return a warning for each problem that the chosen input scaling causes for some of the methods.
 
-    LEGO, RDML and POLA compare distances with thresholds near 1 and have fixed step sizes; OPML's step needs
-    ``gamma ||x - n||^2 < 1``. The other learners normalise their inputs or adapt to them.
+    LEGO, RDML and POLA compare distances with thresholds near 1 and have fixed step sizes. The update of OPML
+    requires ``gamma ||x - n||^2 < 1``. The other learners normalise their inputs or adapt to the scale of their
+    inputs.
     """
     rows = generator_for(0, "scale").permutation(len(dataset))[:_N_ITEMS]
     items = _scaled(dataset.X[rows], settings["scaling"], settings["pca"])
@@ -43,7 +44,7 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
 
 
 def _scaled(items: NDArray[Any], scaling: str, pca: int | None) -> NDArray[np.float64]:
-    """Scale a sample. Its principal components are approximate, which is faster than in a trial."""
+    """Return a scaled sample of the items. Its principal components are approximated to save time."""
     if pca is not None:
         n_components = min(pca, *items.shape)
         items = PCA(n_components, svd_solver="randomized", random_state=0).fit_transform(items.astype(np.float64))

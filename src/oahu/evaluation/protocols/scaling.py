@@ -1,4 +1,4 @@
-"""Input scaling and PCA of items, with the same choices for every method."""
+"""Input scaling and PCA of items. All methods can use the same scalings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK: Final = 4096  # items converted to float64 at a time
 
 
 def describe_scaling(scaling: str, pca: int | None = None) -> str:
-    """Return a description of a scaling.
+    """Return a short text about a scaling.
 
     Examples
     --------
@@ -42,15 +42,17 @@ def describe_scaling(scaling: str, pca: int | None = None) -> str:
 
 
 def fit_scaling(development: NDArray[Any], scaling: str, pca: int | None = None) -> InputTransform:
-    """Return the function that scales items to float32 inputs, fitted on the development items only.
+    """Fit a scaling on development items. Return the function that scales items to float32 inputs.
 
     Parameters
     ----------
     development : ndarray of shape (n_items, n_features)
+        Features of the development items.
     scaling : str
-        One of `SCALINGS`.
+        Name of the scaling, one of `SCALINGS`.
     pca : int, optional
-        Number of principal components to take before scaling; with ``standard`` this is whitening.
+        Number of principal components that replace the features before scaling. PCA with the scaling "standard"
+        is whitening.
 
     Examples
     --------
@@ -68,13 +70,13 @@ def fit_scaling(development: NDArray[Any], scaling: str, pca: int | None = None)
 
 
 def check_components(pca: int | None, n_features: int) -> None:
-    """Raise `InvalidInputError` if there are fewer features than principal components."""
+    """Raise `InvalidInputError` if ``pca`` is less than 1 or greater than the number of features."""
     if pca is not None and not 1 <= pca <= n_features:
         raise InvalidInputError(f"'pca' must be from 1 to {n_features}, the number of features. Got {pca} instead.")
 
 
 class _Scaling:
-    """A fitted scaling: (x - shift) * factor, then to length 1 if required."""
+    """Fitted scaling: computes (x - shift) * factor, and scales the result to length 1 if required."""
 
     def __init__(self, scaling: str, development: NDArray[Any]) -> None:
         self.to_unit = scaling in ("unit", "centred")
@@ -100,9 +102,9 @@ class _Scaling:
 
 
 class _Projection:
-    """A projection to the first principal components.
+    """Projection of items to the first principal components.
 
-    Unlike scikit-learn's PCA, it never holds a float64 copy of all items.
+    Unlike scikit-learn's PCA, the projection never makes a float64 copy of all items.
     """
 
     def __init__(self, development: NDArray[Any], n_components: int) -> None:
@@ -128,7 +130,7 @@ def _blocks(items: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
 
 
 def _moments(items: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of each feature."""
+    """Return the mean and the standard deviation of each feature."""
     mean = items.mean(axis=0, dtype=np.float64)
     squares = np.zeros(items.shape[1])
     for block in _blocks(items):

@@ -1,4 +1,4 @@
-"""Sensitivity of OAHU to its parameters (Section 4.6 of the paper), and regret of its weighted experts."""
+"""Sensitivity of OAHU to its parameters (Section 4.6 of the paper), and regret of OAHU's weighted experts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SensitivityProtocol(ClassificationProtocol):
 
 
 class RegretProtocol(ClassificationProtocol):
-    """The loss of OAHU's weighted experts, minus the loss of the single expert that was best in hindsight."""
+    """Regret of OAHU: loss of its weighted experts minus loss of the single expert that was best in hindsight."""
 
     name = "regret"
     score = "regret"
@@ -84,7 +84,7 @@ class RegretProtocol(ClassificationProtocol):
 def _losses_and_weights(
     learner: Any, triplets: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each expert's loss and weight for each triplet, before the learner learns from it."""
+    """Return each expert's loss and weight for each triplet, measured before the learner learns the triplet."""
     learner.initialize(triplets.shape[2])
     losses = np.empty((len(triplets), len(learner.metric_weights_)))
     weights = np.empty_like(losses)
@@ -97,7 +97,7 @@ def _losses_and_weights(
 
 
 def _regret(losses: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return the final scores and the curve of the regret against the best expert in hindsight."""
+    """Return the final scores, and the curve of the regret relative to the best expert in hindsight."""
     n_rounds, n_experts = losses.shape
     hedge, experts = np.cumsum((weights * losses).sum(axis=1)), np.cumsum(losses, axis=0)
     regret = hedge - experts.min(axis=1)

@@ -1,8 +1,9 @@
-"""Choice of input scaling and parameters on development data, by the same procedure for every method.
+"""Tuning: choice of the input scaling and the parameters of each method on development data.
 
-All candidates of a method are compared by successive elimination: each round measures the remaining candidates on
-further folds of a cross-validation and keeps the best third, at least two. The chosen candidate has been measured
-on all folds.
+The procedure is the same for all methods. A candidate is a combination of a scaling and parameter values. The
+candidates of a method are compared by successive elimination: each round measures the remaining candidates on
+further folds of a cross-validation, and keeps the best third, but at least two candidates. The chosen candidate has
+been measured on all folds.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def tune(
     run: RunTrials,
     scalings: Sequence[str] = TUNED_SCALINGS,
 ) -> dict[str, Candidate]:
-    """Return the best scaling and parameters of each method, by name.
+    """Return the best scaling and parameters of each method, by the name of the method.
 
-    If all candidates of a method failed, the method is missing in the result.
+    A method is missing in the result if all its candidates failed.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def _candidates(method: Method, scalings: Sequence[str]) -> dict[int, Candidate]
 
 
 def _rounds(n_folds: int) -> list[tuple[int, int]]:
-    """Return the first and last fold of each round: rounds have one fold, two, three, ..., and the rest."""
+    """Return the folds of each round as (start, end). Rounds have 1, 2, 3, ... folds; the last may have fewer."""
     edges = [0]
     while edges[-1] < n_folds:
         edges.append(min(n_folds, edges[-1] + len(edges)))
@@ -105,7 +106,7 @@ def _trial(
 
 
 def _mean(scores: Sequence[float]) -> float:
-    """Return the mean; minus infinity if a score is missing."""
+    """Return the mean of the scores, or minus infinity if a score is not finite."""
     return float(np.mean(scores)) if _all_finite(scores) else -np.inf
 
 

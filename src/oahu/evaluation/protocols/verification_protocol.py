@@ -29,10 +29,11 @@ _N_EXAMPLES: Final = 4  # stored right and wrong answers, for similar and for di
 
 
 class VerificationProtocol(EvaluationProtocol):
-    """LFW's image-unrestricted setting: View 1 for tuning, the ten folds of View 2 for the result.
+    """Protocol of LFW in the image-unrestricted setting. View 1 is used for tuning, View 2 for the result.
 
-    Constraints are drawn from the names of all images. None contains a pair of either view. With ``people``
-    "disjoint", training uses no image of a person in the tested fold, which is stricter than the paper.
+    View 2 has ten folds. Constraints are drawn from the persons' names of all images. No constraint contains a pair
+    of View 1 or View 2. With ``people="disjoint"``, training uses no image of a person in the tested fold. This is
+    stricter than in the paper.
     """
 
     name = "verification"
@@ -50,16 +51,17 @@ class VerificationProtocol(EvaluationProtocol):
             n_folds = len(views_of(dataset).folds)
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"Verification needs official pairs, such as those of lfw, or enough labelled items to draw pairs "
+                f"Verification needs official pairs, such as the pairs of lfw, or enough labelled items "
+                f"to draw pairs "
                 f"from. {dataset.name} has {len(dataset)} items and {dataset.n_classes} class(es): {error}"
             ) from error
         if n_folds < 2:
             raise InvalidInputError(
-                f"Verification needs at least two folds of pairs. {dataset.name} has {n_folds}."
+                f"Verification needs at least two folds of pairs. {dataset.name} has {n_folds} fold(s)."
             )
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Trial]:
-        """Return one trial per fold, at most as many as the data set has folds."""
+        """Return one trial for each of the first ``runs`` folds."""
         return super().trials(dataset, method, min(runs, len(views_of(dataset).folds)), settings)
 
     def measure(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
@@ -71,8 +73,8 @@ class VerificationProtocol(EvaluationProtocol):
             training = np.flatnonzero(~np.isin(dataset.y, np.unique(dataset.y[tested.pairs])))
             if len(np.unique(dataset.y[training])) < 2:
                 raise InvalidInputError(
-                    f"With people=disjoint, fold {trial.run} of {dataset.name} leaves fewer than two classes to "
-                    "learn from."
+                    f"With people='disjoint', fewer than two classes of {dataset.name} remain to learn "
+                    f"from in fold {trial.run}."
                 )
         trained, items = self._train(trial, dataset, method, cache, stopwatch, training)
         with stopwatch("evaluation"):
@@ -90,7 +92,7 @@ class VerificationProtocol(EvaluationProtocol):
         return replace(outcome, facts={**outcome.facts, "n_missing": tested.n_missing})
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure the AUC on the pairs of View 1. ``trial.run`` selects the random constraints."""
+        """Measure the AUC on the test pairs of View 1. Each ``trial.run`` has its own random constraints."""
         stopwatch, development = Stopwatch(), _join(views_of(dataset).development)
         trained, items = self._train(trial, dataset, method, cache, stopwatch, np.arange(len(dataset)))
         with stopwatch("evaluation"):
@@ -106,7 +108,7 @@ class VerificationProtocol(EvaluationProtocol):
         stopwatch: Stopwatch,
         training: NDArray[np.intp],
     ) -> tuple[TrainedMetric, NDArray[np.float32]]:
-        """Train on the items in rows ``training``; return the metric and all items, scaled."""
+        """Train on the items in the rows ``training``. Return the metric, and the scaled features of all items."""
         settings = trial.settings
         with stopwatch("inputs"):
             transform = fit_scaling(dataset.X[training], settings["scaling"], settings["pca"])
@@ -119,7 +121,7 @@ class VerificationProtocol(EvaluationProtocol):
 
 
 def views_of(dataset: Dataset) -> Views:
-    """Return the official pairs. If there are none, draw pairs from the labels in twelve parts of the items."""
+    """Return the official pairs. If there are none, split the items into 12 parts and draw pairs in each part."""
     if dataset.views is not None:
         return dataset.views
     rng = generator_for(0, dataset.name, "views")
@@ -138,7 +140,7 @@ def _join(folds: Any) -> Fold:
 
 
 def _pairs_within(pairs: NDArray[np.intp], rows: NDArray[np.intp], n_items: int) -> NDArray[np.intp]:
-    """Return the pairs with both items in ``rows``, as positions in ``rows``."""
+    """Return the pairs with both items in ``rows``. Items are returned as positions in ``rows``."""
     positions = np.full(n_items, -1)
     positions[rows] = np.arange(len(rows))
     moved = positions[pairs]
@@ -153,7 +155,7 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
 
 
 def _examples(dataset: Dataset, fold: Fold, is_right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
-    """Return the right and the wrong answers with the largest margins, by the items' keys or row numbers."""
+    """Return the right and the wrong answers with the largest margins. Items are given by key or by row number."""
     by_margin = np.argsort(-margins, kind="stable")
     names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
     examples: dict[str, Any] = {"right": [], "wrong": []}

@@ -1,4 +1,4 @@
-"""Sheets of example images: verified pairs and retrieved items, right and wrong."""
+"""Figures with example images: right and wrong answers in verification and retrieval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _IMAGE_TYPES: Final = (".jpg", ".jpeg", ".png")
 
 
 def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figure, str] | None:
-    """Return examples of the reference method's first run, with a caption; None without examples or images."""
+    """Return a figure with examples of the reference method's first run, and a caption.
+
+    Return None if there are no examples or no images.
+    """
     reference = experiment.reference
     examples = reference.curves("examples") if reference else []
     name = experiment.reference_name
@@ -30,14 +33,14 @@ def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figu
         caption = f"Pairs that {name} classified correctly (solid green) and wrongly (dashed red)"
     elif examples and experiment.protocol == "retrieval":
         sheet = retrieval_sheet(examples[0], dataset)
-        caption = f"Queries and their matches by {name}: same class in solid green, other classes in dashed red"
+        caption = f"Queries and their matches by {name}: the same class in solid green, other classes in dashed red"
     else:
         return None
     return None if sheet is None else (sheet, f"{caption}, {experiment.title}.")
 
 
 def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDArray[np.float64]]:
-    """Return the images of items, by their keys or row numbers; items without an image are missing."""
+    """Return the images of items, by key or row number of the item. Items without an image are left out."""
     rows = {} if dataset is None else _row_numbers(dataset, names)
     if dataset is None or not rows:
         return {}
@@ -52,16 +55,16 @@ def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDAr
 
 
 def _row_numbers(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
-    """Return the rows of items given by row number (int) or key (str); unknown items are missing."""
+    """Return the row numbers of items, which are given by row number or key. Unknown items are left out."""
     by_key = {} if dataset.keys is None else {str(key): row for row, key in enumerate(dataset.keys)}
     rows = {name: name if isinstance(name, int) else by_key.get(name, -1) for name in names}
     return {name: row for name, row in rows.items() if 0 <= row < len(dataset)}
 
 
 def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Draw pairs with right and with wrong answers, and their vote shares; None without images.
+    """Return a figure of pairs with right and wrong answers and their vote shares, or None without images.
 
-    An example has ``a`` and ``b`` (keys or row numbers), ``same`` and ``vote_share``.
+    An example is a mapping with the items ``a`` and ``b`` (keys or row numbers), ``same`` and ``vote_share``.
     """
     entries = [(entry, kind == "right") for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = load_images(dataset, [entry[side] for entry, _ in entries for side in "ab"])
@@ -76,10 +79,10 @@ def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure |
 
 
 def retrieval_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Draw queries with a right or a wrong first match, and their matches; None without images.
+    """Return a figure of queries and their matches, or None without images.
 
-    An example has ``query`` and ``found``, nearest first (keys or row numbers). A match is right if it has the
-    query's label.
+    An example is a mapping with the query item ``query`` and the matches ``found``, nearest first. Items are keys
+    or row numbers. A match is right if it has the query's label.
     """
     entries = [entry for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = load_images(dataset, [name for entry in entries for name in (entry["query"], *entry["found"])])

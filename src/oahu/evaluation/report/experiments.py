@@ -1,4 +1,4 @@
-"""Outcomes grouped into experiments, and within an experiment by method."""
+"""Results of a benchmark, grouped by experiment and by method."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ _VARIANTS: Final = {
 
 @dataclass(frozen=True)
 class MethodResults:
-    """The runs of one method in an experiment: one row of a table.
+    """Results of one method in an experiment: one row of a table.
 
     Attributes
     ----------
     label : str
-        The method's name, with the settings that distinguish its rows if it has several.
+        Name of the method. If the method has several rows, the settings that differ between the rows are added.
     method : str
-    outcomes, failed : tuple of Outcome
-        Successful and failed runs, sorted by run.
+        Name of the method.
+    outcomes : tuple of Outcome
+        Outcomes of the successful runs, sorted by the number of the run.
+    failed : tuple of Outcome
+        Outcomes of the failed runs, sorted by the number of the run.
     """
 
     label: str
@@ -52,12 +55,12 @@ class MethodResults:
 
     @property
     def sweep(self) -> list[float]:
-        """The values of a sweep that have results: numbers of constraints, or values of a parameter."""
+        """Measured values of the varied setting: numbers of constraints, or values of a parameter."""
         values = {_sweep_value(outcome.trial) for outcome in self.outcomes}
         return sorted(value for value in values if value is not None)
 
     def at(self, value: float | None) -> list[Outcome]:
-        """Return the runs at one value of a sweep. For None or an unlearned metric, return all runs."""
+        """Return the outcomes at one value of the varied setting. For None or an unlearned metric, return all."""
         everywhere = value is None or (self.learned_nothing and len(self.sweep) == 1)
         return [outcome for outcome in self.outcomes if everywhere or _sweep_value(outcome.trial) == value]
 
@@ -66,40 +69,40 @@ class MethodResults:
         return not any("n_seen" in outcome.facts for outcome in self.outcomes)
 
     def values(self, score: str, at: float | None = None) -> list[float]:
-        """Return a score of each run; NaN for a run without it."""
+        """Return a score of each run, or NaN for a run without this score."""
         return [_as_float(outcome.scores.get(score)) for outcome in self.at(at)]
 
     def summary(self, score: str, at: float | None = None) -> Summary:
-        """Return mean and spread of a score."""
+        """Return the mean and the standard deviation of a score."""
         return Summary.of(self.values(score, at))
 
     def seconds(self, step: str) -> list[float]:
-        """Return the duration of a step in each run."""
+        """Return the duration of a step in each run, in seconds."""
         return [_as_float(outcome.seconds.get(step)) for outcome in self.outcomes]
 
     def curves(self, name: str) -> list[Mapping[str, Any]]:
-        """Return a curve of each run that has it."""
+        """Return the curve ``name`` of each run. Runs without this curve are left out."""
         return [outcome.curves[name] for outcome in self.outcomes if outcome.curves.get(name)]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The results of all methods in one protocol on one data set, tuned or untuned.
+    """Results of all methods in one protocol on one data set, either with or without tuning.
 
     Attributes
     ----------
     variant : tuple of (name, value)
-        A further setting that defines the experiment, such as ``people`` in verification.
+        Further settings that distinguish experiments, such as ``people`` in verification.
     title : str
-        Data set, tuned or untuned, and variant.
+        Name of the data set, "tuned" or "untuned", and the variant.
     slug : str
-        The title as part of a file name.
+        The title in a form that can be part of a file name.
     rows : tuple of MethodResults
-        In the order of `sort_methods`.
+        Results of each method, in the order of `sort_methods`.
     missing : tuple of str
-        Methods with results of this protocol on other data sets only.
+        Methods that have results of this protocol only on other data sets.
     reference_name : str
-        The reference method of the significance tests.
+        Name of the reference method of the significance tests.
     """
 
     protocol: str
@@ -114,27 +117,27 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """The title for use in a sentence."""
+        """Title of the experiment for use in a sentence."""
         words = ["tuned" if self.tuned else "untuned", *(f"{name}: {value}" for name, value in self.variant)]
         return f"{self.dataset} ({', '.join(words)})"
 
     @property
     def reference(self) -> MethodResults | None:
-        """The row of the reference method."""
+        """Row of the reference method, or None if the reference method has no results."""
         return self.row(self.reference_name)
 
     def row(self, method: str) -> MethodResults | None:
-        """Return the first row of a method that has results."""
+        """Return the first row with results of a method, or None if there is no such row."""
         return next((row for row in self.rows if row.method == method and row.outcomes), None)
 
     def ranked(self, score: str, better: Better) -> list[MethodResults]:
-        """Return the rows that have a score, best first."""
+        """Return the rows that have this score, best row first."""
         rows = [row for row in self.rows if row.summary(score).n]
         return sorted(rows, key=lambda row: row.summary(score).mean * (1 if better == "lower" else -1))
 
     @property
     def sweep(self) -> list[float]:
-        """The values of a sweep that have results of any method."""
+        """Values of the varied setting at which at least one method has results."""
         return sorted({value for row in self.rows for value in row.sweep})
 
     @property
@@ -144,7 +147,10 @@ class Experiment:
     def test(
         self, row: MethodResults, score: str, better: Better, paired: bool = False, at: float | None = None
     ) -> SignificanceTest | None:
-        """Test the reference against a row; None for the reference itself, and if either has no results."""
+        """Return the significance test of the reference method against a row.
+
+        Return None if the row is the reference method, or if one of the two methods has no results.
+        """
         reference = self.reference
         if reference is None or row is reference or not row.at(at) or not reference.at(at):
             return None
@@ -156,7 +162,7 @@ class Experiment:
 
 
 def experiments(record: BenchmarkRecord, protocol: str) -> list[Experiment]:
-    """Return the experiments of a protocol, in the order of the data sets, tuned before untuned."""
+    """Return the experiments of a protocol by data set. For each data set, tuned results come first."""
     outcomes: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Outcome]] = {}
     for outcome in record.outcomes:
         if outcome.trial.stage == "result" and outcome.trial.protocol == protocol:
@@ -184,7 +190,7 @@ def _experiment(
 
 
 def _rows(method: str, outcomes: list[Outcome]) -> list[MethodResults]:
-    """Return one row, or one row per combination of settings if runs have different settings."""
+    """Return the rows of a method. If a run was repeated with other settings, each combination has its own row."""
     own = sorted((o for o in outcomes if o.trial.method == method), key=lambda o: o.trial.run)
     runs = [(outcome.trial.run, _sweep_value(outcome.trial)) for outcome in own]
     if len(set(runs)) == len(runs):
@@ -206,7 +212,7 @@ def _row(label: str, method: str, outcomes: list[Outcome]) -> MethodResults:
 
 
 def sort_methods(methods: Iterable[str]) -> list[str]:
-    """Return the default methods in their order, then all others in the given order."""
+    """Sort methods: default methods first, in their default order, then the other methods in the given order."""
     last = len(DEFAULT_METHODS)
     return sorted(methods, key=lambda name: DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else last)
 
@@ -238,7 +244,7 @@ def _sweep_value(trial: Trial) -> float | None:
 
 
 def _flat_settings(trial: Trial) -> dict[str, Any]:
-    """Return settings and parameters in one dict, without the seed and the setting of the sweep."""
+    """Return settings and parameters in one dict, without the seed and the varied setting."""
     swept = {"constraints": "n_constraints", "sensitivity": trial.settings.get("vary")}.get(trial.protocol)
     flat = {**trial.settings, **(trial.settings.get("params") or {})}
     return {name: value for name, value in flat.items() if name not in ("params", "seed", swept)}

@@ -34,9 +34,9 @@ _MAX_POINTS: Final = 400
 
 
 def line_style(method: str, reference: str, others: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the line style of a method, the same in every figure. Only the reference has a solid line.
+    """Return the line style of a method. Only the reference method has a solid line.
 
-    ``others`` lists the methods of the figure that are not default methods.
+    A default method has the same style in every figure. ``others`` lists the other methods in the figure.
     """
     if method in DEFAULT_METHODS:
         position = DEFAULT_METHODS.index(method)
@@ -58,7 +58,7 @@ def line_style(method: str, reference: str, others: Sequence[str] = ()) -> dict[
 
 
 def row_styles(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Return the line style of each row by its label; further rows of a method have hollow markers."""
+    """Return the line styles of the rows, by label. Rows after the first row of a method have hollow markers."""
     names = dict.fromkeys(row.method for row in experiment.rows)
     others = [name for name in names if name not in DEFAULT_METHODS]
     styles: dict[str, dict[str, Any]] = {}
@@ -73,7 +73,7 @@ def row_styles(experiment: Experiment) -> dict[str, dict[str, Any]]:
 
 
 def new_axes(title: str, size: tuple[float, float] = (6.4, 4.0), rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title and horizontal grid lines."""
+    """Return a figure and its axes, with a title and horizontal grid lines."""
     figure, axes = plots.figure(rows=rows, size=size)
     for ax in axes:
         ax.grid(axis="y", color=GRID, linewidth=0.7)
@@ -93,7 +93,7 @@ def label_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[str, Any]]]) -> None:
-    """Label lines at their right ends, given as (height, name, style)."""
+    """Write a label at the right end of each line. Labels are tuples (height, name, style)."""
     if ends:
         figure.draw_without_rendering()  # the distance between labels depends on the layout
         heights, names, styles = zip(*ends, strict=True)
@@ -101,7 +101,7 @@ def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[s
 
 
 def label_bars(ax: Axes, names: Sequence[str]) -> None:
-    """Label horizontal bars, from top to bottom."""
+    """Write the names next to horizontal bars, from top to bottom."""
     ax.set_yticks(range(len(names)), names, parse_math=False, fontsize=9, color=INK)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -112,7 +112,7 @@ def legend_below(figure: Figure) -> None:
 
 
 def thin_out(*arrays: Any) -> list[NDArray[np.float64]]:
-    """Return at most 400 evenly spaced points of curves of equal length: more are not visible."""
+    """Return at most 400 evenly spaced points of each curve. More points would not be visible."""
     n = min(len(array) for array in arrays)
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_POINTS)).round().astype(int))
     return [np.asarray(array, dtype=float)[chosen] for array in arrays]

@@ -1,4 +1,4 @@
-"""All figures of a report, each as PNG and SVG. Needs matplotlib: the extra ``plots``."""
+"""Figures of a report, written as PNG and SVG files. This module needs matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ __all__ = ["ReportFigure", "draw_all", "draw_experiment"]
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure that was written.
+    """A figure of the report that has been written to files.
 
     Attributes
     ----------
     name, caption : str
+        Name and caption of the figure.
     stem : Path
-        Path of its files without the endings .png and .svg.
+        Path of the two files without their suffixes .png and .svg.
     experiment : str
-        The slug of its experiment.
+        Slug of the experiment that the figure shows.
     """
 
     name: str
@@ -38,7 +39,7 @@ class ReportFigure:
 def draw_all(
     record: BenchmarkRecord, folder: Path, datasets: Mapping[str, Dataset] | None = None
 ) -> list[ReportFigure]:
-    """Write the figures of all experiments into a folder; data sets with images also get example sheets."""
+    """Write the figures of all experiments to a folder. Images in ``datasets`` are used for example figures."""
     by_name = datasets or {}
     drawn: list[ReportFigure] = []
     for protocol in PROTOCOL_NAMES:
@@ -48,7 +49,7 @@ def draw_all(
 
 
 def draw_experiment(experiment: Experiment, folder: Path, dataset: Dataset | None = None) -> list[ReportFigure]:
-    """Write the figures of one experiment."""
+    """Write the figures of one experiment to a folder, and return them."""
     made = [(name, draw(experiment)) for name, draw in FIGURES[experiment.protocol].items()]
     made.append(("examples", example_sheet(experiment, dataset)))
     drawn = []

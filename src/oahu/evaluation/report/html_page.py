@@ -1,4 +1,4 @@
-"""The HTML report of a benchmark, with its tables and figures in separate files next to it."""
+"""HTML report of a benchmark. Tables and figures are also written to separate files."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _TITLES: Final = {
 }
 _INTRODUCTIONS: Final = {
     "classification": "Each test item gets the class of the majority of its nearest training items.",
-    "constraints": "Classification after learning from different numbers of constraints.",
+    "constraints": "Classification error after learning from different numbers of constraints.",
     "verification": "Do two images show the same person? The pairs of the tested fold are not used for learning.",
-    "retrieval": "Each test item is a query; the other test items are ranked by their distance to it.",
-    "sensitivity": "One parameter of OAHU changes; all others have their defaults.",
+    "retrieval": "Each test item is a query. The other test items are ranked by their distance to the query.",
+    "sensitivity": "One parameter of OAHU is varied. All other parameters have their default values.",
     "regret": "The loss of OAHU's weighted experts, compared with the single expert that was best in hindsight.",
 }
 _LATEX_HEAD: Final = "% \\usepackage{booktabs,graphicx} in the preamble; \\input this file.\n\n"
@@ -44,24 +44,25 @@ _LATEX_HEAD: Final = "% \\usepackage{booktabs,graphicx} in the preamble; \\input
 def write(
     record: BenchmarkRecord, folder: str | Path, datasets: Mapping[str, Dataset] | None = None, paired: bool = False
 ) -> Path:
-    """Write ``tables.md``, ``tables.tex``, ``figures/`` and ``report.html`` into a folder.
+    """Write ``tables.md``, ``tables.tex``, ``figures/`` and ``report.html`` to a folder.
 
     An existing report and its figures are replaced. Without matplotlib, the report has a note instead of figures.
 
     Parameters
     ----------
     record : BenchmarkRecord
+        Results of the benchmark.
     folder : path
-        Created if it does not exist.
+        Folder for the report. It is created if it does not exist.
     datasets : dict of Dataset by name, optional
-        For example sheets: data sets with images show the stored pairs and queries.
+        Data sets with images. They are needed for the figures of example images.
     paired : bool
-        Use the paired test instead of the paper's.
+        Whether to use a paired t-test instead of the unpaired t-test of the paper.
 
     Returns
     -------
     path : Path
-        The path of ``report.html``.
+        Path of ``report.html``.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def write(
 
 
 def _remove_figures(folder: Path) -> None:
-    """Remove the figures of an earlier report, and no other files."""
+    """Remove the figures of an earlier report. Other files are not removed."""
     for protocol in PROTOCOL_NAMES:
         for kind in ("png", "svg"):
             for path in folder.glob(f"{protocol}-*.{kind}"):
@@ -88,7 +89,7 @@ def _remove_figures(folder: Path) -> None:
 def _draw(
     record: BenchmarkRecord, folder: Path, datasets: Mapping[str, Dataset] | None
 ) -> tuple[list[figures.ReportFigure], str | None]:
-    """Return the figures, and a message if matplotlib is missing."""
+    """Draw and return the figures. If matplotlib is missing, return a message in addition."""
     try:
         return figures.draw_all(record, folder, datasets), None
     except ImportError as error:
@@ -178,10 +179,12 @@ def _experiment(experiment: Experiment, drawn: list[figures.ReportFigure], paire
 
 def _why_no_sheet(experiment: Experiment) -> str:
     if not (experiment.reference and experiment.reference.curves("examples")):
-        return f"There is no sheet of right and wrong examples: none are stored for {experiment.reference_name}."
+        name = experiment.reference_name
+        return f"There is no figure of right and wrong examples, because no examples are stored for {name}."
     return (
-        f"There is no sheet of right and wrong examples. It needs the images of {experiment.dataset}: pixels as "
-        "features, or image files named by the items' keys in the data set's folder 'images'."
+        f"There is no figure of right and wrong examples, because the images of {experiment.dataset} are "
+        "missing. The features must be pixels, or the data set's folder 'images' must contain an image file for "
+        "each item key."
     )
 
 
@@ -202,20 +205,20 @@ def _folded(title: str, table: ReportTable) -> str:
 def _failures(record: BenchmarkRecord) -> str:
     if not record.failures:
         return ""
-    text = f"{len(record.failures):,} of {len(record.outcomes):,} trials failed and have no scores."
+    text = f"{len(record.failures):,} of {len(record.outcomes):,} trials failed. They have no scores."
     table = overview_tables.failures_table(record).to_html()
     return f'<section id="failures">\n<h2>Failures</h2>\n<p>{escape(text)}</p>\n{table}</section>\n'
 
 
 def _conditions(record: BenchmarkRecord, present: Iterable[str], paired: bool) -> str:
-    """Return the section on how the benchmark was run: command, machine, settings, test."""
+    """Return the section "How it was run": command, machine, settings and significance test."""
     facts = {"Started": record.started, "Took": f"{_format_duration(record.seconds)} ({record.seconds:,.0f} s)"}
     facts |= {name: _flatten(value) for name, value in record.machine.items()}
     listed = "".join(
         f"<dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd>\n" for name, value in facts.items()
     )
     test = (
-        "Two methods are compared run by run, by a paired Student's t-test."
+        "Two methods are compared by a paired Student's t-test over the runs."
         if paired
         else "Methods are compared by Student's t-test for two samples with a pooled variance, as in the paper. "
         "The runs of two methods share their splits, so a paired test would be more powerful."
@@ -231,8 +234,8 @@ def _conditions(record: BenchmarkRecord, present: Iterable[str], paired: bool) -
         overview_tables.datasets_table(record).to_html() if record.datasets else "",
         *settings,
         _folded("Warnings", overview_tables.warnings_table(record)),
-        f"<p>{escape(test)} A p-value below 0.05 counts as significant; there is no correction for the number of "
-        "comparisons.</p>\n",
+        f"<p>{escape(test)} A p-value below 0.05 counts as significant. The p-values are not corrected "
+        "for the number of comparisons.</p>\n",
         f'<p>The paper is <a href="{paper.ADDRESS}">{escape(paper.TITLE)}</a>. {escape(_paper_defaults())}</p>\n',
         "</section>\n",
     ]
@@ -241,11 +244,13 @@ def _conditions(record: BenchmarkRecord, present: Iterable[str], paired: bool) -
 
 def _paper_defaults() -> str:
     values = ", ".join(f"{name} {value}" for name, value in paper.DEFAULTS.items())
-    return f"Its parameters of OAHU: {values}."
+    return f"The parameters of OAHU in the paper: {values}."
 
 
 def _foot() -> str:
-    text = "The numbers are in results.json, the tables in tables.md and tables.tex, the figures in figures."
+    text = (
+        "The results are also in results.json, the tables in tables.md and tables.tex, and the figures in figures/."
+    )
     return f"<footer><p>{text}</p></footer>\n"
 
 

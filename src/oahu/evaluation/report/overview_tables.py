@@ -31,7 +31,7 @@ _TRIAL_HEADER: Final = ("Protocol", "Data set", "Method", "Run", "Stage")
 
 
 def all_tables(record: BenchmarkRecord, paired: bool = False) -> list[ReportTable]:
-    """Return all tables of a record, in the order of the report."""
+    """Return all tables of a benchmark, in the order of the report."""
     tables = [overview_table(record, paired)]
     for protocol in PROTOCOL_NAMES:
         found = experiments(record, protocol)
@@ -50,7 +50,10 @@ def all_tables(record: BenchmarkRecord, paired: bool = False) -> list[ReportTabl
 
 
 def overview_table(record: BenchmarkRecord, paired: bool = False) -> ReportTable:
-    """Return a line per data set and task: the reference, the unlearned metrics, and the best other method."""
+    """Return the overview table. It has one line per data set and task.
+
+    A line shows the scores of the reference method, of the unlearned metrics, and of the best other method.
+    """
     with_paper = record.reference == "OAHU"
     rows = []
     for protocol, (score, better) in MAIN_SCORES.items():
@@ -59,8 +62,8 @@ def overview_table(record: BenchmarkRecord, paired: bool = False) -> ReportTable
     header = ("Task", "Data set", "Score", record.reference, *(("Paper",) if with_paper else ()), *UNLEARNED)
     header += ("Best other", "Its score", "Win/tie/loss")
     notes = (
-        f"Error: lower is better; AUC and R@1: higher is better. Win/tie/loss counts {record.reference} against "
-        "all other methods, at 0.05.",
+        f"Error: lower is better. AUC and R@1: higher is better. Win/tie/loss: comparisons of {record.reference} "
+        "with all other methods, at significance level 0.05.",
     )
     return ReportTable("At a glance", header, tuple(rows), notes)
 
@@ -91,7 +94,7 @@ def _mean_text(row: MethodResults | None, score: str) -> str:
 
 
 def win_tie_loss_tables(record: BenchmarkRecord, protocol: str, paired: bool = False) -> list[ReportTable]:
-    """Return wins, ties and losses of the reference: one table for tuned and one for untuned results."""
+    """Return tables of the reference method's wins, ties and losses: one for tuned and one for untuned results."""
     score, better = MAIN_SCORES[protocol]
     tables = []
     for tuned in (True, False):
@@ -117,8 +120,8 @@ def _win_tie_loss_table(found: list[Experiment], score: str, better: Better, pai
     names = [" · ".join([each.dataset, *(f"{name}: {value}" for name, value in each.variant)]) for each in found]
     header = (f"{reference} against", *names, "Win/tie/loss", *(("Paper",) if with_paper else ()))
     notes = (
-        f"By {score.replace('_', ' ')}: win where {reference} is significantly better, loss where it is "
-        "significantly worse (0.05).",
+        f"Methods are compared by {score.replace('_', ' ')}. Win: {reference} is significantly better. Loss: "
+        f"{reference} is significantly worse. The significance level is 0.05.",
     )
     return ReportTable(f"Wins, ties and losses: {protocol}, {tuned}", header, tuple(rows), notes)
 
@@ -126,7 +129,7 @@ def _win_tie_loss_table(found: list[Experiment], score: str, better: Better, pai
 def _test_of(
     experiment: Experiment, method: str, score: str, better: Better, paired: bool
 ) -> SignificanceTest | str:
-    """Return the test of the reference against a method, or the reason why there is none."""
+    """Return the test of the reference method against a method, or a text with the reason why there is no test."""
     row = experiment.row(method)
     test = experiment.test(row, score, better, paired) if row else None
     return test or ("failed" if method in {row.method for row in experiment.rows} else "not run")
@@ -140,7 +143,7 @@ def _verdict_cell(test: SignificanceTest) -> TableCell:
 
 
 def time_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
-    """Return the mean seconds of each step of a run, and the total of all runs."""
+    """Return a table of the mean time of each step of a run, and of the total time of all runs, in seconds."""
     rows = []
     for experiment in experiments(record, protocol):
         for row in experiment.rows:
@@ -152,13 +155,13 @@ def time_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
     tuning = [o for o in record.outcomes if o.trial.stage == "tuning" and o.trial.protocol == protocol]
     spent = sum(value for outcome in tuning for value in outcome.seconds.values() if isfinite(value))
     notes = ["Mean seconds per run. Compilation is not included."]
-    notes += [f"Tuning took {spent:,.1f} s more, in {len(tuning):,} trials."] if tuning else []
+    notes += [f"In addition, tuning took {spent:,.1f} s for {len(tuning):,} trials."] if tuning else []
     header = ("Data set", "Method", "Runs", *(f"{step.capitalize()}, s" for step in _STEPS), "All runs, s")
     return ReportTable(f"Time: {protocol}", header, tuple(rows), tuple(notes))
 
 
 def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
-    """Return the settings of each row."""
+    """Return a table of the settings of each method."""
     rows = []
     for experiment in experiments(record, protocol):
         for row in experiment.rows:
@@ -170,13 +173,16 @@ def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
     constraints = ("Constraints", "Implied constraints")
     settings_header = ("Scaling", "PCA", "k", "Queries", "Random seed", "Parameters set")
     header = ("Data set", "Method", "Runs", *constraints, *settings_header)
-    notes = ["Other parameters have their defaults. A dash means all queries, or no PCA."]
+    notes = ["Other parameters have their default values. A dash means all queries, or no PCA."]
     notes += filter(None, (_edge_note(record, experiment) for experiment in experiments(record, protocol)))
     return ReportTable(f"Settings: {protocol}", header, tuple(rows), tuple(notes))
 
 
 def _edge_note(record: BenchmarkRecord, experiment: Experiment) -> str:
-    """Return a note on parameters tuned to the smallest or largest value tried: a better value may lie beyond."""
+    """Return a note on parameters for which tuning chose the smallest or largest value that it tried.
+
+    Values outside the tried range may be better.
+    """
     tried: dict[tuple[str, str], set[float]] = {}
     for outcome in record.outcomes:
         if outcome.trial.stage == "tuning" and outcome.trial.dataset == experiment.dataset:
@@ -188,7 +194,11 @@ def _edge_note(record: BenchmarkRecord, experiment: Experiment) -> str:
         for name, value in _numeric_params(row.outcomes[0] if experiment.tuned and row.outcomes else None)
         if len(values := tried.get((row.method, name), set())) > 2 and value in (min(values), max(values))
     ]
-    return f"{experiment.title}: tuned to the smallest or largest value tried: {', '.join(found)}." if found else ""
+    return (
+        f"{experiment.title}: tuning chose the smallest or largest value that it tried: {', '.join(found)}."
+        if found
+        else ""
+    )
 
 
 def _numeric_params(outcome: Outcome | None) -> Iterable[tuple[str, float]]:
@@ -197,7 +207,7 @@ def _numeric_params(outcome: Outcome | None) -> Iterable[tuple[str, float]]:
 
 
 def datasets_table(record: BenchmarkRecord) -> ReportTable:
-    """Return the sizes of the data sets, next to the paper's."""
+    """Return a table of the sizes of the data sets, here and in the paper."""
     rows = []
     for name, facts in record.datasets.items():
         own = [facts.get(fact) for fact in ("n_items", "n_features", "n_classes")]
@@ -209,13 +219,13 @@ def datasets_table(record: BenchmarkRecord) -> ReportTable:
 
 
 def failures_table(record: BenchmarkRecord) -> ReportTable:
-    """Return the failed trials and their errors."""
+    """Return a table of the failed trials and their errors."""
     rows = [(*_trial_cells(outcome), TableCell(str(outcome.error))) for outcome in record.failures]
     return ReportTable("Failures", (*_TRIAL_HEADER, "Error"), tuple(rows))
 
 
 def warnings_table(record: BenchmarkRecord) -> ReportTable:
-    """Return the warnings of the benchmark and of its trials."""
+    """Return a table of the warnings of the benchmark and of its trials."""
     rows: list[tuple[TableCell, ...]] = []
     for warning in record.warnings:
         rows.append((*[TableCell(EMPTY)] * len(_TRIAL_HEADER), TableCell(warning)))

@@ -1,4 +1,4 @@
-"""The numbers that the paper reports: Gao et al., "Towards Self-Adaptive Metric Learning On the Fly" (WWW 2019)."""
+"""Numbers in the paper: Gao et al., "Towards Self-Adaptive Metric Learning On the Fly" (WWW 2019)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADDRESS: Final = "https://doi.org/10.1145/3308558.3313503"
 
 @dataclass(frozen=True)
 class PrintedScore:
-    """Mean and standard deviation as printed in the paper, with two decimals: 0.00 is anything below 0.005."""
+    """Mean and standard deviation in the paper, rounded to two decimals. A printed 0.00 is a value below 0.005."""
 
     mean: float
     std: float
@@ -36,7 +36,7 @@ class PrintedScore:
 
 @dataclass(frozen=True)
 class PrintedScores:
-    """The printed scores of one method on one data set (Table 2)."""
+    """Scores of one method on one data set, as printed in Table 2 of the paper."""
 
     error_rate: PrintedScore
     macro_f1: PrintedScore
@@ -105,20 +105,23 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
 
 PAPER_NOTES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "constraints": "The paper shows error against the number of constraints in a figure only, for "
-        "FASHION-MNIST and CIFAR-10, and prints no numbers.",
-        "verification": "The paper gives its AUC values inside a figure only; its text states none of them, so "
-        "the tables here show none.",
-        "retrieval": "The paper shows Recall@K in figures only and prints no numbers.",
-        "sensitivity": "The paper prints no numbers here. It states that accuracy and F1 stay the same for τ up to "
-        "0.6 and drop beyond, and that accuracy is best at an embedding size of 50.",
-        "regret": "The paper measures no regret; it states the bound √(T ln N) for T constraints and N experts.",
+        "constraints": "The paper shows the error for different numbers of constraints only in a figure, for "
+        "FASHION-MNIST and CIFAR-10. It prints no numbers.",
+        "verification": "The paper shows AUC values only in a figure. The tables here do not include these values.",
+        "retrieval": "The paper shows Recall@K only in figures. It prints no numbers.",
+        "sensitivity": "The paper prints no numbers for this experiment. It states that accuracy and F1 "
+        "are constant "
+        "for τ up to 0.6 and lower for larger τ, and that accuracy is best at an embedding size of 50.",
+        "regret": "The paper does not measure the regret. It states the bound √(T ln N) for T constraints and N "
+        "experts.",
     }
 )
 
 
 def printed(dataset: str, method: str, score: str) -> PrintedScore | None:
-    """Return what Table 2 prints for error_rate, macro_f1 or utilization; None if it prints nothing.
+    """Return a score of a method in Table 2 of the paper, or None if the score is not in the table.
+
+    ``score`` is "error_rate", "macro_f1" or "utilization".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The figures of each protocol. A function returns a figure and its caption, or None without results."""
+"""Figures of each protocol. Each function returns a figure and its caption, or None if there are no results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STEPS: Final = (
 
 
 def _error_rates(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw dots with bars of one standard deviation, and the paper's numbers as hollow diamonds."""
+    """Draw error rates as dots with bars of one standard deviation, and the paper's numbers as hollow diamonds."""
     rows = experiment.ranked("error_rate", "lower")
     if not rows:
         return None
@@ -66,7 +66,7 @@ def _error_rates(experiment: Experiment) -> tuple[Figure, str] | None:
     ax.grid(axis="x", color=GRID, linewidth=0.7)
     ax.xaxis.set_major_formatter("{x:g}")
     label_axes(ax, "error rate (lower is better)", "")
-    caption = f"Error rate on {experiment.title}, best first, with bars of one standard deviation."
+    caption = f"Error rate on {experiment.title}. The best method is first. Bars show one standard deviation."
     if any(printed):
         ax.plot([], [], "D", markerfacecolor="none", markeredgecolor=PAPER_COLOR, label="paper")
         legend_below(figure)
@@ -100,15 +100,16 @@ def _constraint_counts(experiment: Experiment) -> tuple[Figure, str] | None:
     label_axes(ax, "constraints", "error rate")
     ax.yaxis.set_major_formatter("{x:g}")
     add_end_labels(figure, ax, ends)
-    caption = f"Error rate on {experiment.title} by number of constraints, with bars of one standard deviation."
+    caption = f"Error rate on {experiment.title} by number of constraints. Bars show one standard deviation."
     return (
         figure,
-        caption + " Horizontal lines are methods that were measured with one number of constraints." * has_level,
+        caption
+        + " Horizontal lines show methods that were measured with only one number of constraints." * has_level,
     )
 
 
 def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw OAHU's metric weights, averaged over the runs that are as long as the longest."""
+    """Draw OAHU's metric weights, averaged over the runs. Only the runs of the greatest length are included."""
     row = experiment.row("OAHU")
     curves = [] if row is None else row.curves("weights")
     histories = [thin_out(curve["rounds"], curve["weights"]) for curve in curves if len(curve["rounds"]) > 1]
@@ -150,12 +151,16 @@ def _roc(experiment: Experiment) -> tuple[Figure, str] | None:
         text.set(text=line.get_gid(), parse_math=False)
     return (
         figure,
-        f"ROC curves on {experiment.title}, mean of the folds. The legend shows the mean AUC, best first.",
+        f"ROC curves on {experiment.title}, mean of the folds. The legend shows the mean AUC. The best "
+        f"method is first.",
     )
 
 
 def _true_accept_rates(curve: Mapping[str, Any], far: Floats) -> Floats:
-    """Interpolate a ROC curve; at a vertical step the result is its upper end."""
+    """Return the true accept rates of a ROC curve at the false accept rates ``far``, by interpolation.
+
+    At a vertical step of the curve, the result is the upper end of the step.
+    """
     x, y = np.asarray(curve["far"], dtype=float), np.asarray(curve["tar"], dtype=float)
     order = np.lexsort((y, x))
     x, y = np.r_[0.0, x[order], 1.0], np.r_[0.0, y[order], 1.0]
@@ -168,7 +173,7 @@ def _true_accept_rates(curve: Mapping[str, Any], far: Floats) -> Floats:
 
 
 def _auc_per_fold(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw a marker for each fold and a line at the mean."""
+    """Draw the AUC of each method: a marker for each fold, and a line at the mean."""
     rows = experiment.ranked("auc", "higher")
     if not rows:
         return None
@@ -183,7 +188,11 @@ def _auc_per_fold(experiment: Experiment) -> tuple[Figure, str] | None:
     ax.grid(axis="x", color=GRID, linewidth=0.7)
     ax.xaxis.set_major_formatter("{x:g}")
     label_axes(ax, "AUC (higher is better)", "")
-    return figure, f"AUC on {experiment.title}: a marker for each fold and a vertical line at the mean, best first."
+    return (
+        figure,
+        f"AUC on {experiment.title}: a marker for each fold and a vertical line at the mean. The best "
+        f"method is first.",
+    )
 
 
 def _recall(experiment: Experiment) -> tuple[Figure, str] | None:
@@ -205,7 +214,9 @@ def _recall(experiment: Experiment) -> tuple[Figure, str] | None:
     ax.minorticks_off()
     label_axes(ax, "K", "Recall@K")
     add_end_labels(figure, ax, ends)
-    caption = f"Recall@K on {experiment.title}: the share of queries with an item of their class among the first K."
+    caption = (
+        f"Recall@K on {experiment.title}: share of queries with an item of their class in the first K matches."
+    )
     return figure, caption
 
 
@@ -260,7 +271,9 @@ def _regret(experiment: Experiment) -> tuple[Figure, str] | None:
     ends = [(mean_end, "measured", line | {"alpha": 1.0}), (longest["bound"][-1], "√(T ln N)", bound)]
     add_end_labels(figure, ax, ends)
     runs = f"{len(curves)} runs" if len(curves) > 1 else "one run"
-    measured = f"Measured regret on {experiment.title}, {runs}, against the best single expert in hindsight"
+    measured = (
+        f"Measured regret on {experiment.title}, {runs}, relative to the single expert that was best in hindsight"
+    )
     return figure, f"{measured}. The dashed line is √(T ln N)."
 
 

@@ -1,4 +1,4 @@
-"""The main table of each protocol."""
+"""Main tables of the protocols."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main_table(experiment: Experiment, paired: bool = False) -> ReportTable:
 
 
 def classification_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return error rate, macro F1 and utilization, next to the paper's."""
+    """Return a table of error rate, macro F1 and utilization, with the numbers in the paper."""
     columns = [ScoreColumn("error_rate", "lower", True), ScoreColumn("macro_f1", "higher", False), _UTILIZATION]
     dataset, measured = experiment.dataset, {row.method for row in experiment.rows}
     in_paper = paper.CLASSIFICATION.get(dataset, {})
@@ -59,13 +59,13 @@ def classification_table(experiment: Experiment, paired: bool = False) -> Report
     header += ["Paper: error", "Paper: F1", "Paper: U"] if in_paper else []
     notes = [*explain_tests(experiment, paired), "U is the share of constraints that changed the model."]
     if in_paper:
-        notes.append("The paper prints two decimals; its 0.00 is anything below 0.005.")
+        notes.append("The paper prints two decimals, so its 0.00 is a value below 0.005.")
     title = f"Classification: {experiment.title}"
     return ReportTable(title, (*header, "Scaling", "Parameters"), tuple(rows), (*notes, *remarks))
 
 
 def verification_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return AUC, accuracy at the calibrated threshold and equal error rate over the folds."""
+    """Return a table of AUC, accuracy at the calibrated threshold and equal error rate over the folds."""
     columns = [
         ScoreColumn("auc", "higher", True),
         ScoreColumn("accuracy", "higher", True),
@@ -81,7 +81,7 @@ def verification_table(experiment: Experiment, paired: bool = False) -> ReportTa
     header = ("Method", "AUC", "p", "Accuracy", "EER", "U", "Folds", "Scaling", "Parameters")
     notes = [
         *explain_tests(experiment, paired),
-        "Accuracy uses a threshold calibrated on the other folds; p refers to the AUC.",
+        "The threshold for the accuracy is calibrated on the other folds. p is the p-value of the AUC comparison.",
         *_missing_pairs(experiment),
         paper.PAPER_NOTES["verification"],
     ]
@@ -89,16 +89,18 @@ def verification_table(experiment: Experiment, paired: bool = False) -> ReportTa
 
 
 def _missing_pairs(experiment: Experiment) -> list[str]:
-    """Return a note on official pairs with an image that has no features."""
+    """Return a note on official pairs that are left out because an image has no features."""
     missing = {o.trial.run: o.facts.get("n_missing", 0) for row in experiment.rows for o in row.outcomes}
     n = sum(missing.values())
     return (
-        [f"{n:,} pairs of the folds name an image that the data set does not have; they are skipped."] if n else []
+        [f"{n:,} pairs of the folds are left out, because the data set does not contain one of their images."]
+        if n
+        else []
     )
 
 
 def auc_table(experiment: Experiment) -> ReportTable:
-    """Return the AUC of each method in each fold."""
+    """Return a table of the AUC of each method in each fold."""
     folds = sorted({outcome.trial.run for row in experiment.rows for outcome in row.outcomes})
     rows = []
     for row in experiment.rows:
@@ -109,7 +111,7 @@ def auc_table(experiment: Experiment) -> ReportTable:
 
 
 def retrieval_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return Recall@K for every K."""
+    """Return a table of Recall@K for every K."""
     names = {name for row in experiment.rows for outcome in row.outcomes for name in outcome.scores}
     depths = sorted(int(name.removeprefix("recall@")) for name in names if re.fullmatch(r"recall@\d+", name))
     columns = [*(ScoreColumn(f"recall@{k}", "higher", True) for k in depths), _UTILIZATION]
@@ -118,14 +120,14 @@ def retrieval_table(experiment: Experiment, paired: bool = False) -> ReportTable
     header = ("Method", *(f"R@{k}" for k in depths), "U", "Scaling", "Parameters")
     notes = [
         *explain_tests(experiment, paired),
-        "R@K is the share of queries with an item of their own class among the first K.",
+        "R@K is the share of queries with an item of their own class among the first K matches.",
         paper.PAPER_NOTES["retrieval"],
     ]
     return ReportTable(f"Retrieval: {experiment.title}", header, tuple(rows), (*notes, *remarks))
 
 
 def constraints_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return the error rate for each number of constraints."""
+    """Return a table of the error rate for each number of constraints."""
     counts: list[float | None] = list(experiment.sweep) or [None]
     best = [best_rows([row.summary("error_rate", n) for row in experiment.rows], "lower") for n in counts]
     rows = []
@@ -138,11 +140,11 @@ def constraints_table(experiment: Experiment, paired: bool = False) -> ReportTab
         rows.append(tuple(cells))
     header = ("Method", *(EMPTY if n is None else f"{n:,.0f}" for n in counts))
     notes = (*explain_tests(experiment, paired), paper.PAPER_NOTES["constraints"], *_remarks(experiment))
-    return ReportTable(f"Error against constraints: {experiment.title}", header, tuple(rows), notes)
+    return ReportTable(f"Error by number of constraints: {experiment.title}", header, tuple(rows), notes)
 
 
 def sensitivity_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return accuracy and F1 for each value of a parameter."""
+    """Return a table of accuracy and F1 for each value of a parameter."""
     parameter = dict(experiment.variant).get("vary", "value")
     places = [(row, value) for row in experiment.rows for value in row.sweep]
     errors = [row.summary("error_rate", value) for row, value in places]
@@ -165,7 +167,7 @@ def sensitivity_table(experiment: Experiment, paired: bool = False) -> ReportTab
 
 
 def regret_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return the regret of OAHU's hedge against its best expert, next to the bound."""
+    """Return a table of OAHU's regret relative to its best expert, with the bound of the paper."""
     names = ("hedge_loss", "best_loss", "regret", "bound")
     rows = []
     for row in experiment.rows:
@@ -178,8 +180,8 @@ def regret_table(experiment: Experiment, paired: bool = False) -> ReportTable:
     losses = ("Loss of OAHU", "Loss of the best expert")
     header = ("Method", "Run", "Best expert", *losses, "Regret", "√(T ln N)", "Regret / √(T ln N)")
     notes = (
-        "Losses are means per round. Regret is the total loss of the weighted experts minus that of the expert "
-        "that was best in hindsight.",
+        "Losses are means per round. Regret is the total loss of the weighted experts minus the total loss of the "
+        "expert that was best in hindsight.",
         paper.PAPER_NOTES["regret"],
         *_remarks(experiment),
     )
@@ -197,7 +199,7 @@ def _regret_row(label: str, run: str, best: str, values: list[float]) -> tuple[T
 
 
 def _configuration_cells(row: MethodResults | None) -> list[TableCell]:
-    """Return the cells of scaling and parameters."""
+    """Return the cells with the scaling and the parameters of a row."""
     texts = (setting_text(row, "scaling"), params_text(row)) if row else (EMPTY, EMPTY)
     return list(map(TableCell, texts))
 

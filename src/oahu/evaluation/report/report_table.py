@@ -1,4 +1,4 @@
-"""A table that can be written as Markdown, LaTeX or HTML."""
+"""Table that can be written as Markdown, LaTeX or HTML."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FIT_TO_TEXT: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table; ``mark`` is a significance mark after the text."""
+    """One cell of a table. ``mark`` is a significance mark that follows the text."""
 
     text: str
     bold: bool = False
@@ -52,12 +52,12 @@ class TableCell:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A title, a header, rows of cells, and notes below.
+    """Table with a title, a header, rows of cells, and notes below the rows.
 
     Attributes
     ----------
     notes : tuple of str
-        One sentence each.
+        Notes below the table.
     """
 
     title: str
@@ -67,12 +67,12 @@ class ReportTable:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Whether each column contains numbers only, so that it is aligned to the right."""
+        """For each column, whether it contains only numbers. Such columns are aligned to the right."""
         columns = zip(*self.rows, strict=True)
         return tuple(all(cell.is_number for cell in column) for column in columns) or (False,) * len(self.header)
 
     def to_markdown(self) -> str:
-        """Return a GitHub table under a heading."""
+        """Return a heading and a table in GitHub Markdown."""
         rule = ["---:" if number else "---" for number in self.numeric]
         lines = [[_markdown(name) for name in self.header], rule]
         for row in self.rows:
@@ -81,7 +81,7 @@ class ReportTable:
         return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
 
     def to_latex(self) -> str:
-        """Return a floating table, no wider than the text; it needs the packages booktabs and graphicx."""
+        """Return a floating table, at most as wide as the text. It needs the packages booktabs and graphicx."""
         kinds = "".join("r" if number else "l" for number in self.numeric)
         header = " & ".join(map(_latex, self.header))
         rows = [" & ".join(_in_latex(cell) for cell in row) + r" \\" for row in self.rows]
@@ -141,19 +141,19 @@ def _in_latex(cell: TableCell) -> str:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Return a number with a fixed number of digits; a dash if it is not finite."""
+    """Return a number as text with a fixed number of decimals, or a dash if the number is not finite."""
     return f"{value:,.{digits}f}" if isfinite(value) else EMPTY
 
 
 def format_summary(summary: Summary, digits: int = 3) -> str:
-    """Return mean ± standard deviation; the mean alone for one run, a dash for none."""
+    """Return "mean ± standard deviation". For one run, return only the mean. Without runs, return a dash."""
     if summary.n < 2:
         return format_number(summary.mean, digits)
     return f"{format_number(summary.mean, digits)} ± {format_number(summary.std, digits)}"
 
 
 def format_p_value(p: float) -> str:
-    """Return a p-value with three digits; a dash for NaN."""
+    """Return a p-value as text with three decimals, or a dash for NaN."""
     if isnan(p):
         return EMPTY
     return "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,4 +1,4 @@
-"""Summary of a benchmark in sentences: the best method of each task, and the gain over unlearned metrics."""
+"""Summary of a benchmark in sentences: the best method of each task, and comparisons with unlearned metrics."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
 
 def headlines(record: BenchmarkRecord, paired: bool = False) -> list[str]:
-    """Return the main findings: wins and losses of the reference, and the best methods."""
+    """Return sentences on the main findings: wins and losses of the reference method, and the best methods."""
     sentences = [*_counts(record, paired), *_best_methods(record), *_losses_to_unlearned(record, paired)]
     if record.failures:
         n = len(record.failures)
-        sentences.append(f"{n:,} of {len(record.outcomes):,} trials failed; they are listed under Failures.")
+        sentences.append(f"{n:,} of {len(record.outcomes):,} trials failed. They are listed under Failures.")
     sentences += [f"Warning: {warning}" for warning in record.warnings]
     if sentences:
         return sentences
@@ -34,7 +34,7 @@ def headlines(record: BenchmarkRecord, paired: bool = False) -> list[str]:
 
 
 def summarize(experiment: Experiment, paired: bool = False) -> str:
-    """Return the result of one experiment; an empty string if there is nothing to report."""
+    """Return sentences on the result of one experiment, or an empty string if there are no results."""
     if experiment.protocol in _SUMMARIES:
         return _SUMMARIES[experiment.protocol](experiment)
     return _comparison(experiment, paired)
@@ -53,7 +53,7 @@ def _tests(record: BenchmarkRecord, paired: bool) -> Iterator[tuple[Experiment, 
 
 
 def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
-    """Return wins, ties and losses against learners, and against unlearned metrics."""
+    """Return sentences on wins, ties and losses against learners, and against unlearned metrics."""
     found = [(row.method in UNLEARNED, test) for _, row, test in _tests(record, paired)]
     sentences = []
     for unlearned, others in ((False, "other learners"), (True, "unlearned metrics")):
@@ -68,7 +68,7 @@ def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
 
 
 def _best_methods(record: BenchmarkRecord) -> list[str]:
-    """Return the methods with the best mean in each task, with the data sets on which they are best."""
+    """Return a sentence on each task: the methods with the best mean score on each data set."""
     sentences = []
     for protocol, (score, better) in MAIN_SCORES.items():
         best: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _best_methods(record: BenchmarkRecord) -> list[str]:
 
 
 def _losses_to_unlearned(record: BenchmarkRecord, paired: bool) -> list[str]:
-    """Return the experiments in which an unlearned metric is better than the reference."""
+    """Return sentences on the experiments in which an unlearned metric is better than the reference method."""
     found = [each for each in _tests(record, paired) if each[1].method in UNLEARNED]
     lost: dict[str, list[str]] = {}
     for experiment, row, test in found:
@@ -131,7 +131,7 @@ def _in_paper(experiment: Experiment, score: str) -> str:
 
 
 def _gains(experiment: Experiment, score: str, better: Better, paired: bool) -> list[str]:
-    """Return the difference to each unlearned metric."""
+    """Return a sentence on the differences between the reference method and the unlearned metrics."""
     words = []
     for method in UNLEARNED:
         row, reference = experiment.row(method), experiment.reference
@@ -154,7 +154,7 @@ def _significance(test: SignificanceTest | None) -> str:
 
 
 def _verdicts(experiment: Experiment, score: str, better: Better, paired: bool) -> list[str]:
-    """Return the learners that the reference wins against, loses to, and ties with."""
+    """Return a sentence on the learners that are worse than, better than or equal to the reference method."""
     labels: dict[str | None, list[str]] = {"win": [], "loss": [], "tie": []}
     for row in experiment.rows:
         test = experiment.test(row, score, better, paired)
@@ -201,7 +201,7 @@ def _sensitivity(experiment: Experiment) -> str:
 
 
 def _paper_claim(parameter: str, accuracy: dict[float, float]) -> str:
-    """Return the paper's claim about a parameter, and whether it holds here."""
+    """Return a sentence on the paper's claim about a parameter, and on the measured values."""
     if parameter == "tau":
         low, high = (
             [mean for value, mean in accuracy.items() if (value <= 0.6) == is_low] for is_low in (True, False)
@@ -210,8 +210,9 @@ def _paper_claim(parameter: str, accuracy: dict[float, float]) -> str:
             lost = sum(low) / len(low) - sum(high) / len(high)
             spread = max(low) - min(low)
             return (
-                f" The paper states that it is constant up to 0.6 and drops beyond. Here it varies by {spread:.3f} "
-                f"up to 0.6 and is {abs(lost):.3f} {'lower' if lost >= 0 else 'higher'} beyond, on average."
+                f" The paper states that the accuracy is constant up to 0.6 and lower above 0.6. Here the accuracy "
+                f"varies by {spread:.3f} up to 0.6. Above 0.6 it is {abs(lost):.3f} "
+                f"{'lower' if lost >= 0 else 'higher'} on average."
             )
     return " The paper states that 50 is best." if parameter == "embedding_size" else ""
 
@@ -228,7 +229,9 @@ def _regret(experiment: Experiment) -> str:
     share = sum(r / b for r, b in both) / n
     runs = "in the only run" if n == 1 else f"in {below or n} of {n} runs"
     relation = "is below" if below else "exceeds"
-    return f"The measured regret {relation} √(T ln N) {runs}; on average it is {share:.2f} of it."
+    return (
+        f"The measured regret {relation} √(T ln N) {runs}. On average, the regret is {share:.2f} times √(T ln N)."
+    )
 
 
 _SUMMARIES: Final[dict[str, Callable[[Experiment], str]]] = {

@@ -16,7 +16,7 @@ __all__ += ["explain_tests", "score_cell", "setting_text", "values_text"]
 
 
 class ScoreColumn(NamedTuple):
-    """A column with a score: its name, whether lower or higher is better, and whether it is tested."""
+    """Column of a score: name of the score, whether lower or higher is better, and whether to run tests on it."""
 
     score: str
     better: Better
@@ -26,9 +26,10 @@ class ScoreColumn(NamedTuple):
 def method_lines(
     experiment: Experiment, columns: list[ScoreColumn], paired: bool, also: Iterable[str] = ()
 ) -> tuple[list[tuple[MethodResults | None, list[TableCell]]], tuple[str, ...]]:
-    """Return a line of label and scores per row, lines of methods that were not run, and notes about both.
+    """Return the lines of a table and notes. A line has the label and the scores of a method.
 
-    ``also`` names further methods to list as not run.
+    There are also lines for methods that were not run: the missing methods of the experiment, and the methods in
+    ``also``. The notes are about failed and missing methods.
     """
     best = [best_rows([row.summary(c.score) for row in experiment.rows], c.better) for c in columns]
     lines: list[tuple[MethodResults | None, list[TableCell]]] = []
@@ -49,12 +50,12 @@ def method_lines(
 
 
 def score_cell(summary: Summary, bold: bool, test: SignificanceTest | None = None) -> TableCell:
-    """Return a cell with mean, standard deviation and the mark of a significance test."""
+    """Return a cell with the mean, the standard deviation and the mark of a significance test."""
     return TableCell(format_summary(summary), bold, test.mark if test else "")
 
 
 def best_rows(summaries: list[Summary], better: Better) -> set[int]:
-    """Return the indices of the best means, rounded as printed; none if all are equal."""
+    """Return the indices of the best means, after rounding as in the table. Return none if all means are equal."""
     means = {i: round(summary.mean, 3) for i, summary in enumerate(summaries) if summary.n}
     if len(set(means.values())) < 2:
         return set()
@@ -63,18 +64,18 @@ def best_rows(summaries: list[Summary], better: Better) -> set[int]:
 
 
 def p_text(experiment: Experiment, row: MethodResults | None, score: str, better: Better, paired: bool) -> str:
-    """Return the p-value of the reference against a row."""
+    """Return the p-value of the test of the reference method against a row, as text."""
     test = experiment.test(row, score, better, paired) if row else None
     return format_p_value(test.p) if test else EMPTY
 
 
 def setting_text(row: MethodResults, name: str) -> str:
-    """Return the value or values of a setting in the runs of a row."""
+    """Return the values of a setting in the runs of a row, as text."""
     return values_text(outcome.trial.settings.get(name) for outcome in (*row.outcomes, *row.failed))
 
 
 def params_text(row: MethodResults | None) -> str:
-    """Return the parameters that were set in the runs of a row."""
+    """Return the parameters that were set in the runs of a row, as text."""
     if row is None:
         return EMPTY
     params = [outcome.trial.settings.get("params") or {} for outcome in (*row.outcomes, *row.failed)]
@@ -84,7 +85,7 @@ def params_text(row: MethodResults | None) -> str:
 
 
 def values_text(values: Iterable[Any]) -> str:
-    """Return a single value, the range of numbers, or the most frequent words with their counts."""
+    """Return values as text: a single value, a range of numbers, or the most frequent words with their counts."""
     found = list(values)
     if found and len(set(map(str, found))) > 1 and all(isinstance(v, int | float) for v in found):
         return f"{format_setting(min(found))} to {format_setting(max(found))}"
@@ -99,17 +100,17 @@ def explain_tests(experiment: Experiment, paired: bool) -> list[str]:
     """Return notes that explain means, marks and the significance test."""
     name = experiment.reference_name
     if experiment.reference is None:
-        return [f"{name} has no results here, so no method is tested against it."]
+        return [f"There are no significance tests, because the reference method {name} has no results here."]
     test = "a paired Student's t-test" if paired else "Student's t-test"
     ns = {len(row.at(value)) for row in experiment.rows if row.outcomes for value in (row.sweep or (None,))}
     if ns == {1}:
-        return ["One run each: no standard deviation and no test."]
-    explained = "Mean ± standard deviation of the runs; the best is bold."
+        return ["Each method has one run, so there is no standard deviation and no significance test."]
+    explained = "Mean ± standard deviation of the runs. The best mean is bold."
     return [explained, f"• {name} is significantly better, ∘ {name} is significantly worse, by {test} at 0.05."]
 
 
 def failure_notes(experiment: Experiment) -> list[str]:
-    """Return one note per method and error message, with the runs that failed."""
+    """Return one note for each method and error message, with the numbers of the failed runs."""
     runs: dict[tuple[str, str], list[str]] = {}
     for row in experiment.rows:
         for outcome in row.failed:
@@ -123,5 +124,5 @@ def _last_line(outcome: Outcome) -> str:
 
 
 def missing_notes(methods: Sequence[str]) -> list[str]:
-    """Return a note that names methods without results."""
+    """Return a note with the names of methods without results."""
     return [f"Not run here: {', '.join(methods)}."] if methods else []
