@@ -104,7 +104,7 @@ def test_an_empty_stream_writes_no_model(folder: Path) -> None:
     Path("empty.jsonl").touch()
     result = train("--model", "model", "--features", "items.npy", "--constraints", "empty.jsonl")
     assert (result.exit_code, Path("model").exists()) == (0, False)
-    assert "nothing was learned" in result.output
+    assert "Nothing was learned" in result.output
 
 
 # -- pairs for a learner of triplets ---------------------------------------------------------------------

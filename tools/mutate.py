@@ -38,8 +38,8 @@ _SWAPS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 #: At most this many test functions, and then other cases of theirs, run for one change.
-_MAX_FUNCTIONS = 200
-_MAX_OTHER_CASES = 200
+_MAX_FUNCTIONS = 120
+_MAX_OTHER_CASES = 80
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ TOO_LONG = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 2.0]])  # gamma ||x - n||^2 i
 def test_gamma_too_large_is_rejected_and_nothing_learned(gamma: float) -> None:
     triplets = np.array([[[0, 0], [0.01, 0], [0, 0.01]], TOO_LONG])
     learner = OPML(gamma, dtype="float64").initialize(2)
-    with pytest.raises(RejectedConstraintError, match="reduce it") as caught:
+    with pytest.raises(RejectedConstraintError, match="Reduce gamma") as caught:
         learner.partial_fit(triplets)
     assert caught.value.row == 1
     np.testing.assert_array_equal(learner.factor_, np.eye(2))

@@ -289,7 +289,7 @@ def test_the_similarity_of_a_match_is_the_metrics_score_up_to_float32(name: str,
     items: Any = np.random.default_rng(0).normal(size=(20, 3))
     result = filled(metric, items, vote=vote).search(items[3] * 2, k=5)
     expected = [metric.score(items[3] * 2, items[match.key]) for match in result]
-    assert [match.similarity for match in result] == pytest.approx(expected, rel=1e-5)
+    assert [match.similarity for match in result] == pytest.approx(expected, rel=1e-6)
     has_distance = metric.measure == "l2"
     assert [match.distance for match in result] == [-match.similarity if has_distance else None for match in result]
 

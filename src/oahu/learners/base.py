@@ -1,9 +1,9 @@
-"""The base class of all learners: validation, learning, scoring, saving.
+"""The base class of all learners, with validation, learning, scoring and saving.
 
-A learner is a scikit-learn estimator with `partial_fit` as its main method. A call is learned completely or not at
-all: `partial_fit` learns on a copy of the state and replaces the state at the end of the call. `learn_one` changes
-the state in place if the learner can reject a constraint before it changes any array. While a call runs, other
-threads get the metric from before the call.
+A learner is a scikit-learn estimator with `partial_fit` as its main method. The constraints of a call are learned
+completely or not at all: `partial_fit` learns on a copy of the state, and the copy replaces the state at the end of
+the call. `learn_one` changes the state in place if the learner can reject a constraint before it changes any array.
+While a call runs, other threads get the metric that was current before the call.
 
 kinds.py defines the base classes of triplet learners and pair learners.
 """
@@ -77,7 +77,7 @@ T = TypeVar("T", bound=Tuples)
 
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _NO_LABELS: Final = np.empty(0, np.bool_)  # triplets have no labels
-_UNWRITTEN: Final = 255  # not a valid bool: marks a step that has not finished
+_UNWRITTEN: Final = 255  # not a valid bool: marks an update step that has not finished
 
 
 class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
@@ -90,9 +90,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the initial arrays and the drawing of constraints from labels.
+        Seed of the initial arrays and of the drawing of constraints from labels.
     """
 
     n_constraints: int
@@ -147,25 +147,26 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         ----------
         n_features : int
         dtype : dtype
-            The floating-point type that the model computes in.
+            The floating-point type of the computations.
         rng : numpy Generator
-            Draws random initial values.
+            The generator for random initial values.
 
         Returns
         -------
         dict of ndarray
-            All learned numbers by name. Saving, loading and copying handle these arrays.
+            The arrays by name. They must contain all learned numbers, because only these arrays are saved, loaded
+            and copied.
         """
 
     @abstractmethod
     def build_metric(self, arrays: Arrays, version: int) -> M:
-        """Return the metric of these arrays. The metric must not share their memory.
+        """Return the metric for the given arrays. The metric must not share memory with the arrays.
 
         Parameters
         ----------
         arrays : dict of ndarray
         version : int
-            The metric's version: the number of constraints learned.
+            The version of the metric: the number of constraints learned.
         """
 
     def check_parameters(self) -> None:
@@ -175,13 +176,13 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         check_seed(self, "random_state", self.random_state)
 
     def check_arrays(self, arrays: Arrays) -> None:
-        """Raise ValueError for arrays from a file that no training could have produced."""
+        """Raise ValueError if arrays from a model file cannot be the result of training."""
 
     # -- methods of TripletLearner and PairLearner -------------------------------------------------------
 
     @abstractmethod
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples:
-        """Return validated triplets for a triplet learner, validated pairs for a pair learner."""
+        """Return validated constraints: triplets for a triplet learner, pairs for a pair learner."""
 
     @abstractmethod
     def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
@@ -196,9 +197,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         in_place: bool = False,
     ) -> int | None:
-        """Learn a block of constraints. Return LEARNED or None, or the row of a rejected constraint.
+        """Learn from a block of constraints. Return LEARNED or None, or the row number of a rejected constraint.
 
-        With ``in_place`` the block has one constraint. A rejected constraint must not have changed any array.
+        With ``in_place=True``, the block has one constraint. If it is rejected, no array may have changed.
         """
 
     # -- learning ----------------------------------------------------------------------------------------
@@ -219,8 +220,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         Call ``learn_one(anchor, positive, negative)`` for a triplet. Pair learners also accept
         ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a dissimilar pair.
 
-        The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled step is raised
-        after the step. The constraint is then learned, and `n_seen_` counts it.
+        The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled update step
+        raises KeyboardInterrupt after the step. In this case, the constraint is learned, and `n_seen_` counts it.
         """
         if self._learn_in_place(items, y):
             return self
@@ -251,8 +252,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         X : array-like
             Constraints, or items of shape (n_items, n_features) with their labels as ``y``.
         y : array-like, optional
-            Labels of items, or of pairs: +1 for similar, -1 for dissimilar. From labelled items, ``n_constraints``
-            constraints are drawn and learned.
+            The class labels of items, or the labels of pairs: +1 for similar, -1 for dissimilar. If items are
+            given, ``n_constraints`` constraints are drawn from their class labels and learned.
         """
         with self._all_or_nothing():
             self.check_parameters()
@@ -269,7 +270,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self
 
     def initialize(self, n_features: int) -> Self:
-        """Reset the learner to an untrained model, so that it can be used before the first constraint."""
+        """Reset the learner to an untrained model, which can be used before the first constraint."""
         with self._all_or_nothing():
             self.check_parameters()
             check_integer(self, "n_features", n_features, least=1)
@@ -279,11 +280,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the learner and its ``random_state`` generator if the block raises an exception."""
+        """Return a context that restores the learner and its ``random_state`` generator after an exception."""
         before, restore = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
-        except BaseException:  # an interrupt too
+        except BaseException:  # includes interrupts
             self.__dict__.update(before)
             for name in self.__dict__.keys() - before.keys():
                 del self.__dict__[name]
@@ -301,7 +302,10 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         self.n_features_in_ = state.n_features
 
     def _learn(self, state: LearnerState, constraints: Tuples) -> None:
-        """Learn all constraints in order, changing ``state``. Raise for the first invalid or rejected one."""
+        """Learn all constraints in order by changing ``state``.
+
+        The first invalid or rejected constraint raises an error.
+        """
         for start, block in constraints.blocks(state.dtype):
             constraints.check_finite(start, block)
             similar = constraints.same[start : start + len(block)] if isinstance(constraints, Pairs) else _NO_LABELS
@@ -318,7 +322,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         rejected: int | None,
     ) -> None:
-        """Count the constraints of a block, or raise `RejectedConstraintError` if one was rejected."""
+        """Count the constraints of a block, or raise `RejectedConstraintError` if a constraint was rejected."""
         if rejected is not None and rejected != LEARNED:
             self._reject(constraints, start + int(rejected), self._why_rejected(state))
         if not self.rejects_overflow:
@@ -332,13 +336,13 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         for name, array in state.arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 last = constraints.origin(start + n - 1)[1]
-                why = f"it or a later constraint, up to {last}, makes the array {name!r} overflow."
+                why = f"this constraint, or a later one up to {last}, makes the array {name!r} overflow."
                 self._reject(constraints, start, why)
 
     def _why_rejected(self, state: LearnerState) -> str:
         return (
-            f"learning it would overflow the model's {state.dtype} numbers. Scale the features to a usual range, "
-            "or reduce the step size."
+            f"learning it would overflow the model's {state.dtype} numbers. Scale the features, for example to "
+            "[0, 1], or reduce the step size."
         )
 
     @staticmethod
@@ -346,7 +350,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         """Raise `RejectedConstraintError` for the constraint at ``position``."""
         noun, row = constraints.origin(position)
         raise RejectedConstraintError(
-            f"{noun.capitalize()} {row} was rejected: {why} The call has not changed the model.", row
+            f"{noun.capitalize()} {row} was rejected: {why} The call did not change the model.", row
         )
 
     # -- learning in place -------------------------------------------------------------------------------
@@ -354,16 +358,18 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         """Return whether the next constraint can be learned in place.
 
-        This needs a step that changes no array before it rejects a constraint. The step must be compiled, so that
-        no interrupt stops it halfway. It must write ``used`` if and only if it has learned the constraint.
+        This is possible if the update step does not change any array before it rejects a constraint. The step must
+        be compiled, so that no interrupt can stop it. The step must write ``used`` if and only if it has learned
+        the constraint.
         """
         return False
 
     def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
-        """Learn one constraint without copying the state. Return False if nothing was learned.
+        """Learn one constraint without copying the state. Return False if the constraint was not learned.
 
-        The caller must then learn the constraint on a copy. This happens for the first constraint, a frozen state,
-        changed parameters, items that are not float arrays, and a rejected constraint.
+        If the result is False, the caller must learn the constraint on a copy of the state. The result is False for
+        the first constraint, a frozen state, changed parameters, items that are not float arrays, and a rejected
+        constraint.
         """
         state = self.__dict__.get("_state")
         if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):
@@ -391,11 +397,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return learned
 
     def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
-        """Return the labels for a block of one constraint, or None if `partial_fit` must validate it."""
+        """Return the labels for a block of one constraint, or None if `partial_fit` must validate them."""
         return _NO_LABELS if n_items == 3 and y is None else None
 
     def _block_of_one(self, items: tuple[Any, ...], state: LearnerState) -> NDArray[Any] | None:
-        """Return float vectors, or rows of the table, as a block; None if `partial_fit` must validate them."""
+        """Return one constraint as a block of float vectors, or None if `partial_fit` must validate the items."""
         table = self.preprocessor
         if isinstance(table, np.ndarray) and all(type(i) is int or isinstance(i, np.integer) for i in items):
             if not all(0 <= i < len(table) for i in items):
@@ -413,18 +419,18 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return block[None] if finite else None
 
     def _parameter_values(self) -> tuple[Any, ...] | None:
-        """Return the parameter values in a fixed order, or None if one of them is mutable."""
+        """Return the parameter values in a fixed order, or None if a value is mutable."""
         values = tuple(map(self.__dict__.get, _validated_names(type(self))))
         return values if all(isinstance(value, _FIXED_TYPES) for value in values) else None
 
     # -- using -------------------------------------------------------------------------------------------
 
     def metric(self) -> M:
-        """Return the current metric. It is immutable: later learning does not change it."""
+        """Return the current metric. Later learning does not change the returned metric."""
         return self._metric(self._fitted_state())
 
     def _metric(self, state: LearnerState) -> M:
-        """Return the metric of a frozen state. The metric may share the state's memory."""
+        """Return the metric of a frozen state. The metric may share memory with the state."""
         if state.metric is None:
             state.metric = self.build_metric(state.arrays, state.n_seen)
         metric: M = state.metric  # type: ignore[assignment]
@@ -437,7 +443,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return vectors
 
     def pair_distance(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the distance within each pair.
+        """Return the distance between the two items of each pair.
 
         Parameters
         ----------
@@ -446,7 +452,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return np.asarray(-self.pair_score(pairs))
 
     def pair_score(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the similarity of each pair. Higher means more similar.
+        """Return the similarity score of each pair. A higher score means that the items are more similar.
 
         Parameters
         ----------
@@ -457,17 +463,17 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the triplet accuracy, or the area under the ROC curve for pairs.
+        """Return the triplet accuracy for triplets or labelled items, or the area under the ROC curve for pairs.
 
-        Triplet accuracy is the share of triplets in which the positive scores higher than the negative.
+        Triplet accuracy is the share of triplets in which the positive has a higher score than the negative.
 
         Parameters
         ----------
         X : array-like
-            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. To
-            cross-validate, use folds with several classes each (StratifiedKFold, or shuffled folds).
+            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. For
+            cross-validation, each fold needs several classes: use StratifiedKFold or shuffled folds.
         y : array-like, optional
-            Labels of items, or of pairs: +1 for similar, -1 for dissimilar.
+            The class labels of items, or the labels of pairs: +1 for similar, -1 for dissimilar.
         """
         state = self._fitted_state()
         if isinstance(X, Tuples) and y is not None:
@@ -492,7 +498,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return float(roc_auc_score(pairs.same, self._scores(state, pairs)[0]))
 
     def _scores(self, state: LearnerState, tuples: Tuples) -> NDArray[np.float64]:
-        """Return the similarity of each tuple's first item to its others, of shape (size - 1, n)."""
+        """Return the scores of the first item with each other item of a constraint, of shape (size - 1, n)."""
         metric = self._metric(state)
         scores = np.empty((tuples.size - 1, len(tuples)))
         for start, block in tuples.sparse_blocks(state.dtype) if tuples.is_sparse else tuples.blocks(state.dtype):
@@ -514,11 +520,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """The floating-point type of the model, also before it is fitted."""
+        """The floating-point type of the model. It is also known before the learner is fitted."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
-        """Return triplets or pairs, validated for this learner. Their values are not yet checked for NaN."""
+        """Return triplets or pairs, validated for this learner. Their features are not yet checked for NaN."""
         owner = type(self).__name__
         if isinstance(data, kind):
             data.check_features(n_features, owner)
@@ -549,7 +555,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self._tuples(Pairs, pairs, np.ones(n, bool), n_features=n_features)  # scoring ignores the labels
 
     def _are_constraints(self, X: Any) -> bool:
-        """Return whether X contains constraints (values, or row numbers of the table), not labelled items."""
+        """Return True if X contains constraints, as features or as row numbers, and False for labelled items."""
         if isinstance(X, Tuples):
             return True
         shape = shape_of(X)
@@ -558,11 +564,14 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return len(shape) == 3 or (rows and np.asarray(X).dtype.kind in "iu")
 
     def _validate_items(self, X: Any) -> Any:
-        """Return validated items: finite, with the number of features that the learner knows."""
+        """Return validated items: finite numbers, with the learner's number of features."""
         return self._validate(X, reset=False)
 
     def _validate_labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Return validated items and labels. With ``reset``, the learner adopts their number of features."""
+        """Return validated items and labels.
+
+        With ``reset=True``, the learner adopts the items' number of features.
+        """
         items, labels = self._validate(X, y, reset=reset)
         try:
             check_classification_targets(labels)
@@ -573,7 +582,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return items, labels
 
     def _validate(self, *arrays: Any, reset: bool) -> Any:
-        """Run scikit-learn's validation, but raise oahu's errors, which name the invalid row."""
+        """Run scikit-learn's validation, but raise the errors of oahu, because they name the invalid row."""
         own = np.dtype(self.dtype) if reset else self._dtype
         options = {
             "dtype": [own, np.float64, np.float32],
@@ -600,13 +609,16 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def utilization_(self) -> float:
-        """Share of the constraints seen that changed the model; NaN before the first constraint."""
+        """Share of the learned constraints that changed the model. NaN before the first constraint."""
         self._check_fitted()
         return fraction(self._state.n_used, self._state.n_seen)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """Return the parameter names. ``**options`` in ``__init__`` adds the parameters of the base class."""
+        """Return the parameter names.
+
+        If ``__init__`` has ``**options``, the parameters of the base class are added.
+        """
         names: set[str] = set()
         for base in cls.__mro__:
             if "__init__" in vars(base):
@@ -628,14 +640,14 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return "_state" in self.__dict__
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy. It shares the preprocessor's table, which may be larger than memory."""
+        """Return an unfitted copy. The copy uses the same feature table, which may be larger than memory."""
         parameters = self.get_params(deep=False)
         table = parameters.pop("preprocessor")
         return type(self)(**copy.deepcopy(parameters), preprocessor=table)
 
     def __getstate__(self) -> Any:
         if self.__sklearn_is_fitted__():
-            self._fitted_state()  # freezes the state: copies share it, so it must not change in place
+            self._fitted_state()  # freezes the state: copies share the state, so it must not change in place
         return super().__getstate__()
 
     def _check_fitted(self) -> None:
@@ -646,7 +658,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             )
 
     def _fitted_state(self) -> LearnerState:
-        """Return the state for reading. Its arrays do not change after this call."""
+        """Return the state for reading. The arrays of the returned state do not change any more."""
         self._check_fitted()
         state = self._state
         if not state.frozen:
@@ -663,8 +675,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file. `oahu.load` returns a learner that continues the training.
 
-        The preprocessor's table is not saved: set it again with ``set_params(preprocessor=...)``. If
-        ``random_state`` is a generator, it is not saved either, and is None after loading.
+        The feature table (``preprocessor``) is not saved. After loading, set it again with
+        ``set_params(preprocessor=...)``. If ``random_state`` is a generator, it is not saved, and ``random_state``
+        is None after loading.
         """
         self._check_fitted()
         self.check_parameters()
@@ -673,7 +686,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _to_content(self) -> Content:
         state = self._fitted_state()
         parameters = self.get_params(deep=False)
-        del parameters["preprocessor"]  # a feature table: input, not a learned array
+        del parameters["preprocessor"]  # the feature table is input, not a learned array
         if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             parameters["random_state"] = None
         names = getattr(self, "feature_names_in_", None)
@@ -731,7 +744,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
 # -- helpers -------------------------------------------------------------------------------------------------
 
-#: Types of parameters that are immutable, or that learning treats as such.
+#: Types of parameter values that are immutable, or that learning treats as immutable.
 _FIXED_TYPES: Final = (
     str, int, float, bool, type(None), tuple, np.generic, np.random.Generator, np.random.RandomState,
 )  # fmt: skip
@@ -739,12 +752,12 @@ _FIXED_TYPES: Final = (
 
 @cache
 def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
-    """Return the names of the parameters that `Learner.check_parameters` validates: all but the table."""
+    """Return the names of the parameters that `Learner.check_parameters` validates: all except ``preprocessor``."""
     return tuple(name for name in learner_class._get_param_names() if name != "preprocessor")
 
 
 def missing_methods(candidate: Any) -> list[str]:
-    """Return the names of a learner's public methods that an object or a class does not have."""
+    """Return the names of the public methods of a learner that an object or a class does not have."""
     required = ("fit", "partial_fit", "learn_one", "metric", "score", "get_params", "set_params", "save")
     return [name for name in required if not callable(getattr(candidate, name, None))]
 
@@ -755,7 +768,7 @@ def fraction(part: int, whole: int) -> float:
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array-like, or () for other objects, which validation rejects later."""
+    """Return the shape of an array-like. For other objects, which validation rejects later, return ()."""
     try:
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Euclidean and Cosine: baselines with the interface of a learner. They learn nothing."""
+"""Euclidean and Cosine: baselines that have the interface of a learner but learn nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _FixedLearner(PairLearner[M]):
 
 @storable
 class Euclidean(_FixedLearner[EuclideanMetric]):
-    """Plain Euclidean distance, as a baseline. It accepts pairs and triplets but learns nothing.
+    """Euclidean distance of the features, as a baseline. This learner accepts constraints but learns nothing.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Euclidean(_FixedLearner[EuclideanMetric]):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the metric computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of constraints from labels.
+        Seed of the drawing of constraints from labels.
 
     Examples
     --------
@@ -76,9 +76,10 @@ class Euclidean(_FixedLearner[EuclideanMetric]):
 
 @storable
 class Cosine(_FixedLearner[CosineMetric]):
-    """Euclidean distance between items scaled to unit length, as a baseline. It learns nothing.
+    """Euclidean distance between items scaled to unit length, as a baseline. This learner learns nothing.
 
-    It ranks items in the same order as cosine similarity. The parameters are those of `Euclidean`.
+    This distance ranks items in the same order as cosine similarity. `Cosine` has the same parameters as
+    `Euclidean`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bounded history of a stream: the experts' losses and weights at evenly spaced rounds."""
+"""History of a stream, of limited size: the experts' losses and weights at evenly spaced rounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 #: The largest number of rounds that a history stores.
 CAPACITY: Final = 1024
 
-#: The entries of `History.counters`: all rounds, every how many rounds one is stored, and the stored rounds.
+#: The entries of `History.counters`: the number of rounds, the stride, and the number of stored rounds.
 N_ROUNDS: Final = 0
 STRIDE: Final = 1
 N_STORED: Final = 2
@@ -23,10 +23,10 @@ N_STORED: Final = 2
 
 @dataclass(frozen=True)
 class History:
-    """The experts' cumulative losses and weights, at evenly spaced rounds.
+    """The cumulative losses and the weights of the experts at evenly spaced rounds.
 
     Every ``stride``-th round is stored. When the capacity is exceeded, every second stored round is dropped and the
-    stride is doubled. The result depends only on the number of rounds, not on how they were split into calls.
+    stride is doubled. The result depends only on the number of rounds, not on how the rounds were split into calls.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class History:
     running : ndarray of shape (n_experts,)
         The sum of each expert's losses over all rounds.
     totals : ndarray of shape (capacity + 1, n_experts)
-        The same sums after each stored round.
+        The sum of each expert's losses up to each stored round.
     weights : ndarray of shape (capacity + 1, n_experts)
-        The weights after each stored round.
+        The weights of the experts after each stored round.
     """
 
     counters: NDArray[np.int64]
@@ -95,7 +95,10 @@ def empty_history(n_experts: int, capacity: int = CAPACITY) -> History:
 def record_round(
     counters: NDArray[np.int64], running: Floats, totals: Floats, weights: Floats, loss: Any, weight: Any
 ) -> None:
-    """Add a round to the arrays of a `History`: its losses and the weights after it, each of shape (n_experts,)."""
+    """Add a round to the arrays of a `History`.
+
+    ``loss`` contains the losses of the round, ``weight`` the weights after the round, each of shape (n_experts,).
+    """
     counters[N_ROUNDS] += 1
     for i in range(running.shape[0]):
         running[i] += loss[i]

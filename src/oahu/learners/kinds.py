@@ -31,30 +31,31 @@ class TripletLearner(Learner[M]):
         Parameters
         ----------
         arrays : dict of ndarray
-            The arrays of `initial_arrays`, with the changes of all earlier blocks.
+            The arrays from `initial_arrays`, including the changes from all earlier blocks.
         triplets : ndarray of shape (m, 3, n_features)
-            Anchor, positive and negative: finite numbers of the model's dtype. Do not change them.
+            The anchor, positive and negative of each triplet: finite numbers of the model's dtype. Do not change
+            this array.
         used : ndarray of bool, of shape (m,)
-            All False at first. Set True for every triplet that changes the model.
+            All entries are False at first. Set the entry of every triplet that changes the model to True.
 
         Returns
         -------
         int or None
-            None if the block was learned, else the row of the rejected triplet. After a rejection the arrays are
-            discarded.
+            None if the block was learned, or the row number of a rejected triplet. After a rejection, the arrays
+            are discarded.
         """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Continue learning from triplets, in order.
 
-        The model does not depend on how a stream is split into calls, bit for bit.
+        The model is the same, bit for bit, for every way to split a stream into calls.
 
         Parameters
         ----------
         X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            Anchor, positive and negative, given by their values or by row numbers of the preprocessor's table.
+            The anchor, positive and negative of each triplet, as features or as row numbers of the feature table.
         y : None
-            Triplets have no labels.
+            Must be None, because triplets have no labels.
         """
         return super().partial_fit(X, y)
 
@@ -87,7 +88,7 @@ class TripletLearner(Learner[M]):
 
 
 class PairLearner(Learner[M]):
-    """Base class of learners that learn from pairs. They learn a triplet as two pairs."""
+    """Base class of learners that learn from pairs. A pair learner learns a triplet as two pairs."""
 
     @abstractmethod
     def learn_pairs(
@@ -100,32 +101,32 @@ class PairLearner(Learner[M]):
         Parameters
         ----------
         arrays : dict of ndarray
-            The arrays of `initial_arrays`, with the changes of all earlier blocks.
+            The arrays from `initial_arrays`, including the changes from all earlier blocks.
         pairs : ndarray of shape (m, 2, n_features)
-            Finite numbers of the model's dtype. Do not change them.
+            The two items of each pair: finite numbers of the model's dtype. Do not change this array.
         similar : ndarray of bool, of shape (m,)
             True for similar pairs, False for dissimilar pairs.
         used : ndarray of bool, of shape (m,)
-            All False at first. Set True for every pair that changes the model.
+            All entries are False at first. Set the entry of every pair that changes the model to True.
 
         Returns
         -------
         int or None
-            None if the block was learned, else the row of the rejected pair. After a rejection the arrays are
+            None if the block was learned, or the row number of a rejected pair. After a rejection, the arrays are
             discarded.
         """
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Continue learning from pairs, in order.
 
-        The model does not depend on how a stream is split into calls, bit for bit. A triplet is learned as two
-        pairs, first the similar and then the dissimilar one, and counts as two constraints.
+        The model is the same, bit for bit, for every way to split a stream into calls. A triplet is learned as two
+        pairs: first the similar pair, then the dissimilar pair. It counts as two constraints.
 
         Parameters
         ----------
         X : Pairs or Triplets, or array-like
-            Pairs of shape (n, 2, n_features), or triplets of shape (n, 3, n_features). Shapes (n, 2) and (n, 3) are
-            row numbers of the preprocessor's table.
+            Pairs of shape (n, 2, n_features), or triplets of shape (n, 3, n_features). Arrays of shape (n, 2) and
+            (n, 3) contain row numbers of the feature table.
         y : array-like of shape (n,), only for pairs
             +1 or True for a similar pair, -1 or False for a dissimilar pair.
         """
@@ -166,13 +167,13 @@ class PairLearner(Learner[M]):
 
     @property
     def utilization_similar_(self) -> float:
-        """Share of the similar pairs seen that changed the model; NaN before the first similar pair."""
+        """Share of the learned similar pairs that changed the model. NaN before the first similar pair."""
         self._check_fitted()
         return fraction(self._state.n_similar_used, self._state.n_similar)
 
     @property
     def utilization_dissimilar_(self) -> float:
-        """Share of the dissimilar pairs seen that changed the model; NaN before the first dissimilar pair."""
+        """Share of the learned dissimilar pairs that changed the model. NaN before the first dissimilar pair."""
         self._check_fitted()
         state = self._state
         return fraction(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
@@ -181,27 +182,27 @@ class PairLearner(Learner[M]):
 class ScoresOnlyMixin:
     """Mixin for learners of a bilinear similarity, which has scores but no distances.
 
-    List it before `TripletLearner` or `PairLearner` in the bases of a class.
+    In the base classes of a learner, list this mixin before `TripletLearner` or `PairLearner`.
     """
 
     @property
     def transform(self) -> NoReturn:
-        """Not available. Raises `NoDistanceError`."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no distances."""
         self._no_distance("vectors")
 
     @property
     def fit_transform(self) -> NoReturn:
-        """Not available. Raises `NoDistanceError`."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no distances."""
         self._no_distance("vectors")
 
     @property
     def set_output(self) -> NoReturn:
-        """Not available. Raises `NoDistanceError`."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no distances."""
         self._no_distance("vectors")
 
     @property
     def pair_distance(self) -> NoReturn:
-        """Not available. Raises `NoDistanceError`."""
+        """Raise `NoDistanceError`, because a bilinear similarity has no distances."""
         self._no_distance("distances")
 
     def __sklearn_tags__(self) -> Any:

@@ -24,7 +24,7 @@ __all__ = ["LEGO"]
 
 Floats = NDArray[np.floating]
 
-_N_DISTANCES: Final = 1000  # the targets are percentiles of the distances of this many first pairs
+_N_DISTANCES: Final = 1000  # number of first pairs; the targets are percentiles of their distances
 
 
 @storable
@@ -35,44 +35,44 @@ class LEGO(PairLearner[MahalanobisMetric]):
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
-    with the target u or l and the LogDet divergence D_ld. The closed form keeps A positive definite for every eta.
-    A is stored as L^T L, so that rounding cannot make it indefinite. All distances are squared.
-    One pair takes O(d^2) time; the model takes O(d^2) memory.
+    with the target u or l and the LogDet divergence D_ld. The closed-form solution keeps A positive definite for
+    every eta. A is stored as L^T L, so that rounding cannot make A indefinite. All distances are squared distances.
+    Learning from a pair takes O(d^2) time. The model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
-        eta.
+        eta: the step size.
     bounds : None or (u, l), default=None
-        Similar pairs should be closer than u, dissimilar pairs farther apart than l, in squared distance. None
-        computes percentiles of the squared Euclidean distances of the stream's first pairs, up to 1,000.
+        The targets for squared distances: at most u for similar pairs, at least l for dissimilar pairs. With None,
+        the targets are percentiles of the squared Euclidean distances of the stream's first pairs (at most 1,000).
     percentiles : (float, float), default=(5, 95)
-        The percentiles for ``bounds=None``. The default is that of ITML.
+        The percentiles for ``bounds=None``. The default is the same as in ITML.
     n_constraints : int, default=10000
         Number of pairs that ``fit(X, y)`` draws from labels, and number of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of pairs from labels.
+        Seed of the drawing of pairs from labels.
 
     Attributes
     ----------
     factor_ : ndarray of shape (d, d)
-        L, a copy.
+        A copy of L.
     matrix_ : ndarray of shape (d, d)
         A = L^T L.
     bounds_ : (float, float)
-        The current u and l; NaN before the first pair.
+        The current u and l. Both are NaN before the first pair.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
         Number of pairs learned, and the share that changed the model: of all pairs, of similar pairs and of
         dissimilar pairs.
 
     Notes
     -----
-    The paper's regret bound uses an adaptive step size. Here it is constant. The targets adapt to the scale of the
-    features, but eta does not. Scale the features to a usual range.
+    The paper's regret bound uses an adaptive step size. In this class, the step size is constant. The targets adapt
+    to the scale of the features, but eta does not. Scale the features, for example to [0, 1].
 
     References
     ----------
@@ -250,7 +250,7 @@ def _learn(
 
 @helper
 def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) -> int:
-    """Insert a value into the sorted distances if there is space; return its position or -1."""
+    """Insert a value into the sorted distances and return its position. If the array is full, return -1."""
     if n[0] == distances.shape[0]:
         return -1
     at = np.searchsorted(distances[: n[0]], value)
@@ -263,7 +263,7 @@ def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) 
 
 @helper
 def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> None:
-    """Undo `_insert`."""
+    """Remove the distance at position ``at``, which `_insert` returned."""
     if at >= 0:
         n[0] -= 1
         for i in range(at, n[0]):
@@ -273,7 +273,7 @@ def _remove(distances: NDArray[np.float64], n: NDArray[np.int64], at: int) -> No
 
 @helper
 def _percentile(distances: NDArray[np.float64], n: int, percentile: float) -> float:
-    """Return a percentile of sorted values, with linear interpolation like numpy's."""
+    """Return a percentile of sorted values, with linear interpolation as in numpy."""
     position = (n - 1) * percentile / 100.0
     below = int(position)
     above = min(below + 1, n - 1)

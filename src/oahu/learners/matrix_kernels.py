@@ -1,7 +1,8 @@
 """Compiled matrix operations of the linear learners.
 
-Each operation reads the matrix once, row by row. A learner calls each of them from one place only. So the same
-machine code runs for blocks of every size, and models do not depend on how a stream is split, bit for bit.
+Each operation reads the matrix once, row by row. A learner calls each operation from only one place. The same
+machine code therefore runs for blocks of every size, and a model does not depend, bit for bit, on how its stream
+was split.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def largest(a: Floats) -> float:
 
 @helper
 def overflow_limit(matrix: Floats) -> float:
-    """Return the limit for a change by one constraint. A sum of smaller changes does not overflow."""
+    """Return the limit for the change of a matrix entry by one constraint.
+
+    Sums of smaller changes do not overflow.
+    """
     return math.sqrt(np.finfo(matrix.dtype).max)
 
 
@@ -79,7 +83,7 @@ def project(matrix: Floats, vector: Floats, out: Floats) -> None:
 
 @helper
 def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
-    """Compute out = vectors @ matrix^T for a few vectors; each row of the matrix is read once."""
+    """Compute out = vectors @ matrix^T for a few vectors. Each row of the matrix is read once."""
     for i in range(matrix.shape[0]):
         row = matrix[i]
         for k in range(vectors.shape[0]):
@@ -88,7 +92,7 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
 
 @helper
 def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, product: Floats) -> float:
-    """Return 1 - x^T W (p - n), the loss of a triplet if positive; write p - n to ``difference``."""
+    """Return 1 - x^T W (p - n), which is the loss of a triplet if it is positive. Write p - n to ``difference``."""
     for j in range(difference.shape[0]):
         difference[j] = triplet[1, j] - triplet[2, j]
     project(matrix, difference, product)
@@ -205,7 +209,10 @@ def _lanczos_step(
 def _solve_first_column(
     diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
-    """Solve (T - shift I) x = e_1 for the leading k x k part of T. Return False if it is not positive definite."""
+    """Solve (T - shift I) x = e_1 for the leading k x k part of T.
+
+    Return False if T - shift I is not positive definite.
+    """
     pivot, above = 0.0, 0.0
     pivots = np.empty(k)
     for i in range(k):
@@ -231,7 +238,7 @@ def _tridiagonal_eigenvalue(
     """Return the negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T.
 
     mu solves weight e_1^T (T - mu I)^-1 e_1 = 1. The left side increases with mu and is at most 1 at mu = -weight.
-    The eigenvector is the first column of that inverse, scaled to unit length, and is written to ``column``.
+    The eigenvector is the first column of (T - mu I)^-1, scaled to unit length. It is written to ``column``.
     """
     low, high, mu = -weight, 0.0, -weight
     for _ in range(200):
@@ -271,7 +278,7 @@ def _estimate_norm(diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float
 
 @helper
 def _with_more_rows(basis: Floats, rows: int) -> Floats:
-    """Return a copy with added rows of zeros."""
+    """Return a copy of ``basis`` that is extended by rows of zeros."""
     larger = np.zeros((rows, basis.shape[1]), basis.dtype)
     for i in range(basis.shape[0]):  # a slice assignment takes seconds to compile
         for j in range(basis.shape[1]):
@@ -283,9 +290,9 @@ def _with_more_rows(basis: Floats, rows: int) -> Floats:
 def find_negative_eigenvalue(matrix: Floats, z: Floats, step: float, direction: Floats) -> float:
     """Return the negative eigenvalue of ``matrix - step z z^T`` for a positive semi-definite matrix, or 0.
 
-    There is at most one negative eigenvalue. Its eigenvector lies in the Krylov space of z, so that the Lanczos
-    iteration from z finds it with a few matrix-vector products. It is written to ``direction``. In the Lanczos
-    basis the matrix is a tridiagonal T, and z is the first direction.
+    There is at most one negative eigenvalue. Its eigenvector lies in the Krylov space of z, so the Lanczos
+    iteration from z finds it with a few matrix-vector products. The eigenvector is written to ``direction``. In the
+    Lanczos basis the matrix is a tridiagonal T, and z is the first direction.
 
     There is no negative eigenvalue, up to rounding, if T x = ||z|| e_1 is solved with a negligible residual r:
     ``step (1 + 1 / eta) r^2`` is at most the rounding error, where ``(1 + eta) step z^T A^-1 z = 1``.
@@ -330,7 +337,7 @@ def find_negative_eigenvalue(matrix: Floats, z: Floats, step: float, direction: 
 def subtract_square(
     matrix: Floats, weight: float, z: Floats, direction: Floats, left: Floats, right: Floats
 ) -> None:
-    """Replace a positive semi-definite matrix by the nearest such matrix to matrix - weight z z^T."""
+    """Replace the matrix A by the positive semi-definite matrix that is nearest to A - weight z z^T."""
     d = z.shape[0]
     n_squares = 1
     weights, squares = np.empty(3), np.empty((3, d), matrix.dtype)
@@ -369,7 +376,10 @@ def subtract_square(
 
 @helper
 def inverse_quadratic_form(matrix: Floats, z: Floats) -> float:
-    """Return z^T A^-1 z for a positive semi-definite A. It is infinite or very large if z is not in A's range."""
+    """Return z^T A^-1 z for a positive semi-definite A.
+
+    The result is infinite or very large if z is not in the range of A.
+    """
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
     eps = np.finfo(matrix.dtype).eps

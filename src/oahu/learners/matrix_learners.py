@@ -32,7 +32,7 @@ class MahalanobisLearner(PairLearner[MahalanobisMetric]):
 
     def check_arrays(self, arrays: Arrays) -> None:
         if not np.array_equal(arrays["matrix"], arrays["matrix"].T):
-            raise ValueError("the matrix is not symmetric")
+            raise ValueError("the matrix must be symmetric")
 
     def build_metric(self, arrays: Arrays, version: int) -> MahalanobisMetric:
         return MahalanobisMetric.from_matrix(arrays["matrix"], version)
@@ -58,7 +58,7 @@ class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
         return True
 
     def _normalized(self, block: Floats) -> Floats:
-        """Return a block of constraints. If ``normalize`` is set, its items are scaled to unit length."""
+        """Return a block of constraints. If ``normalize`` is True, the items are scaled to unit length."""
         if not self.normalize:
             return block
         with np.errstate(over="ignore", under="ignore"):

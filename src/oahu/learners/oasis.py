@@ -29,38 +29,39 @@ class OASIS(BilinearLearner):
 
     ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``. A positive loss moves W by the
     passive-aggressive step ``tau x (p - n)^T`` with ``tau = min(C, loss / (||x||^2 ||p - n||^2))``. W starts as the
-    identity. It need not be symmetric or positive semi-definite.
+    identity. W need not be symmetric or positive semi-definite.
 
-    A triplet takes O(d^2) time. With sparse items, the time is proportional to the non-zeros of x times the
-    non-zeros of p - n. The model takes O(d^2) memory.
+    Learning from a triplet takes O(d^2) time. With sparse items, the time is proportional to the number of
+    non-zeros of x times the number of non-zeros of p - n. The model takes O(d^2) memory.
 
     Parameters
     ----------
     aggressiveness : float, default=0.1
         C: the largest step size. Use a smaller value if there are few triplets.
     normalize : bool, default=True
-        Whether to scale items to unit length first. Dot products favour long items: without scaling, W = I ranks
-        items of different lengths much worse than Euclidean distance.
+        Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
+        dot products. If lengths differ, the initial W = I then ranks items much worse than Euclidean distance.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of triplets from labels.
+        Seed of the drawing of triplets from labels.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (d, d)
-        W, a copy.
+        A copy of W.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss.
+        Number of triplets learned, and the share of these triplets with a positive loss.
 
     Notes
     -----
-    The metric has scores but no distances: `transform` raises `NoDistanceError`. The authors' code can also make W
-    symmetric or positive semi-definite during training. Here, ``metric().nearest_distance()`` returns such a copy.
+    The metric has scores but no distances, so `transform` raises `NoDistanceError`. The authors' code can also make
+    W symmetric or positive semi-definite during training. In this class, ``metric().nearest_distance()`` returns a
+    metric with such a matrix after training.
 
     References
     ----------
@@ -156,7 +157,7 @@ def _learn_sparse(
     aggressiveness: float,
     used: NDArray[np.bool_],
 ) -> int:
-    """Learn triplets like `_learn`, from CSR rows in the order anchor, positive, negative, anchor, ..."""
+    """Learn triplets like `_learn`, but from CSR rows in the order anchor, positive, negative, anchor, ..."""
     d = matrix.shape[0]
     difference = np.zeros(d, matrix.dtype)
     changed = np.empty(d, np.int64)

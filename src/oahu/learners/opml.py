@@ -42,12 +42,12 @@ class _State(LearnerState):
 class OPML(TripletLearner[MahalanobisMetric]):
     """One-Pass Metric Learning (OPML) learns a Mahalanobis metric from a labelled stream, or from triplets.
 
-    ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and
-    b = x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X,
-    y)`` accepts labelled items in order of arrival. It stores the latest item of every class, and forms one triplet
-    from each new item and two stored items.
+    ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and b =
+    x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X, y)``
+    accepts labelled items in the order of arrival. The learner stores the latest item of every class, and forms one
+    triplet from each new item and two stored items.
 
-    A triplet takes O(d^2) time; the model takes O(d^2 + n_classes * d) memory.
+    Learning from a triplet takes O(d^2) time. The model takes O(d^2 + n_classes * d) memory.
 
     Parameters
     ----------
@@ -55,32 +55,33 @@ class OPML(TripletLearner[MahalanobisMetric]):
         The step size. The step is defined only if ``gamma ||x - n||^2 < 1``. For items of unit length, gamma must
         be below 1/4.
     construction : {"author", "latest"}, default="author"
-        How to choose the negative if an item has the same class as the previous item. "author": the latest item of
-        the newest class, that is, of the class that first appeared last, as in the authors' code. "latest": the
-        latest item of another class.
+        The rule for the negative if an item has the same class as the previous item. "author" takes the latest item
+        of the newest class, as in the authors' code. The newest class is the class that first appeared last.
+        "latest" takes the latest item of another class.
     copml : bool, default=False
-        COPML: learn from similar pairs as long as a labelled stream has only one class.
+        Whether to learn from similar pairs as long as a labelled stream has only one class. This variant is called
+        COPML.
     exact_hinge : bool, default=False
-        Whether to stop the step at a loss of 0. The closed form ignores the hinge, so that its steps are often too
-        long.
+        Whether to shorten a step so that it ends at a loss of 0. The closed form ignores that the loss cannot be
+        negative, so its steps are often too large.
     too_long : {"raise", "skip"}, default="raise"
-        For a triplet with ``gamma ||x - n||^2`` of 1 or more: "raise" rejects the call, "skip" counts the triplet
-        without learning from it.
+        The reaction to a triplet with ``gamma ||x - n||^2`` of 1 or more. "raise" raises `RejectedConstraintError`.
+        "skip" counts the triplet without learning from it.
     n_constraints : int, default=10000
         Number of triplets that ``score(X, y)`` draws from labels.
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of triplets from labels for ``score(X, y)``. Learning is not random.
+        Seed of the drawing of triplets for ``score(X, y)``. Learning is not random.
 
     Attributes
     ----------
     factor_ : ndarray of shape (d, d)
-        L, a copy.
+        A copy of L.
     n_seen_, utilization_
-        Number of triplets (and pairs of COPML) learned, and the share of them that had a loss.
+        Number of triplets (and COPML pairs) learned, and the share of these constraints with a positive loss.
 
     References
     ----------
@@ -130,13 +131,13 @@ class OPML(TripletLearner[MahalanobisMetric]):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Continue learning from triplets or from labelled items, in order.
 
-        The model does not depend on how a stream is split into calls, bit for bit.
+        The model is the same, bit for bit, for every way to split a stream into calls.
 
         Parameters
         ----------
         X : array-like
-            Without ``y``, triplets of shape (n, 3, n_features), or (n, 3) row numbers of the preprocessor's table.
-            With ``y``, items of shape (n_items, n_features).
+            Without ``y``: triplets of shape (n, 3, n_features), or row numbers of the feature table of shape (n,
+            3). With ``y``: items of shape (n_items, n_features).
         y : array-like of shape (n_items,), optional
             The class of each item.
         """
@@ -189,8 +190,8 @@ class OPML(TripletLearner[MahalanobisMetric]):
 
     def _why_rejected(self, state: LearnerState) -> str:
         return (
-            f"gamma ||x - n||^2 must be below 1, and the model's {state.dtype} numbers must not overflow. gamma is "
-            f"{self.gamma:g}: reduce it, or scale the features, or set too_long='skip' to skip such triplets."
+            f"gamma ||x - n||^2 must be below 1, and the model's {state.dtype} numbers must not overflow. Reduce "
+            f"gamma (now {self.gamma:g}), scale the features, or set too_long='skip' to skip such triplets."
         )
 
     def build_metric(self, arrays: Arrays, version: int) -> MahalanobisMetric:
@@ -225,7 +226,7 @@ def _determinant(gamma: float, aa: float, bb: float, ab: float) -> float:
 def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
     """Return 1 + ||L' a||^2 - ||L' b||^2 after a step of size gamma.
 
-    The arguments are the dot products of a and b, and those of L a and L b.
+    aa, bb and ab are the dot products of a and b. la, lb and lab are the dot products of L a and L b.
     """
     det = _determinant(gamma, aa, bb, ab)
     p, q, r = (1.0 - gamma * bb) / det, gamma * ab / det, (1.0 + gamma * aa) / det
@@ -261,7 +262,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
     projected_a, projected_b = np.empty(d, dtype), np.empty(d, dtype)
     limit = overflow_limit(factor)
     for t in range(triplets.shape[0]):
-        differ = False  # if the positive equals the negative, a a^T - b b^T is 0
+        differ = False  # False if the positive equals the negative: then a a^T - b b^T is 0
         for j in range(d):
             a[j] = triplets[t, 0, j] - triplets[t, 1, j]
             b[j] = triplets[t, 0, j] - triplets[t, 2, j]
@@ -306,7 +307,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
 
 @kernel("OPML's update step")
 def _learn_similar(pairs: Floats, factor: Floats, gamma: float, used: NDArray[np.bool_]) -> int:
-    """COPML's step: replace L by L (I + gamma v v^T)^-1 for every similar pair with difference v."""
+    """Learn similar pairs (COPML): replace L by L (I + gamma v v^T)^-1 for every pair with difference v."""
     d = factor.shape[0]
     v, projected = np.empty(d, factor.dtype), np.empty(d, factor.dtype)
     limit = overflow_limit(factor)

@@ -24,18 +24,19 @@ Floats = NDArray[np.floating]
 class POLA(MahalanobisLearner):
     """The Pseudo-metric Online Learning Algorithm (POLA) learns a Mahalanobis metric and a threshold from pairs.
 
-    The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x': similar pairs should be closer than b - 1,
-    dissimilar pairs farther apart than b + 1, in squared distance. A pair with a positive loss moves (A, b) to the
-    nearest point of zero loss, and then to the nearest point with A positive semi-definite and b >= 1.
+    The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x'. z^T A z is the squared distance of the pair.
+    A similar pair has no loss if its squared distance is at most b - 1. A dissimilar pair has no loss if its
+    squared distance is at least b + 1. A pair with a positive loss moves (A, b) to the nearest point of zero loss,
+    and then to the nearest point with A positive semi-definite and b >= 1.
 
-    A pair takes O(d^2) time. After a similar pair, A has at most one negative eigenvalue. A few matrix-vector
-    products find it. The model takes O(d^2) memory.
+    Learning from a pair takes O(d^2) time. The step for a similar pair gives A at most one negative eigenvalue. A
+    few matrix-vector products find this eigenvalue. The model takes O(d^2) memory.
 
     Parameters
     ----------
     relaxation : float, default=0
-        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. 0 takes the full step to the nearest point of zero
-        loss, also for wrong feedback. Larger values shorten the step.
+        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. With 0, every step leads to the nearest point of
+        zero loss, even if the label of the pair is wrong. Larger values shorten the step.
     start : {"identity", "zero"}, default="identity"
         The initial A. The initial b is 1.
     n_constraints : int, default=10000
@@ -43,24 +44,24 @@ class POLA(MahalanobisLearner):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of pairs from labels.
+        Seed of the drawing of pairs from labels.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (d, d)
-        A, a copy.
+        A copy of A.
     threshold_ : float
-        b: pairs with a squared distance below b count as similar.
+        b. Pairs with a squared distance below b count as similar.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
         Number of pairs learned, and the share that changed the model: of all pairs, of similar pairs and of
         dissimilar pairs.
 
     Notes
     -----
-    The step size decreases with ||z||^4: with raw pixel values the model hardly changes. Scale the features so that
-    distances are about 1.
+    The step size decreases with ||z||^4. With raw pixel values, the model therefore hardly changes. Scale the
+    features so that distances are about 1.
 
     References
     ----------
@@ -107,7 +108,9 @@ class POLA(MahalanobisLearner):
     def check_arrays(self, arrays: Arrays) -> None:
         super().check_arrays(arrays)
         if arrays["threshold"][0] < 1:
-            raise ValueError("the threshold is below 1")
+            raise ValueError(
+                f"its threshold is {arrays['threshold'][0]:g}, but a POLA threshold must be at least 1"
+            )
 
     def learn_pairs(
         self, arrays: Arrays, pairs: Floats, similar: NDArray[np.bool_], used: NDArray[np.bool_]

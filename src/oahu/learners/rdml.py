@@ -32,45 +32,45 @@ Floats = NDArray[np.floating]
 class RDML(MahalanobisLearner):
     """Regularized Distance Metric Learning (RDML) learns a Mahalanobis metric from pairs.
 
-    A pair is correct if it is similar and closer than 1, or dissimilar and farther apart than 1, in squared
-    distance. Any other pair moves the matrix to the positive semi-definite matrix nearest to
-    ``A - lambda y (x - x')(x - x')^T``.
+    A similar pair is correct if its squared distance is below 1. A dissimilar pair is correct if its squared
+    distance is above 1. Any other pair moves the matrix A to the positive semi-definite matrix nearest to ``A -
+    lambda y (x - x')(x - x')^T``.
 
-    A pair takes O(d^2) time. After a similar pair, A has at most one negative eigenvalue. A few matrix-vector
-    products find it. The model takes O(d^2) memory.
+    Learning from a pair takes O(d^2) time. The step for a similar pair gives A at most one negative eigenvalue. A
+    few matrix-vector products find this eigenvalue. The model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.1
         lambda: the step size.
     mode : {"project", "ray"}, default="project"
-        How to keep A positive semi-definite after a similar pair. "project" takes the full step and removes the
-        negative eigenvalue. "ray" takes the longest step that keeps A positive semi-definite,
-        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular, and nearly all later steps then have
-        length 0. So "ray" soon learns almost nothing from similar pairs.
+        The method that keeps A positive semi-definite after a similar pair. "project" makes the full step and
+        removes the negative eigenvalue. "ray" makes the longest step that keeps A positive semi-definite,
+        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular. Nearly all later steps for similar pairs
+        then have length 0, so "ray" soon learns almost nothing from similar pairs.
     start : {"identity", "zero"}, default="identity"
-        The initial A. From zero, similar pairs change nothing until dissimilar pairs have raised the rank of A.
+        The initial A. With "zero", similar pairs change nothing until dissimilar pairs have raised the rank of A.
     n_constraints : int, default=10000
         Number of pairs that ``fit(X, y)`` draws from labels, and number of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of pairs from labels.
+        Seed of the drawing of pairs from labels.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (d, d)
-        A, a copy.
+        A copy of A.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
         Number of pairs learned, and the share that changed the model: of all pairs, of similar pairs and of
         dissimilar pairs.
 
     Notes
     -----
-    The threshold is a squared distance of 1. Scale the features so that it separates similar from dissimilar pairs,
-    for example to unit length.
+    The threshold is a squared distance of 1. Scale the features so that this threshold separates similar from
+    dissimilar pairs. For example, scale items to unit length.
 
     References
     ----------
@@ -131,7 +131,9 @@ def _learn_project(
         distance = _distance(pairs[t], matrix, rate, z, left)
         if not distance < math.inf:
             return t
-        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        used[t] = (
+            _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0
+        )  # the gradient of two equal items is 0
         if used[t] and similar[t]:
             subtract_square(matrix, rate, z, direction, left, right)
         elif used[t]:
@@ -149,7 +151,9 @@ def _learn_ray(
         distance = _distance(pairs[t], matrix, rate, z, left)
         if not distance < math.inf:
             return t
-        used[t] = _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0  # not two equal items
+        used[t] = (
+            _is_violated(distance, similar[t]) and float(dot(z, z)) > 0.0
+        )  # the gradient of two equal items is 0
         step = rate
         if used[t] and similar[t]:
             squared_length = float(dot(z, z))
@@ -163,7 +167,10 @@ def _learn_ray(
 
 @helper
 def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, product: Floats) -> float:
-    """Return the squared distance of a pair, or infinity if it is too large. Write its difference to ``z``."""
+    """Return the squared distance of a pair, or infinity if it is too large.
+
+    Write the difference of the items to ``z``.
+    """
     for j in range(z.shape[0]):
         z[j] = pair[0, j] - pair[1, j]
     project(matrix, z, product)

@@ -25,21 +25,24 @@ Floats = NDArray[np.floating]
 class SOML(BilinearLearner):
     """Sparse Online Metric Learning (SOML) learns a sparse vector of feature weights from triplets.
 
-    ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. A triplet
-    takes O(d) time; the model takes O(d) memory.
+    ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. Learning
+    from a triplet takes O(d) time. The model takes O(d) memory.
 
     Parameters
     ----------
     method : {"truncated_gradient", "dual_averaging"}, default="truncated_gradient"
-        "truncated_gradient": if the loss is positive, a step of size eta along f; then every weight shrinks towards
-        0 by eta lambda. "dual_averaging": w minimises the product with the mean of all gradients so far, plus an l1
-        penalty lambda and an l2 penalty gamma / sqrt(t).
+        "truncated_gradient" makes a step of size eta along f if the loss is positive. Then every weight shrinks
+        towards 0 by eta lambda. "dual_averaging" chooses the w that minimises a sum of three terms: the dot product
+        of w with the mean of all gradients so far, an l1 penalty with factor lambda, and an l2 penalty with factor
+        gamma / sqrt(t).
     learning_rate : float, default=0.1
-        eta of the truncated gradient.
+        eta: the step size of "truncated_gradient".
     sparsity : float, default=1e-4
-        lambda. If lambda exceeds the largest mean gradient, dual averaging sets all weights to 0.
+        lambda: the strength of the l1 penalty. If lambda exceeds the largest mean gradient, "dual_averaging" sets
+        all weights to 0.
     gamma : float, default=1
-        gamma of dual averaging. It only rescales w as long as every triplet has a positive loss.
+        gamma: the factor of the l2 penalty of "dual_averaging". As long as every triplet has a positive loss, gamma
+        only rescales w.
     normalize : bool, default=True
         Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
         dot products.
@@ -48,16 +51,18 @@ class SOML(BilinearLearner):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of triplets from labels.
+        Seed of the drawing of triplets from labels.
 
     Attributes
     ----------
     weights_ : ndarray of shape (d,)
-        w, a copy. Initially all 1 (the dot product), or all 0 with dual averaging.
+        A copy of w. Initially, all weights are 1, so that S is the dot product. With "dual_averaging", all weights
+        are initially 0.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss. All weights shrink in every round.
+        Number of triplets learned, and the share of these triplets with a positive loss. All weights shrink in
+        every round, even without a loss.
 
     Notes
     -----
@@ -115,14 +120,14 @@ class SOML(BilinearLearner):
         averaging = self.method == "dual_averaging"
         return {
             "matrix": np.full(n_features, 0.0 if averaging else 1.0, dtype),
-            "averaging": np.array([averaging], np.int64),  # a model keeps its first method
+            "averaging": np.array([averaging], np.int64),  # a model always uses the method of its first call
             "mean_gradient": np.zeros(n_features),
             "rounds": np.zeros(1, np.int64),
         }
 
     def check_arrays(self, arrays: Arrays) -> None:
         if arrays["averaging"][0] not in (0, 1) or arrays["rounds"][0] < 0:
-            raise ValueError("the array 'averaging' must be 0 or 1, and 'rounds' at least 0")
+            raise ValueError("the array 'averaging' must be 0 or 1, and the array 'rounds' must be at least 0")
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
         items = self._normalized(triplets)
@@ -140,7 +145,7 @@ class SOML(BilinearLearner):
 
 @helper
 def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
-    """Write f = x * (p - n) to ``out``; return its largest absolute value, or NaN."""
+    """Write f = x * (p - n) to ``out``. Return the largest absolute value of f, or NaN."""
     largest, total = 0.0, 0.0
     for j in range(out.shape[0]):
         out[j] = float(triplet[0, j]) * (float(triplet[1, j]) - float(triplet[2, j]))

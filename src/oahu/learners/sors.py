@@ -26,17 +26,17 @@ class SORS(BilinearLearner):
 
     ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with gradient G. A round computes
 
-        argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal:
+        argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal.
 
-    a gradient step of size eta, then a shrinkage of every entry off the diagonal towards 0 by eta lambda. M starts
-    as the identity. A triplet takes O(d^2) time; the model takes O(d^2) memory.
+    The solution is a gradient step of size eta. Then every entry off the diagonal shrinks towards 0 by eta lambda.
+    M starts as the identity. Learning from a triplet takes O(d^2) time. The model takes O(d^2) memory.
 
     Parameters
     ----------
     learning_rate : float, default=0.01
-        eta.
+        eta: the step size.
     sparsity : float, default=0.01
-        lambda. With 0, SORS is OASIS with a constant step size.
+        lambda: the strength of the shrinkage. With 0, SORS is OASIS with a constant step size.
     normalize : bool, default=True
         Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
         dot products.
@@ -45,16 +45,17 @@ class SORS(BilinearLearner):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the drawing of triplets from labels.
+        Seed of the drawing of triplets from labels.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (d, d)
-        M, a copy.
+        A copy of M.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss. Entries shrink in every round.
+        Number of triplets learned, and the share of these triplets with a positive loss. Entries shrink in every
+        round, even without a loss.
 
     See Also
     --------
@@ -118,27 +119,28 @@ class SORS(BilinearLearner):
 class AdaSORS(SORS):
     """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step size for each entry.
 
-    The step size of an entry, for its gradient step and its shrinkage, is ``eta / (delta + H_ij)``. H_ij is the
-    square root of the sum of its squared gradients so far. A triplet takes O(d^2) time; the model takes twice the
-    memory of SORS.
+    The step size of entry (i, j) is ``eta / (delta + H_ij)``, for both the gradient step and the shrinkage. H_ij is
+    the square root of the sum of the squared gradients of the entry so far. Learning from a triplet takes O(d^2)
+    time. The model takes twice the memory of SORS.
 
     Parameters
     ----------
     learning_rate : float, default=0.001
-        eta.
+        eta: the step size.
     sparsity : float, default=1e-4
-        lambda.
+        lambda: the strength of the shrinkage.
     delta : float, default=0.01
-        Limits the first steps of an entry. It should be smaller than the gradients.
+        A constant that limits the first steps of an entry. It should be smaller than the gradients.
     normalize, n_constraints, preprocessor, dtype, random_state
-        As for `SORS`.
+        The same as for `SORS`.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (d, d)
-        M, a copy.
+        A copy of M.
     n_seen_, utilization_
-        Number of triplets learned, and the share of them that had a loss. Entries shrink in every round.
+        Number of triplets learned, and the share of these triplets with a positive loss. Entries shrink in every
+        round, even without a loss.
 
     References
     ----------

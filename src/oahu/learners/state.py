@@ -15,7 +15,7 @@ __all__ = ["LEARNED", "Arrays", "LearnerState", "aligned_copy"]
 
 Arrays = dict[str, NDArray[Any]]
 
-#: Return value of an update step that rejected no constraint. Otherwise it returns a row number.
+#: Return value of an update step that rejected no constraint. Otherwise, the step returns a row number.
 LEARNED: Final = -1
 
 _ALIGNMENT: Final = 128  # bytes: vector loads across two cache lines are slower
@@ -27,28 +27,30 @@ class LearnerState:
     """The learned arrays and counts of a learner.
 
     `partial_fit` learns on a copy, which replaces the state at the end of the call. `learn_one` changes the arrays
-    in place unless they are frozen. Reading the arrays freezes them: the next constraint is then learned on a copy.
+    in place unless they are frozen. Reading the arrays freezes them. The next constraint is then learned on a copy
+    of the state.
 
     Attributes
     ----------
     arrays : dict of ndarray
+        The learned arrays by name.
     dtype : dtype
-        The floating-point type that the model computes in.
+        The floating-point type of the computations.
     n_features : int
     rng : numpy Generator
-        Draws constraints from labels.
+        The generator for drawing constraints from labels.
     n_seen, n_used : int
-        Number of constraints learned, and number of these that changed the model.
+        Number of constraints learned, and number of constraints that changed the model.
     n_similar, n_similar_used : int
-        The same counts for similar pairs; 0 for triplet learners.
+        The same counts for similar pairs. Both are 0 for triplet learners.
     metric : Metric or None
-        The metric of these arrays, once it was built.
+        The metric of these arrays, or None if it has not been built yet.
     validated : tuple or None
         The parameter values that were last validated.
     frozen : bool
-        Whether the arrays must not change any more, because they may be in use by readers.
+        Whether the arrays must not change any more, because other code may be reading them.
     lock : Lock
-        Held while the arrays change in place and while `frozen` changes.
+        The lock for changes of the arrays in place and for changes of `frozen`.
     """
 
     arrays: Arrays
@@ -65,7 +67,7 @@ class LearnerState:
     lock: Lock = field(default_factory=Lock, repr=False)
 
     def copy(self) -> Self:
-        """Return a copy with its own arrays, not frozen."""
+        """Return a copy with its own arrays. The copy is not frozen."""
         arrays = {name: aligned_copy(array) for name, array in self.arrays.items()}
         return replace(self, arrays=arrays, metric=None, frozen=False, lock=Lock())
 
@@ -78,7 +80,7 @@ class LearnerState:
             self.n_similar_used += int(np.count_nonzero(used & similar))
 
     def count_one(self, similar: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
-        """Add one constraint to the counts. Faster than `count`."""
+        """Add one constraint to the counts. This is faster than `count`."""
         is_used, is_similar = bool(used[0]), len(similar) and bool(similar[0])
         self.n_seen += 1
         self.n_used += is_used
@@ -94,7 +96,7 @@ class LearnerState:
 
 
 def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy in C order. A large copy starts at a multiple of the alignment."""
+    """Return a copy in C order. The memory of a large copy starts at a multiple of 128 bytes."""
     if array.nbytes < _SMALL:
         return array.copy()
     buffer = np.empty(array.nbytes + _ALIGNMENT, np.uint8)

@@ -179,7 +179,7 @@ def test_each_of_100_rounds_in_float32_is_near_autograd_in_float64() -> None:
             np.testing.assert_allclose(learner.loss_history_[-1], losses, rtol=1e-4, atol=1e-5)
             compared += 1
     assert compared > 60
-    assert np.ptp(learner.metric_weights_) > 0.001
+    assert np.ptp(learner.metric_weights_) > 0.01
 
 
 def test_alpha_follows_the_printed_rule_by_plain_arithmetic() -> None:

@@ -3,16 +3,17 @@
 Memory layout
 -------------
 Layer W^(l+1) and embedding layer Theta^(l) have the same input h^(l). They are stored side by side, so that one
-pass computes both. E is the embedding size, H the hidden size, d the number of features:
+pass computes the outputs of both layers. E is the embedding size, H the hidden size, d the number of features:
 
 - ``first``, (E + H, d): the rows of Theta^(0), then the rows of W^(1). Each row belongs to one output. One pass
-  applies the previous round's update to a row and computes the next round's dot products with it.
+  applies the previous round's update to a row and computes the next round's dot products with this row.
 - ``middle``, (L - 1, H, width): Theta^(l)^T beside W^(l+1)^T, l = 1 ... L - 1. Each row belongs to one *input*. If
   a unit is inactive for all items of a triplet, its row has no gradient and is skipped.
 - ``last``, (H, last_width): Theta^(L)^T.
 
 The rows of ``middle`` and ``last`` are padded to multiples of 128 bytes, and each part starts at such a multiple.
-The padding is always zero. All parameters share one buffer, ``flat``, so that a network is copied at once.
+The padding is always zero. All parameters are stored in one buffer, ``flat``, so that a network is copied in one
+operation.
 
 The properties of `Network` return the usual layout: lists of (out, in) matrices, one per layer.
 """
@@ -35,11 +36,11 @@ Floats = NDArray[np.floating]
 
 INITIALIZATIONS: tuple[Initialization, ...] = ("pytorch", "he", "orthogonal")
 
-_LINE = 128  # bytes; rows of whole lines need no scalar remainder loop
+_LINE = 128  # bytes; rows of whole lines need no scalar loop for the remaining entries
 
 
 class Shape(NamedTuple):
-    """The sizes of a network: d, L, S_hidden and S_emb of the paper."""
+    """The sizes of a network. In the paper, they are called d, L, S_hidden and S_emb."""
 
     n_features: int
     n_layers: int
@@ -70,7 +71,7 @@ class Network:
     """The parameters of one network, in the memory layout of the compiled update steps."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, flat: Floats | None = None) -> None:
-        """Create a network of zeros, or with a copy of another network's ``flat`` buffer."""
+        """Create a network of zeros, or a network with a copy of the buffer ``flat``."""
         parts = _layout(shape, _LINE // np.dtype(dtype).itemsize)
         own = _aligned_buffer(parts[-1].stop_padded, np.dtype(dtype))
         own[...] = 0 if flat is None else flat
@@ -78,7 +79,7 @@ class Network:
 
     @classmethod
     def from_flat(cls, shape: Shape, flat: Floats) -> Network:
-        """Return a network that uses ``flat`` as its buffer, without a copy."""
+        """Return a network that uses ``flat`` as its buffer, without copying it."""
         network = cls.__new__(cls)
         network._view(shape, flat)
         return network
@@ -94,7 +95,7 @@ class Network:
 
     @property
     def hidden_weights(self) -> list[Floats]:
-        """W^(1) ... W^(L), each (out, in)."""
+        """The weights W^(1) ... W^(L), each of shape (out, in)."""
         E, L = self.shape.embedding_size, self.shape.n_layers
         above = [self.middle[i, :, E : E + self.shape.hidden_size].T for i in range(L - 1)]
         return [self.first[E:], *above] if L else []
@@ -107,7 +108,7 @@ class Network:
 
     @property
     def embedding_weights(self) -> list[Floats]:
-        """Theta^(0) ... Theta^(L), each (out, in): the paper's Theta transposed."""
+        """The weights Theta^(0) ... Theta^(L), each of shape (out, in): the transpose of Theta in the paper."""
         E, L = self.shape.embedding_size, self.shape.n_layers
         between = [self.middle[i, :, :E].T for i in range(L - 1)]
         return [self.first[:E], *between, self.last[:, :E].T] if L else [self.first]
@@ -124,7 +125,7 @@ class Network:
         return self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
 
     def assign(self, *layers: Sequence[Floats]) -> None:
-        """Copy parameters, given in the order and layout of `layers`, into this network."""
+        """Copy parameters into this network. They must have the order and layout of `layers`."""
         for targets, sources in zip(self.layers, layers, strict=True):
             for target, source in zip(targets, sources, strict=True):
                 if target.shape != source.shape:
@@ -174,7 +175,7 @@ class Network:
 
 
 def _part_shapes(shape: Shape, line: int) -> list[tuple[int, ...]]:
-    """Return the shapes of first, middle and last, each followed by the shape of its bias, with padding."""
+    """Return the padded shapes of ``first``, ``middle`` and ``last``, each followed by the shape of its bias."""
     E, H, L = shape.embedding_size, shape.hidden_size, shape.n_layers
     width, last_width = _round_up(E + H, line), _round_up(E, line)
     rows, between = (E + H, L - 1) if L else (E, 0)
@@ -199,7 +200,10 @@ class _BufferPart(NamedTuple):
 
 @lru_cache
 def _layout(shape: Shape, line: int) -> tuple[_BufferPart, ...]:
-    """Return the parts of the flat buffer in the order of `_part_shapes`. Each starts at a multiple of ``line``."""
+    """Return the parts of the flat buffer in the order of `_part_shapes`.
+
+    Each part starts at a multiple of ``line``.
+    """
     parts, start = [], 0
     for part_shape in _part_shapes(shape, line):
         size = math.prod(part_shape)
@@ -213,14 +217,14 @@ def _round_up(size: int, line: int) -> int:
 
 
 def _aligned_buffer(size: int, dtype: np.dtype[Any]) -> Floats:
-    """Return an uninitialised buffer that starts at a whole line. Vector loads across two lines are slower."""
+    """Return an uninitialised buffer that starts at a multiple of 128 bytes, because unaligned loads are slower."""
     buffer = np.empty(size * dtype.itemsize + _LINE, np.uint8)
     skip = -buffer.ctypes.data % _LINE
     return buffer[skip : skip + size * dtype.itemsize].view(dtype)
 
 
 def _orthogonal(rng: np.random.Generator, out: int, into: int) -> NDArray[np.float64]:
-    """Return a random matrix with orthonormal rows (or columns, if there are more rows), Haar-distributed."""
+    """Return a random, Haar-distributed matrix with orthonormal rows (or columns, if there are more rows)."""
     tall = rng.standard_normal((max(out, into), min(out, into)))
     q, r = np.linalg.qr(tall)
     q *= np.where(np.diag(r) < 0, -1.0, 1.0)

@@ -1,11 +1,11 @@
 """Compiled passes over the network's parameters, shared by OAHU and AnchoredOAHU.
 
-Most parameters are in the matrix ``first``, which has one column per feature. To read it only once per round, its
-update is delayed: `update_then_project` updates each row and computes the next round's dot products in one pass. In
-the deeper layers, `backpropagate_then_update` computes the gradient and updates the weights in one pass, from the
-deepest layer to the first.
+Most parameters are in the matrix ``first``, which has one column per feature. To read this matrix only once per
+round, its update is delayed: `update_then_project` updates each row and computes the next round's dot products in
+one pass. In the deeper layers, `backpropagate_then_update` computes the gradient and updates the weights in one
+pass, from the deepest layer to the first.
 
-Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
+Everywhere, the index k = 0, 1, 2 stands for the anchor, the positive and the negative.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ Scalar = Any  # a float of the arrays' type
 def update_then_project(
     matrix: Floats, bias: Floats, pending: Floats, previous: Floats, current: Floats, out: Floats
 ) -> None:
-    """Apply the pending rank-three update of (out, in) weights, then project this round's items.
+    """Apply the pending rank-three update to (out, in) weights. Then multiply the weights by this round's items.
 
-    ``matrix += pending.T @ previous``, then ``out = current @ matrix.T + bias``: one pass, two rows at a time.
+    Computes ``matrix += pending.T @ previous``, then ``out = current @ matrix.T + bias``, in one pass with two rows
+    at a time.
     """
     rows, d = matrix.shape
     x0, x1, x2 = previous[0], previous[1], previous[2]
@@ -109,10 +110,10 @@ def backpropagate_then_update(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
     delta: Floats,
 ) -> None:  # fmt: skip
-    """Backpropagate to the inputs of the ReLU below and update the (in, out) weights, in one pass.
+    """Backpropagate the gradient to the inputs of the ReLU below and update the (in, out) weights, in one pass.
 
-    ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights before the step, then
-    ``matrix -= rate * hidden.T @ gradient``. The rows of units that are inactive in all three items are skipped.
+    Computes ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights from before the step, then ``matrix
+    -= rate * hidden.T @ gradient``. The rows of units that are inactive in all three items are skipped.
     """
     n_units, width = matrix.shape
     g0, g1, g2 = gradient[0], gradient[1], gradient[2]
@@ -154,7 +155,7 @@ def store_pending_update(gradient: Floats, bias: Floats, rate: Scalar, bias_rate
 
 @helper
 def relu(output: Floats, start: int, hidden: Floats) -> None:
-    """Write the ReLU of a layer's outputs from column ``start`` on to ``hidden``."""
+    """Apply the ReLU to the outputs of a layer, starting at column ``start``. Write the result to ``hidden``."""
     zero = output.dtype.type(0)
     for k in range(3):
         for j in range(hidden.shape[1]):
@@ -164,7 +165,10 @@ def relu(output: Floats, start: int, hidden: Floats) -> None:
 
 @helper
 def step_bound(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
-    """Return an upper bound of the change of any weight by a rank-three step. A NaN in its inputs gives NaN."""
+    """Return an upper bound of the change of any weight by a rank-three step.
+
+    If an argument has NaN, return NaN.
+    """
     bound = 0.0
     for k in range(3):
         g = x = gradient.dtype.type(0)
@@ -198,14 +202,17 @@ def vector_length(vector: Floats, size: int) -> Scalar:
 
 @helper
 def normalize(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Scale a vector to length 1 and write it to ``unit``. A zero vector stays zero."""
+    """Scale a vector to length 1 and write it to ``unit``. A vector of zeros is not scaled."""
     for r in range(unit.size):
         unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
 
 
 @helper
 def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar, length: Scalar) -> None:
-    """Backpropagate through `normalize`, in place. ``dot_product`` is that of the gradient and ``unit``."""
+    """Backpropagate through `normalize`, in place.
+
+    ``dot_product`` is the dot product of the gradient and ``unit``.
+    """
     for r in range(unit.size):
         if length != 0:
             gradient[r] = (gradient[r] - dot_product * unit[r]) / length
@@ -215,7 +222,7 @@ def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar,
 
 @helper
 def write_columns(values: Floats, out: Floats, start: int) -> None:
-    """Copy an array to the columns of ``out`` from ``start`` on. A slice assignment takes seconds to compile."""
+    """Copy an array to columns of ``out``, starting at ``start``. (Slice assignments take seconds to compile.)"""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             out[i, start + j] = values[i, j]

@@ -1,4 +1,4 @@
-"""OAHU: its loss, hedge update, compiled update step and estimator."""
+"""The OAHU learner: its loss, hedge update, compiled update step and estimator."""
 
 from oahu.learners.oahu.oahu_learner import OAHU
 

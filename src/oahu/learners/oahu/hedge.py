@@ -1,8 +1,8 @@
 """The Adaptive Hedge Update (AHU) of the experts' weights, Section 3.4 of the paper.
 
-Each expert's weight is multiplied by a factor that decreases with its local loss. Weights below a floor are raised
-to it, and all weights are normalised. The paper's formula for the factor can be read in three ways, and all three
-are implemented. docs/fidelity.md explains them.
+Each expert's weight is multiplied by a factor that decreases with its local loss. Weights below a lower limit are
+raised to this limit. Then all weights are normalised. The paper's formula for the factor can be read in three ways.
+All three readings are implemented. docs/fidelity.md explains them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["HEDGE_RULES", "HedgeRule", "hedge_factor", "hedge_update"]
 
 HedgeRule = Literal["printed", "log_beta", "hedge"]
 
-#: The rules, each with its number in the compiled update step.
+#: The rules for the factor, each with its number in the compiled update step.
 HEDGE_RULES: Final[dict[HedgeRule, int]] = {"printed": 0, "log_beta": 1, "hedge": 2}
 
 _PRINTED, _LOG_BETA = HEDGE_RULES["printed"], HEDGE_RULES["log_beta"]
 
 
 def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> float:
-    """Return the factor on an expert's weight, from its loss and the smallest loss of all experts.
+    """Return the factor for an expert's weight, given its loss and the smallest loss of all experts.
 
     The paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else ``1 - (1 - beta) L``. If
     the loss is 0, the factor is 1 and no logarithm is computed.
@@ -50,7 +50,8 @@ def hedge_update(
 ) -> NDArray[np.float64]:
     """Return alpha_(t+1), computed from alpha_t and the losses of round t.
 
-    Each weight is multiplied by its `hedge_factor` and raised to at least s / (L + 1). Then all are normalised.
+    Each weight is multiplied by its `hedge_factor`. Weights below s / (L + 1) are raised to this value. Then all
+    weights are normalised.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def hedge_update(
     beta : float
         The discount factor, in (0, 1).
     smoothing : float
-        s: before normalisation, no weight is below ``smoothing / n_experts``.
+        s. Before normalisation, no weight is below ``smoothing / n_experts``.
     rule : int
         One of the values of ``HEDGE_RULES``.
 

@@ -1,11 +1,11 @@
 """The Adaptive-Bound Triplet Loss (ABTL), Section 3.3 of the paper.
 
 Distances between unit vectors lie in [0, 2]. ABTL pulls similar pairs below one threshold and pushes dissimilar
-pairs above another. Both thresholds depend on the distance before the update (D_orig). The threshold of a similar
-pair is below D_orig and that of a dissimilar pair above it. So every pair has a gradient, except similar pairs at
-distance 0 and dissimilar pairs at distance 2.
+pairs above another threshold. Both thresholds depend on the distance before the update (D_orig). The threshold of a
+similar pair is below D_orig. The threshold of a dissimilar pair is above D_orig. Every pair therefore has a
+gradient, except similar pairs at distance 0 and dissimilar pairs at distance 2.
 
-The functions accept floats or arrays and broadcast. ``triplet_step.py`` compiles them for OAHU's update step.
+The functions accept floats or arrays, with broadcasting. ``triplet_step.py`` compiles them for OAHU's update step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def similarity_threshold(distance: Distance, tau: float) -> Distance:
 
 
 def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
-    """Return d_dis, the target distance of a dissimilar pair: 2 - tau at distance 0, up to 2 at distance 2.
+    """Return d_dis, the target distance of a dissimilar pair.
+
+    It grows from 2 - tau at distance 0 to 2 at distance 2.
 
     The paper's solution for the thresholds, second line:
     ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig - 1) + (2 - tau)``.
@@ -55,7 +57,7 @@ def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
 
 
 def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
-    """Return L_attr of a similar pair, in [0, 1]: 0 at the threshold c_1 = d_sim, 1 at distance 2.
+    """Return L_attr, the loss of a similar pair. It grows from 0 at the threshold c_1 = d_sim to 1 at distance 2.
 
     The paper's Eq. (attr_rep), first line: ``max{0, D / (2 - c_1) - c_1 / (2 - c_1)}``.
 
@@ -66,7 +68,7 @@ def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
 
 
 def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
-    """Return L_rep of a dissimilar pair, in [0, 1]: 1 at distance 0, 0 at the threshold c_2 = d_dis.
+    """Return L_rep, the loss of a dissimilar pair. It falls from 1 at distance 0 to 0 at the threshold c_2 = d_dis.
 
     The paper's Eq. (attr_rep), second line: ``max{0, 1 - D / c_2}``.
 
@@ -77,9 +79,9 @@ def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
 
 
 def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
-    """Return L^(l), one expert's loss on a triplet, in [0, 1]: the mean of attractive and repulsive loss.
+    """Return L^(l), the loss of one expert on a triplet: the mean of attractive and repulsive loss.
 
-    The paper's Eq. (local_loss). Both thresholds are those of the given distances.
+    This is the paper's Eq. (local_loss). Both thresholds are computed from the given distances.
 
     >>> local_loss(np.array([0.0, 2.0]), np.array([2.0, 0.0]), 0.1)
     array([0., 1.])
@@ -90,7 +92,7 @@ def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
 
 
 def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """Return dL_attr / dD. With ``through_thresholds``, d_sim is a function of D. Without, it is a constant.
+    """Return dL_attr / dD. d_sim is a function of D if ``through_thresholds`` is True, and a constant otherwise.
 
     The slope is 0 at distance 0, where the loss is 0 and the gradient has no direction.
 
@@ -108,7 +110,7 @@ def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> A
 
 
 def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """Return dL_rep / dD. With ``through_thresholds``, d_dis is a function of D. Without, it is a constant.
+    """Return dL_rep / dD. d_dis is a function of D if ``through_thresholds`` is True, and a constant otherwise.
 
     The slope is 0 at distance 2, where the loss is 0.
 

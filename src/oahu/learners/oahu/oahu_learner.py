@@ -27,24 +27,24 @@ Floats = NDArray[np.floating]
 class OAHU(TripletLearner[EnsembleMetric]):
     """Online metric learning with Adaptive Hedge Update (OAHU).
 
-    An over-complete network has one embedding at every depth: the experts E_0 (linear) to E_L. Each triplet trains
-    all experts by gradient descent on the Adaptive-Bound Triplet Loss, and increases the weights of the experts
-    with smaller losses.
+    An over-complete network has one embedding at every depth. These embeddings are the experts E_0 (linear) to E_L.
+    Each triplet trains all experts by gradient descent on the Adaptive-Bound Triplet Loss. The triplet also
+    increases the weights of the experts with smaller losses.
 
-    A triplet takes O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, and the model as much
-    memory. The history stores at most 1,024 rounds.
+    Learning from a triplet takes O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time. The model
+    takes as much memory. The history stores at most 1,024 rounds.
 
     Parameters
     ----------
     n_layers : int, default=5
         L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear expert.
     hidden_size : int, default=100
-        S_hidden: units in each hidden layer.
+        S_hidden: the number of units in each hidden layer.
     embedding_size : int, default=50
-        S_emb: dimensions of each expert's space.
+        S_emb: the number of dimensions of each expert's space.
     tau : float, default=0.1
-        Control parameter of the loss, in (0, 2). Similar pairs are pulled to distances below ``tau``, dissimilar
-        pairs pushed to distances above ``2 - tau``. Theorem 1 holds for values below 2/3.
+        Control parameter of the loss, in (0, 2). Similar pairs are pulled to distances below ``tau``. Dissimilar
+        pairs are pushed to distances above ``2 - tau``. Theorem 1 of the paper is valid for values below 2/3.
     beta : float, default=0.99
         Discount factor of the hedge update, in (0, 1).
     smoothing : float, default=0.1
@@ -58,8 +58,8 @@ class OAHU(TripletLearner[EnsembleMetric]):
         Whether the gradient includes the derivatives of the two thresholds. By default the thresholds are constants
         within a round.
     initialization : {"pytorch", "he", "orthogonal"}, default="pytorch"
-        Distribution of the initial weights: uniform in ±1/√in like `torch.nn.Linear`, He's normal distribution, or
-        orthogonal matrices.
+        Distribution of the initial weights. "pytorch": uniform in ±1/√in, like `torch.nn.Linear`. "he": He's normal
+        distribution. "orthogonal": orthogonal matrices.
     bias : bool, default=True
         Whether the layers have biases.
     n_constraints : int, default=10000
@@ -67,24 +67,24 @@ class OAHU(TripletLearner[EnsembleMetric]):
     preprocessor : array-like of shape (n_items, n_features), default=None
         The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
     dtype : {"float32", "float64"}, default="float32"
-        The floating-point type that the model computes in. float64 is for numerical tests, and half as fast.
+        The floating-point type of the computations. float64 is intended for numerical tests and is half as fast.
     random_state : None, int, numpy Generator or RandomState, default=None
-        Seeds the initial weights and the drawing of triplets from labels.
+        Seed of the initial weights and of the drawing of triplets from labels.
 
     Attributes
     ----------
     metric_weights_ : ndarray of shape (L + 1,)
         alpha: the weight of each expert. The weights sum to 1.
     hidden_weights_, hidden_biases_ : lists of L arrays, (out, in) and (out,)
-        Copies of W^(1) ... W^(L) and of their biases.
+        Copies of the weights W^(1) ... W^(L) and of the biases of these layers.
     embedding_weights_, embedding_biases_ : lists of L + 1 arrays, (out, in) and (out,)
-        Copies of Theta^(0) ... Theta^(L) and of their biases.
+        Copies of the weights Theta^(0) ... Theta^(L) and of the biases of these layers.
     n_seen_ : int
         Number of triplets learned.
     utilization_ : float
-        Share of these triplets that had a gradient.
+        Share of the learned triplets that had a gradient.
     history_rounds_ : ndarray of shape (n_stored,)
-        The numbers of the rounds in the history: evenly spaced, at most 1,024.
+        The numbers of the rounds in the history. They are evenly spaced. There are at most 1,024 of them.
     loss_history_ : ndarray of shape (n_stored, L + 1)
         Each expert's mean local loss since the previous round in the history.
     weight_history_ : ndarray of shape (n_stored, L + 1)
@@ -187,12 +187,12 @@ class OAHU(TripletLearner[EnsembleMetric]):
         return _history(self._fitted_state().arrays).stored_weights
 
     def metric(self) -> EnsembleMetric:
-        """Return the current metric. It is immutable: later learning does not change it."""
+        """Return the current metric. Later learning does not change the returned metric."""
         state = self._fitted_state()
         return self.build_metric(state.arrays, state.n_seen)
 
     def embed(self, X: ArrayLike) -> Floats:
-        """Return each expert's unit vectors: (n_items, n_features) to (L + 1, n_items, embedding_size)."""
+        """Return the unit vectors of each expert, of shape (L + 1, n_items, embedding_size)."""
         return self._metric(self._fitted_state()).embed_checked(self._validate_items(X))
 
     # -- learning ----------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
         return state
 
     def _warn_about_tau(self, arrays: Arrays) -> None:
-        """Warn once if Theorem 1 does not hold for tau."""
+        """Warn once if tau is outside the range of Theorem 1."""
         if self.tau != arrays["tau"][0] and not self.tau < 2 / 3:
             warn_caller(
                 f"tau={self.tau} is outside (0, 2/3), the range of Theorem 1 of the paper. Classes may not be "
@@ -284,7 +284,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
 
     @property
     def _network(self) -> Network:
-        """The network, as views of the learner's arrays."""
+        """The network. Its parameters are views of the learner's arrays."""
         return _network(self._fitted_state().arrays)
 
     # -- saving ------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def _arrays(network: Network, alpha: NDArray[np.float64], history: History) -> A
         "sizes": np.array([shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size]),
         "parameters": network.flat,
         "alpha": alpha.copy(),
-        "tau": np.array([np.nan]),  # the value in the last call
+        "tau": np.array([np.nan]),  # the value of tau in the last call
         "counters": history.counters,
         "running": history.running,
         "totals": history.totals,

@@ -1,12 +1,13 @@
 """OAHU's compiled update step: Algorithm 1 of the paper, one triplet at a time.
 
-The update of the widest matrix, ``first``, is delayed by one round. One pass then updates it and computes the next
-round's dot products (passes.py). After a call, the update of the last round is pending until the next call, or
-until the parameters are read. Every pass runs the same machine code on rows of the same length, so that a model
-does not depend on how its stream was split into calls. All gradients are computed with the weights from before the
-round.
+The update of the widest matrix, ``first``, is delayed by one round. One pass then updates this matrix and computes
+the next round's dot products (passes.py). After a call, the update of the last round is pending until the next
+call, or until the parameters are read. All gradients are computed with the weights from before the round.
 
-Index k = 0, 1, 2 is the anchor, the positive and the negative everywhere.
+Every pass runs the same machine code on rows of the same length, so rounding is identical. A model therefore does
+not depend, bit for bit, on how its stream was split into calls.
+
+Everywhere, the index k = 0, 1, 2 stands for the anchor, the positive and the negative.
 """
 
 from __future__ import annotations
@@ -81,15 +82,15 @@ def learn(
     used: NDArray[np.bool_],
     in_place: bool,
 ) -> int:
-    """Learn triplets of shape (n, 3, d) in order; parameters, ``alpha`` and the history change in place.
+    """Learn from triplets of shape (n, 3, d), in order. Parameters, ``alpha`` and the history change in place.
 
-    ``pending`` and ``previous`` store the pending update of ``first``. A call without triplets applies it.
+    ``pending`` and ``previous`` store the pending update of ``first``. A call without triplets applies this update.
     ``bound`` is an upper bound of the absolute weights above the first layer. ``used`` is set to True for triplets
     with a gradient.
 
-    Returns LEARNED, or the row of a rejected triplet. After a rejection the caller must discard all arrays. With
-    ``in_place`` there is only one triplet, and a rejection changes no array. In this mode, a triplet is also
-    rejected if an upper bound cannot exclude an overflow.
+    The function returns LEARNED, or the row number of a rejected triplet. After a rejection, the caller must
+    discard all arrays. With ``in_place=True``, there is only one triplet, and a rejection changes no array. In this
+    mode, a triplet is also rejected if an upper bound cannot exclude an overflow.
     """
     n, _, d = triplets.shape
     n_layers, H, rows = alpha.size - 1, middle.shape[1], first.shape[0]
@@ -186,8 +187,8 @@ def _largest_change(
 ) -> float:  # fmt: skip
     """Return an upper bound of this round's change of any weight, before any weight is changed.
 
-    It is computed like the gradients, from the deepest layer to the first, but with ``bound`` in place of every
-    weight. It is doubled to cover rounding.
+    The bound is computed like the gradients, from the deepest layer to the first, but with ``bound`` in place of
+    every weight. The result is doubled to cover rounding errors.
     """
     n_layers, _, n_units = hidden.shape
     total = 0.0
@@ -225,7 +226,7 @@ def _largest_weight(middle: Floats, last: Floats) -> float:
 
 @helper
 def _largest_product(gradient: Floats, hidden: Floats) -> float:
-    """Return an upper bound of the absolute entries of ``hidden.T @ gradient``."""
+    """Return an upper bound of the absolute values of the entries of ``hidden.T @ gradient``."""
     total = 0.0
     for k in range(3):
         total += math.sqrt(float(dot(gradient[k], gradient[k])) * float(dot(hidden[k], hidden[k])))
@@ -237,7 +238,7 @@ def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
     lengths: Floats, gradient: Floats,
 ) -> Scalar:  # fmt: skip
-    """Return one expert's local loss and write its weighted gradient to the first columns of ``gradient``.
+    """Return the local loss of one expert. Write its weighted gradient to the first columns of ``gradient``.
 
     An embedding of length zero (all units of its layer are inactive) stays zero and has no gradient. If two
     embeddings are equal up to rounding, their distance and its gradient are 0.
