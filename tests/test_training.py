@@ -167,7 +167,7 @@ def test_pairs_that_cannot_be_joined_are_an_error_that_lists_the_learners_of_pai
     result = train("--model", "model", *PAIR_ARGUMENTS)
     assert result.exit_code == 1
     message = result.output.replace("\n", " ")
-    assert "no two of the 3 pairs in pairs.jsonl can be joined into one" in message
+    assert "no two of the 3 pairs in pairs.jsonl can be joined into a triplet" in message
     assert "These learners accept pairs: LEGO, RDML" in message
     assert not Path("model").exists()
 

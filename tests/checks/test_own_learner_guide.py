@@ -50,7 +50,9 @@ def test_the_benchmark_finds_the_learner(module: Path) -> None:
 def test_a_file_does_not_import_a_module(module: Path) -> None:
     save_diagonal()
     forget()
-    with pytest.raises(oahu.ModelFileError, match=r"import diagonal first, or pass allow=\['diagonal:Diagonal'\]"):
+    with pytest.raises(
+        oahu.ModelFileError, match=r"import diagonal before loading, or pass allow=\['diagonal:Diagonal'\]"
+    ):
         oahu.load("model")
     assert "diagonal" not in sys.modules
 

@@ -239,7 +239,7 @@ def test_invalid_options_are_rejected_and_nothing_is_written(
 def test_missing_data_sets_of_the_paper_are_skipped(tmp_path: Path) -> None:
     result = runner.invoke(app, ["bench", "paper", "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert "Skipping fashion-mnist, which is not available" in result.output
+    assert "Skipping fashion-mnist, because it is not available" in result.output
     assert "None of the data sets is available" in result.output
 
 

@@ -104,8 +104,8 @@ def test_row_shows_size_licence_and_availability(home: Path, name: str, facts: l
 
 def test_files_to_copy_are_named(home: Path) -> None:
     output = " ".join(run().output.split())
-    assert "cars196 Copy cars196-features.npz to the folder." in output
-    assert "lfw-soft Copy lfw/lfw_facer40.npz to the folder." in output
+    assert "cars196 Copy cars196-features.npz to this folder." in output
+    assert "lfw-soft Copy lfw/lfw_facer40.npz to this folder." in output
 
 
 def test_available_data_set_is_marked(home: Path) -> None:

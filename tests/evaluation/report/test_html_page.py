@@ -223,7 +223,7 @@ def test_example_sheet_with_images(tmp_path: Path) -> None:
     dataset = Dataset("digits", np.arange(8.0).reshape(2, 4), np.arange(2), image_shape=(2, 2))
     page = Page(html_page.write(with_examples(), tmp_path, {"digits": dataset}))
     assert any(str(attrs["src"]).startswith("data:image/png") for attrs in page.all("img"))
-    assert "it needs the images" not in page.text
+    assert "the images of digits are missing" not in page.text
 
 
 def test_report_states_that_examples_are_missing(page: Page) -> None:
