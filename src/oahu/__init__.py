@@ -1,6 +1,6 @@
 """oahu: online adaptive metric learning.
 
-Public names are imported on first use, because scikit-learn alone takes a second to import.
+Public names are imported on first use, because importing scikit-learn alone takes a second.
 """
 
 from importlib import import_module

@@ -15,7 +15,10 @@ _BLOCK_ROWS = 4096  # number of rows checked at a time, to limit memory
 
 
 def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
-    """Return ``data`` as an array of real numbers, without a copy if possible. Error messages call it ``what``."""
+    """Return ``data`` as an array of real numbers, without a copy if possible.
+
+    ``what`` is a noun for the data in error messages.
+    """
     if hasattr(data, "tocsr"):
         raise InvalidTypeError(f"The {what} must be a dense array. Got a sparse matrix instead: use toarray().")
     if np.ma.is_masked(data):
@@ -37,7 +40,7 @@ def as_array(data: ArrayLike, what: str) -> NDArray[Any]:
 def as_table(data: Any, what: str, accept_sparse: bool = False) -> Any:
     """Return ``data`` as a feature table of shape (n_items, n_features).
 
-    The table is an array. With ``accept_sparse``, sparse data is returned as a CSR matrix.
+    The result is an array. With ``accept_sparse=True``, sparse data is returned as a CSR matrix.
     """
     if accept_sparse and hasattr(data, "tocsr"):
         table = data.tocsr()
@@ -79,7 +82,7 @@ def _check_sparse_items(items: Any, dtype: np.dtype[Any]) -> None:
 
 
 def describe_non_finite(value: Any, dtype: np.dtype[Any]) -> str:
-    """Return a description of a value that is not finite in ``dtype``."""
+    """Return a description of a value that is not finite after conversion to ``dtype``."""
     if np.isnan(value):
         return "NaN"
     return "infinity" if np.isinf(value) else f"{value!s}, too large for {dtype}"

@@ -39,14 +39,14 @@ _N_SUMMARY_ROWS = 9
 
 
 class _Scores(NamedTuple):
-    """Quality of a metric on held-out digits."""
+    """The quality of a metric on held-out digits, as two shares."""
 
     precision: float  # share of matches with the query's digit, among the 10 matches of each query
     triplets: float  # share of triplets whose positive is closer to the anchor than the negative
 
 
 class _Digits(NamedTuple):
-    """Training digits with a stream of triplets, and held-out digits."""
+    """Training digits with a stream of triplets, and held-out digits with triplets for the evaluation."""
 
     items: NDArray[np.float64]
     labels: NDArray[np.intp]
@@ -64,7 +64,10 @@ class _Digits(NamedTuple):
         return cls(items, labels, stream, held_out, truth, held_out_triplets)
 
     def evaluate(self, learner: DemoLearner) -> _Scores:
-        """Search for each held-out digit among the other held-out digits, and score the triplets."""
+        """Return the scores of a learner's metric on the held-out digits.
+
+        For the precision, each held-out digit is a query for a search in the other held-out digits.
+        """
         rows = range(len(self.held_out))
         retriever = Retriever(learner.metric()).add(rows, self.held_out)
         found = np.array(retriever.search_batch(self.held_out, k=10, exclude=[[row] for row in rows]).keys)
@@ -78,7 +81,7 @@ class _Digits(NamedTuple):
 
 
 class _Experiment:
-    """Two learners and the unlearned metric, with their scores after each batch of the stream."""
+    """Two learners and the unlearned metric, with the scores of all three after each batch of the stream."""
 
     def __init__(self, digits: _Digits, seed: int) -> None:
         self.digits = digits
@@ -113,7 +116,7 @@ class _Experiment:
 
 
 def run(console: Console, folder: Path, n_triplets: int = 20_000, seed: int = 0) -> None:
-    """Learn from the digits, show the progress, and write two models and a picture to ``folder``."""
+    """Run the demo: learn from the digits, show the progress, and write two models and a picture to ``folder``."""
     title = "Scores on held-out digits after each batch of triplets"
     picture, axes = plots.figure(2, title, size=(6.0, 4.0))
     experiment = _Experiment(_Digits.load(n_triplets, seed), seed)
@@ -162,7 +165,7 @@ def _show(console: Console, experiment: _Experiment) -> None:
 
 
 def _weights(experiment: _Experiment) -> Columns:
-    """Return the weights of both learners as bars, side by side."""
+    """Return the weights of the spaces of both learners as bars, with the learners side by side."""
     anchored = {space.name: space.weight for space in experiment.anchored.metric().weighted_spaces}
     paper = {space.name: space.weight for space in experiment.paper.metric().spaces}
     return Columns([_bars("AnchoredOAHU", anchored), _bars("OAHU", paper)], padding=(0, 4))
@@ -177,7 +180,7 @@ def _bars(learner: str, weights: dict[str, float]) -> Table:
 
 
 def _current_scores(experiment: _Experiment) -> Table:
-    """Return the latest scores of all three metrics."""
+    """Return a table of the latest scores of both learners and the unlearned metric."""
     table = Table.grid(Column(), Column(justify="right"), Column(justify="right"), padding=(0, 2))
     table.add_row("[bold]held-out digits", "[bold]same digit in 10", "[bold]correct triplets")
     for name, scores in experiment.scores.items():
@@ -186,7 +189,7 @@ def _current_scores(experiment: _Experiment) -> Table:
 
 
 def _summary(experiment: _Experiment) -> Table:
-    """Return two tables, side by side, with both scores at nine points of the stream."""
+    """Return two tables side by side, one for each score, with one row for each of nine points of the stream."""
     rows = np.unique(np.linspace(0, len(experiment.steps) - 1, _N_SUMMARY_ROWS).round().astype(int))
     precision, triplets = _score_table("same digit among 10 matches"), _score_table("triplets ordered correctly")
     precision.add_column("triplets", justify="right")
@@ -214,7 +217,7 @@ def _score_table(title: str) -> Table:
 
 
 def _conclusion(experiment: _Experiment) -> str:
-    """Return the final scores of all three metrics as sentences."""
+    """Return sentences with the final scores of both learners and the unlearned metric."""
     anchored, paper, unlearned = (experiment.scores[name][-1] for name in _NAMES)
     learners = (experiment.anchored, experiment.paper, experiment.unlearned)
     errors = [experiment.digits.count_errors(learner) for learner in learners]
@@ -230,7 +233,7 @@ def _conclusion(experiment: _Experiment) -> str:
 
 
 def _draw(axes: Sequence[Axes], experiment: _Experiment) -> None:
-    """Draw both scores as curves over the number of triplets."""
+    """Draw each of the two scores as curves over the number of triplets learned."""
     titles = {"precision": "Same digit among the ten matches of a search", "triplets": "Triplets ordered correctly"}
     for ax, (measure, title) in zip(axes, titles.items(), strict=True):
         curves = {name: [getattr(score, measure) for score in scores] for name, scores in experiment.scores.items()}

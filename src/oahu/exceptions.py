@@ -1,4 +1,4 @@
-"""The exceptions of oahu. All are subclasses of OAHUError."""
+"""The exceptions of oahu, which are all subclasses of OAHUError."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OAHUError(Exception):
 
 
 class InvalidInputError(OAHUError, ValueError):
-    """The input is invalid. Nothing was learned from it."""
+    """The input is invalid. Nothing was learned from the input."""
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
@@ -39,7 +39,7 @@ class NotFittedError(OAHUError, SklearnNotFittedError):  # type: ignore[misc]
 
 
 class NoDistanceError(OAHUError, AttributeError):
-    """Distances or vectors of a bilinear similarity were requested, but it has only scores."""
+    """Distances or vectors of a bilinear similarity were requested, but a bilinear similarity has only scores."""
 
 
 class ModelFileError(OAHUError):
@@ -68,7 +68,7 @@ class _RowError(OAHUError):
 
 
 class RejectedConstraintError(_RowError, ArithmeticError):
-    """A constraint would have made the model overflow. The call did not change the model."""
+    """Learning a constraint would have made the model overflow. The call did not change the model."""
 
 
 class OverflowedItemError(_RowError, InvalidInputError):
@@ -99,14 +99,14 @@ class StreamError(InvalidInputError):
 
 
 class ContradictionError(InvalidInputError):
-    """A constraint contradicts earlier constraints. It was not added to the graph.
+    """A constraint contradicts earlier constraints. It was not added to the constraint graph.
 
     Attributes
     ----------
     constraint : Pair or Triplet
         The rejected constraint.
     chain : tuple of GivenPair
-        The proof: given pairs that imply the opposite of the constraint.
+        The proof of the contradiction: given pairs that imply the opposite of the constraint.
     """
 
     def __init__(self, message: str, constraint: Any, chain: tuple[Any, ...]) -> None:

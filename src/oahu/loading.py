@@ -30,19 +30,21 @@ def load(path: str | os.PathLike[str], kind: type[T], *, allow: Collection[str |
 
 
 def load(path: str | os.PathLike[str], kind: type[Any] = object, *, allow: Collection[str | type] = ()) -> Any:
-    """Return the learner, metric or task that ``save`` wrote.
+    """Return the learner, metric or task from a file that its ``save`` method wrote.
 
-    The file cannot run code. An object of a class outside oahu is created only if the class is imported already, if
-    ``allow`` contains the class, or if an installed package declares the class in the entry-point group
-    ``oahu.learners``.
+    Loading a file does not run code from the file. Classes outside oahu are accepted in three cases: the class is
+    imported already, ``allow`` contains the class, or an installed package declares the class in the entry-point
+    group ``oahu.learners``.
 
     Parameters
     ----------
     path : str or path
     kind : type, optional
-        The expected class, or a base class of it. Type checkers and editors use it as the type of the result.
+        The expected class, or a base class of the expected class. Type checkers and editors use ``kind`` as the
+        type of the result.
     allow : collection of str or type, optional
-        Trusted classes outside oahu, given as classes or as ``"module:Class"``. `load` may import their modules.
+        Trusted classes outside oahu, given as classes or as ``"module:Class"``. `load` may import the modules of
+        these classes.
 
     Raises
     ------

@@ -18,7 +18,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = _MAX_LENGTH
 
 
 def shorten(value: Any) -> str:
-    """Return the ``repr`` of a value, cut to 80 characters. A large array is described by its type and shape.
+    """Return the ``repr`` of a value, cut to 80 characters. For a large array, return its type and shape instead.
 
     >>> shorten(list(range(384)))
     '[0, 1, 2, 3, ...]'

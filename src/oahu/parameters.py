@@ -19,7 +19,7 @@ __all__ = ["check_choice", "check_integer", "check_real", "check_seed", "warn_ca
 def check_real(owner: object, name: str, value: Any, low: float, high: float, *, closed: str = "neither") -> None:
     """Raise `InvalidInputError` unless ``value`` is a number in the interval from ``low`` to ``high``.
 
-    ``closed`` says which ends belong to the interval: "left", "right", "both" or "neither".
+    ``closed`` is "left", "right", "both" or "neither": the ends that belong to the interval.
     """
     left = "[" if closed in ("left", "both") else "("
     right = "]" if closed in ("right", "both") else ")"
@@ -50,7 +50,7 @@ def check_seed(owner: object, name: str, value: Any) -> None:
 
 
 def warn_caller(message: str) -> None:
-    """Issue a warning that shows the line outside oahu that called oahu."""
+    """Issue a warning. It shows the line of the user's code that called oahu."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("oahu."):
         level, frame = level + 1, frame.f_back

@@ -31,7 +31,8 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     """Return a Generator for a ``random_state``, which has the same meaning as in scikit-learn.
 
     An int gives the same random numbers in every call. None gives different random numbers in every call. A
-    Generator is returned unchanged. From a legacy RandomState, a seed is drawn, which advances the RandomState.
+    Generator is returned unchanged. For a legacy RandomState, the Generator's seed is drawn from the RandomState.
+    This draw advances the RandomState.
 
     >>> as_generator(7).integers(100) == as_generator(7).integers(100)
     np.True_
@@ -57,7 +58,8 @@ def is_valid_seed(value: Any) -> bool:
 def private_generator(random_state: RandomState) -> np.random.Generator:
     """Return a new PCG64 generator that is not shared with other code.
 
-    If ``random_state`` is a Generator or RandomState, the seed is drawn from it, which advances its state.
+    If ``random_state`` is a Generator or RandomState, the seed of the new generator is drawn from ``random_state``.
+    This draw advances ``random_state``.
     """
     if isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state.integers(2**32, size=4, dtype=np.uint32))
@@ -65,7 +67,7 @@ def private_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def state_restorer(random_state: Any) -> Callable[[], None]:
-    """Return a function that restores the current state of a Generator or RandomState.
+    """Return a function that resets a Generator or RandomState to its state at the time of this call.
 
     For any other ``random_state``, the returned function does nothing.
     """
@@ -79,13 +81,13 @@ def state_restorer(random_state: Any) -> Callable[[], None]:
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Return the state of a `private_generator`, as JSON values."""
+    """Return the state of a generator from `private_generator`, as JSON values."""
     state = generator.bit_generator.state
     return {**state["state"], "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
 
 def generator_from_state(state: dict[str, Any]) -> np.random.Generator:
-    """Return a generator with this state. Raise ValueError if the state is invalid.
+    """Return a generator with a state from `generator_state`. Raise ValueError if the state is invalid.
 
     >>> rng = private_generator(0)
     >>> twin = generator_from_state(generator_state(rng))

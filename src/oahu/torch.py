@@ -1,9 +1,9 @@
 """OAHU as a PyTorch module: a differentiable head with the experts, loss and hedge update of `oahu.OAHU`.
 
-`OAHUHead` replaces the classifier of a CNN or RNN (Section 3.8 of the paper, Extendability). The loss is
-backpropagated through the head into the layers that compute the features. With plain SGD and one triplet at a time,
-the head makes the same updates as `oahu.OAHU`, but takes about fifty times as long. The tests use the head as a
-reference implementation.
+`OAHUHead` replaces the classifier of a CNN or RNN (Section 3.8 of the paper, Extendability). Training
+backpropagates the loss through the head into the layers that compute the features. With plain SGD and one triplet
+at a time, the head makes the same updates as `oahu.OAHU`, but takes about fifty times as long. The tests use the
+head as a reference implementation.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ __all__ = ["AdaptiveBoundTripletLoss", "OAHUHead"]
 
 
 class AdaptiveBoundTripletLoss(nn.Module):
-    """The Adaptive-Bound Triplet Loss of unit vectors: a loss in [0, 1] for each triplet.
+    """The Adaptive-Bound Triplet Loss (ABTL) of unit vectors: a loss in [0, 1] for each triplet.
+
+    The loss pulls the positive to a distance below the similarity threshold d_sim, and pushes the negative to a
+    distance above the dissimilarity threshold d_dis. Both thresholds depend on the triplet: d_sim is a function of
+    the distance between anchor and positive, d_dis of the distance between anchor and negative.
 
     Parameters
     ----------
     tau : float, default=0.1
-        Control parameter, in (0, 2).
+        Control parameter, in (0, 2): d_sim is in [0, tau], and d_dis is in [2 - tau, 2].
     through_thresholds : bool, default=False
-        Whether the gradient includes the derivatives of the two thresholds. By default, the thresholds are
-        constants in the gradient.
+        Whether the gradient includes the derivatives of d_sim and d_dis. If False, both thresholds are constants in
+        the gradient.
 
     Examples
     --------
@@ -71,19 +75,20 @@ class AdaptiveBoundTripletLoss(nn.Module):
 
 
 class OAHUHead(nn.Module):
-    """A network of L hidden ReLU layers. At every depth, an expert embeds items as unit vectors and has a weight.
+    """A network of L hidden ReLU layers, with an expert at every depth. An expert embeds items as unit vectors.
 
     Parameters
     ----------
     n_features, n_layers, hidden_size, embedding_size : int
-        The sizes d, L, S_hidden and S_emb.
+        The sizes of the network, called d, L, S_hidden and S_emb in the paper.
     tau, beta, smoothing, hedge, through_thresholds, bias
         The same as for `oahu.OAHU`.
 
     Attributes
     ----------
     metric_weights : Tensor of shape (L + 1,), float64
-        alpha: the weights of the experts. `hedge_step` updates this buffer. The optimiser does not change it.
+        alpha: the weights of the experts. `hedge_step` updates this buffer. The optimiser does not change this
+        buffer.
 
     Examples
     --------
@@ -148,7 +153,8 @@ class OAHUHead(nn.Module):
     def transform(self, x: Tensor) -> Tensor:
         """Return one vector per item, of shape (n, (L + 1) * embedding_size).
 
-        Euclidean distances between the vectors are the distances of the ensemble.
+        The Euclidean distance between two vectors is the distance of `oahu.EnsembleMetric`: the root of the sum of
+        the experts' squared distances, weighted by alpha.
         """
         weighted: Tensor = self(x) * self.metric_weights.sqrt().to(x.dtype)[:, None, None]
         return weighted.transpose(0, 1).flatten(1)
@@ -166,12 +172,15 @@ class OAHUHead(nn.Module):
         return per_triplet.mean(dim=1)
 
     def overall(self, losses: Tensor) -> Tensor:
-        """Return L_overall, the sum of the losses weighted by alpha. The weights alpha get no gradient."""
+        """Return L_overall, the sum of the experts' losses weighted by alpha.
+
+        There is no gradient with respect to alpha.
+        """
         return (self.metric_weights.to(losses.dtype) * losses).sum()
 
     @torch.no_grad()
     def hedge_step(self, losses: Tensor) -> None:
-        """Update the experts' weights with the losses of a round (Eq. alpha_update).
+        """Update the experts' weights with the losses of a round (the paper's Eq. (alpha_update)).
 
         Call this method after the step of the optimiser.
         """
@@ -195,7 +204,7 @@ class OAHUHead(nn.Module):
 
     @classmethod
     def from_learner(cls, learner: OAHU) -> OAHUHead:
-        """Return a head with the sizes, parameters and weights of a learner."""
+        """Return a head with the sizes, parameters and learned weights of a learner."""
         network = learner._network
         shape, dtype = network.shape, getattr(torch, str(network.dtype))
         head = cls(
@@ -223,8 +232,8 @@ class OAHUHead(nn.Module):
     def to_learner(self, **parameters: Any) -> OAHU:
         """Return a learner with the weights of this head, for further learning.
 
-        ``parameters`` are parameters of OAHU that the head does not have, such as learning_rate. The counters and
-        the history of the learner start empty.
+        ``parameters`` are parameters of OAHU that the head does not have, such as learning_rate. The learner's
+        counters start at 0, and its history is empty.
         """
         first: Any = self.embeddings[0]
         own = {
@@ -260,7 +269,7 @@ class OAHUHead(nn.Module):
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distances between unit vectors.
+    """Return the distances between the unit vectors in ``a`` and ``b``.
 
     A distance within rounding error of 0 is set to 0 and has no gradient.
     """

@@ -1,4 +1,4 @@
-"""The result of adding one constraint to a graph."""
+"""The result of adding one constraint to a constraint graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AddResult:
     ----------
     constraint : Pair or Triplet
     number : int
-        The constraint's position in the stream, counted from 0.
+        The constraint's position among all constraints that the graph has received, counted from 0.
     accepted : bool
         Whether the constraint was added. A rejected constraint does not change the graph.
     contradiction : Contradiction or None
@@ -56,7 +56,10 @@ class AddResult:
         own_pairs: tuple[ItemPair, ...] = (),
         own_triplet: tuple[int, int, int] | None = None,
     ) -> None:
-        """``own_pairs`` and ``own_triplet`` belong to the constraint. The graph did not imply them before."""
+        """``own_pairs`` and ``own_triplet`` are the pairs and the triplet of the constraint.
+
+        They contain only pairs and triplets that the graph did not imply before the constraint was added.
+        """
         self.constraint, self.contradiction, self.accepted, self.dropped = (
             constraint,
             contradiction,
@@ -69,7 +72,10 @@ class AddResult:
 
     @property
     def new_pairs(self) -> ImpliedConstraints[Pair]:
-        """The pairs that the graph implies since the constraint was added, without the constraint's own pairs."""
+        """The pairs that the graph implies only since the constraint was added.
+
+        The constraint's own pairs are left out.
+        """
         own = {pair for i, j in self._own_pairs for pair in ((i, j), (j, i))}
         blocks = new_pairs(self._read_changes())
         return ImpliedConstraints(
@@ -78,7 +84,10 @@ class AddResult:
 
     @property
     def new_triplets(self) -> ImpliedConstraints[Triplet]:
-        """The triplets that the graph implies since the constraint was added, without the constraint itself."""
+        """The triplets that the graph implies only since the constraint was added.
+
+        The constraint itself is left out.
+        """
         own = self._own_triplet
         blocks = new_triplets(self._state.components, self._read_changes())
         return ImpliedConstraints(

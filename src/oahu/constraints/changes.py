@@ -1,4 +1,8 @@
-"""Generation of the pairs and triplets that a new constraint implies, as combinations of groups of items."""
+"""Generation of the pairs and triplets that a new constraint implies.
+
+The pairs and triplets are combinations of groups of items. A component is a set of similar items. It is identified
+by one of its items, the root (components.py). A change is the addition of a constraint to the graph.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ class ItemGroup(NamedTuple):
     Attributes
     ----------
     span : Span
-        The items.
+        The items of the group.
     old_root, root : int
-        The root of their component before the change, and after the change.
+        The root of the items' component before the change, and the root after the change.
     newly_dissimilar : list of ItemGroup
-        The groups of items that became dissimilar to the items of this group.
+        The groups whose items became dissimilar to the items of this group.
     """
 
     span: Span
@@ -38,17 +42,18 @@ Changes = dict[int, list[ItemGroup]]
 def changes_of_addition(
     components: Components, root: int, merge: Merge | None, new_neighbours: list[int]
 ) -> Changes:
-    """Return the changes that result from adding a constraint without a contradiction.
+    """Return the changed components after adding a constraint that does not contradict the graph.
 
     Parameters
     ----------
     components : Components
     root : int
-        The root of the constraint's first item.
+        The root of the component that contains the constraint's first item.
     merge : Merge or None
         The merge of two components, or None if the constraint merged no components.
     new_neighbours : list of int
-        The roots of the components that became dissimilar to ``root``, or to the items in ``merge.kept``.
+        The roots of the components that became dissimilar to the component of ``root``. After a merge, the roots of
+        the components that became dissimilar to the items in ``merge.kept``.
     """
     dissimilar = [_unchanged(components, other) for other in new_neighbours]
     if merge is None:
@@ -63,7 +68,7 @@ def changes_of_addition(
 def changes_of_rebuild(
     components: Components, old_root: dict[int, int], old_edges: dict[int, dict[int, int]]
 ) -> Changes:
-    """Return the changes that result from dissolving components and building components from their items again.
+    """Return the changed components after components were dissolved and built again from their items.
 
     Parameters
     ----------
@@ -86,7 +91,7 @@ def changes_of_rebuild(
 
 
 def new_pairs(changes: Changes) -> Iterator[PairBlock]:
-    """Yield the pairs that the graph implies after the changes but did not imply before."""
+    """Yield blocks of the pairs that the graph implies after the changes but did not imply before."""
     for groups in changes.values():
         for one, two in combinations(groups, 2):
             yield PairBlock(one.span, two.span, True)
@@ -97,7 +102,7 @@ def new_pairs(changes: Changes) -> Iterator[PairBlock]:
 
 
 def new_triplets(components: Components, changes: Changes) -> Iterator[TripletBlock]:
-    """Yield the triplets that the graph implies after the changes but did not imply before."""
+    """Yield blocks of the triplets that the graph implies after the changes but did not imply before."""
     for root, groups in changes.items():
         # A similar pair across two groups is new, so it is new with every negative.
         for anchors, positives in permutations(groups, 2):

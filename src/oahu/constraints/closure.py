@@ -21,27 +21,28 @@ Seeds = TypeVar("Seeds", bound=Any)
 def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, exact: bool = True) -> Seeds:
     """Return one stream of the given constraints (seeds) and ``n_implied`` constraints that the seeds imply.
 
-    The paper uses 5,000 seeds and 5,000 more constraints "by transitive closure" (Section 4.2). The implied
-    constraints are drawn uniformly without replacement from all implied constraints that are not seeds. In the
-    stream, each implied constraint comes after the seed that first implied it, and before the next seed. The paper
-    calls this the "chronological order of creation".
+    The paper uses 5,000 seeds and 5,000 implied constraints, obtained "by transitive closure" (Section 4.2). The
+    implied constraints are drawn uniformly without replacement from all implied constraints that are not seeds. In
+    the stream, each implied constraint comes after the seed that first implied it, and before the next seed. The
+    paper calls this the "chronological order of creation".
 
     Parameters
     ----------
     seeds : array-like of shape (n, 3), tuple (pairs of shape (n, 2), y of shape (n,)), or sequence
-        An array contains triplets of items: anchor, positive and negative. A tuple contains pairs of items and
-        their labels: booleans, or +1 and -1. A sequence contains only `Pair` objects or only `Triplet` objects.
+        The given constraints. Each row of an array is a triplet of items: anchor, positive and negative. A tuple
+        contains pairs of items and the labels of the pairs: booleans, or +1 and -1. A sequence contains only `Pair`
+        objects or only `Triplet` objects.
     n_implied : int
-        The number of implied constraints to add.
+        The number of implied constraints in the stream.
     random_state : None, int, numpy Generator or RandomState
     exact : bool
-        Whether to raise an error if the seeds imply fewer than ``n_implied`` constraints. If False, all implied
-        constraints are added.
+        Whether to raise an error if the seeds imply fewer than ``n_implied`` constraints. If False, the stream then
+        contains all implied constraints.
 
     Returns
     -------
     stream : ndarray of shape (n + n_implied, 3), tuple of two ndarrays, or list
-        The stream, in the form of ``seeds``.
+        The stream, of the same type as ``seeds``: an array, a tuple or a list of `Pair` or `Triplet` objects.
 
     Examples
     --------
@@ -74,10 +75,10 @@ def closure(seeds: Seeds, n_implied: int, random_state: RandomState = None, *, e
 
 
 def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Triplet]) -> list[int]:
-    """Return a number i for each drawn constraint: the smallest i such that seeds 0 to i imply the constraint.
+    """Return, for each drawn constraint, the smallest i such that seeds 0 to i imply the constraint.
 
-    All constraints share the passes of one binary search. Each pass adds the seeds to a new graph, and tests every
-    constraint at the midpoint of its search range.
+    The function runs one binary search for all drawn constraints together. Each iteration adds the seeds one by one
+    to a new graph. It tests each drawn constraint after the seed at the middle of the constraint's search range.
     """
     low, high = [0] * len(drawn), [len(seeds) - 1] * len(drawn)
     while any(map(int.__lt__, low, high)):
@@ -97,7 +98,10 @@ def _first_implied(seeds: Sequence[Pair | Triplet], drawn: Sequence[Pair | Tripl
 
 
 def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair | Triplet]], Any]]:
-    """Return the seeds as `Pair` or `Triplet` objects, and a function that converts them back."""
+    """Return the seeds as `Pair` or `Triplet` objects, and a conversion function.
+
+    The function converts a list of such objects to the type of ``seeds``.
+    """
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(

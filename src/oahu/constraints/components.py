@@ -1,4 +1,7 @@
-"""Components of similar items (a union-find), and the dissimilar edges between components."""
+"""Components of similar items, stored in a union-find, and edges between dissimilar components.
+
+Items are represented by numbers: 0, 1, 2 and so on, in the order of their first occurrence.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _NO_EDGES: Final[dict[int, int]] = {}
 
 
 class Span(NamedTuple):
-    """A slice of a component's list of items. Items are only appended to the list, so a span stays valid."""
+    """A slice of a component's list of items. It stays valid, because items are only appended to the list."""
 
     items: list[int]
     start: int
@@ -27,13 +30,13 @@ class Merge(NamedTuple):
     kept, removed : Span
         The items of the component that keeps its root, and the items of the component that loses its root.
     removed_root : int
-        The root that was lost.
+        The root of the component that lost its root.
     removed_edges : dict
-        The edges of the component with this root before the merge.
+        The edges of the component of ``removed_root`` before the merge.
     new_neighbours : list of int
         Roots of the components that became dissimilar to the items in ``kept``.
     child, parent : int
-        The two items that were made similar. ``child`` was in the component with fewer items.
+        The two items that the constraint made similar. ``child`` was in the component with fewer items.
     """
 
     kept: Span
@@ -48,9 +51,9 @@ class Merge(NamedTuple):
 class Components:
     """A union-find over item numbers, with edges between dissimilar components.
 
-    A component is identified by its root. Each component has a list of its items and a dictionary of its edges. The
-    dictionary maps the root of each dissimilar component to the given pair of items that created the edge. The pair
-    is packed into one int (see `pack`).
+    A component is a set of similar items. It is identified by one of its items, the root. Each component has a list
+    of its items and a dictionary of its edges. The dictionary maps the root of each dissimilar component to the
+    given pair of items that created the edge. The pair is packed into one int (see `pack`).
     """
 
     __slots__ = ("edges", "members", "parent")
@@ -61,12 +64,15 @@ class Components:
         self.edges: dict[int, dict[int, int]] = {}
 
     def add_item(self, item: int) -> None:
-        """Add the item with the next number, as a component with one item."""
+        """Add an item as a component of its own. Its number must be the number of items so far."""
         self.parent.append(item)
         self.members[item] = [item]
 
     def remove_items(self, first: int) -> None:
-        """Remove all items with numbers from ``first`` on. These items must not have been merged or separated."""
+        """Remove all items numbered ``first`` or higher.
+
+        `merge` and `separate` must not have been called for these items.
+        """
         for item in range(first, len(self.parent)):
             del self.members[item]
         del self.parent[first:]
@@ -79,11 +85,11 @@ class Components:
         return item
 
     def edge(self, root: int, other: int) -> int | None:
-        """Return the packed pair that makes two components dissimilar, or None if they are not dissimilar."""
+        """Return the packed given pair that makes two components dissimilar, or None if they are not dissimilar."""
         return self.edges.get(root, _NO_EDGES).get(other)
 
     def neighbours(self, root: int) -> dict[int, int]:
-        """Return the edges of a component: {root of a dissimilar component: packed pair}."""
+        """Return the edges of a component, as {root of a dissimilar component: packed given pair}."""
         return self.edges.get(root, _NO_EDGES)
 
     def merge(self, i: int, j: int, root_i: int, root_j: int) -> Merge:
@@ -162,5 +168,5 @@ def pack(i: int, j: int) -> int:
 
 
 def unpack(code: int) -> tuple[int, int]:
-    """Return the two numbers that `pack` combined. The first number may itself be a packed pair."""
+    """Return the two numbers that `pack` combined into ``code``. The first number may itself be a packed pair."""
     return code >> _BITS, code & ((1 << _BITS) - 1)

@@ -1,9 +1,9 @@
 """The constraint graph: stores given constraints and derives the constraints that they imply.
 
-Similarity is an equivalence relation, so similar items form components. If two items are dissimilar, all items of
-their two components are dissimilar. These are the four rules of the paper's footnote in Section 3. The graph stores
-the components and the dissimilar edges between them. The implied pairs and triplets are combinations of items of
-these components.
+Similarity is an equivalence relation, so similar items form components. If two items are dissimilar, every item of
+one item's component is dissimilar to every item of the other item's component. These two statements are equivalent
+to the four rules in a footnote of the paper's Section 3. The graph stores the components, and an edge between two
+components if they are dissimilar. The implied pairs and triplets are combinations of items of these components.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class ConstraintGraph:
     ----------
     policy : {"raise", "ignore", "newest"}
         The reaction to a constraint that contradicts earlier constraints. "raise" raises `ContradictionError`.
-        "ignore" does not add the constraint. "newest" adds the constraint and drops older pairs until there is no
-        contradiction. This takes time proportional to the sizes of the components of the constraint's items. A
-        constraint can also contradict itself: a dissimilar pair of an item with itself, or a triplet whose negative
-        is also its anchor or positive. Such a constraint raises `ContradictionError`, unless the policy is
-        "ignore".
+        "ignore" does not add the constraint. "newest" adds the constraint and removes older pairs from the graph
+        until there is no contradiction. With "newest", a contradicting constraint takes time proportional to the
+        number of items in the components of its own items. A constraint can also contradict itself: a dissimilar
+        pair of an item with itself, or a triplet whose negative is also its anchor or positive. Such a constraint
+        raises `ContradictionError`, unless the policy is "ignore".
 
     Notes
     -----
@@ -77,7 +77,7 @@ class ConstraintGraph:
     # -- adding ----------------------------------------------------------------------------------------------
 
     def add(self, constraint: Pair | Triplet) -> AddResult:
-        """Add a constraint. The result contains the newly implied constraints.
+        """Add a constraint. The result contains the constraints that the graph implies only since this call.
 
         A rejected constraint does not change the graph.
         """
@@ -119,7 +119,10 @@ class ConstraintGraph:
         return AddResult(state, constraint, changes=changes, own_pairs=own_pairs, own_triplet=own_triplet)
 
     def _reject(self, contradiction: Contradiction, n_items: int) -> AddResult:
-        """Raise or ignore a contradiction, depending on the policy. Remove the items that its constraint added."""
+        """Raise or ignore a contradiction, depending on the policy.
+
+        The items that only the rejected constraint contains are removed: all items numbered ``n_items`` or higher.
+        """
         error = None if self.policy == "ignore" else contradiction.error()
         self._state.remove_items(n_items)
         if error:
@@ -130,7 +133,7 @@ class ConstraintGraph:
     def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
         """Add constraints one by one.
 
-        This is twice as fast as `add`, because newly implied constraints are not computed.
+        `extend` is twice as fast as `add`, because it does not compute the newly implied constraints.
 
         If a constraint raises an error, the constraints before it stay in the graph.
         """
@@ -151,10 +154,11 @@ class ConstraintGraph:
         return other
 
     def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
-        """Return the first contradiction that adding these constraints would cause, or None. Add nothing.
+        """Return the first contradiction that adding these constraints would cause, or None if there is none.
 
-        The constraints are numbered as if they were added. The time is proportional to the number of constraints
-        plus the number of dissimilar edges between the components of their items.
+        The graph does not change. The constraints in the result are numbered as if they were added. The time is
+        proportional to the number of constraints plus the number of edges of the components that contain their
+        items.
         """
         return first_contradiction(self._state, constraints)
 
@@ -173,9 +177,9 @@ class ConstraintGraph:
         return i is not None and j is not None and self._state.are_dissimilar(i, j)
 
     def implies(self, constraint: Pair | Triplet) -> bool:
-        """Return whether a constraint is given or implied.
+        """Return whether the graph contains or implies a constraint.
 
-        For a triplet, both of its pairs must be given or implied.
+        The graph implies a triplet if it contains or implies both pairs of the triplet.
         """
         validate_constraint(constraint)
         pairs = constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
@@ -184,9 +188,10 @@ class ConstraintGraph:
     def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
         """Return the chain of given pairs that proves that two items are similar or dissimilar.
 
-        The chain leads from ``a`` to ``b``. All links are similar pairs if the items are similar. Exactly one link
-        is a dissimilar pair if the items are dissimilar. The chain is empty if ``a`` and ``b`` are the same item.
-        The result is None if the graph implies no relation between the items. A shorter proof may exist.
+        The chain leads from ``a`` to ``b``. If the items are similar, all pairs of the chain are similar. If the
+        items are dissimilar, exactly one pair of the chain is dissimilar. The chain is empty if ``a`` and ``b`` are
+        the same item. The result is None if the graph implies no relation between the items. The chain is not
+        always the shortest possible proof.
         """
         return self._state.proof(a, b)
 
@@ -200,7 +205,11 @@ class ConstraintGraph:
         return [state.items[other] for other in members if other != number]
 
     def components(self) -> list[tuple[Any, ...]]:
-        """Return the groups of similar items. Items and groups are in the order of first occurrence."""
+        """Return the groups of similar items, one tuple per group.
+
+        The items of a group are in the order of their first occurrence in the constraints. The groups are in the
+        order of their first items.
+        """
         groups: dict[int, list[Any]] = {}
         for number, item in enumerate(self._state.items):
             groups.setdefault(self._state.components.find(number), []).append(item)
@@ -233,7 +242,7 @@ class ConstraintGraph:
     def implied_triplets(self) -> ImpliedConstraints[Triplet]:
         """All implied triplets that were not given.
 
-        A given triplet counts as not given if one of its pairs was dropped.
+        With policy "newest", a given triplet counts as not given if one of its pairs was removed from the graph.
         """
         state = self._state
         return ImpliedConstraints(
@@ -257,16 +266,16 @@ class ConstraintGraph:
     ) -> list[Pair] | list[Triplet]:
         """Draw at most ``limit`` implied constraints that were not given, uniformly without replacement.
 
-        Time and memory grow with the graph and the limit, not with the number of implied constraints. To list all
-        implied constraints, iterate over `implied_pairs` or `implied_triplets`.
+        Time and memory grow with the size of the graph and with ``limit``, not with the number of implied
+        constraints. To list all implied constraints, iterate over `implied_pairs` or `implied_triplets`.
 
         Parameters
         ----------
         limit : int
-            The maximum number of constraints.
+            The maximum number of constraints to draw.
         random_state : None, int, numpy Generator or RandomState
         kind : {"pairs", "triplets"}
-            The kind of constraints.
+            The kind of constraints to draw.
         """
         if kind not in ("pairs", "triplets"):
             raise InvalidInputError(
@@ -285,17 +294,17 @@ class ConstraintGraph:
     ) -> list[Pair] | list[Triplet]:
         """Return at most ``limit`` distinct variants of a constraint, made by replacing items with similar items.
 
-        A constraint that is not implied has no variants. Each variant is drawn in constant time. If there are few
-        variants, some of them may be missing in the result.
+        A constraint that the graph neither contains nor implies has no variants. Variants are drawn at random, each
+        in constant time. If fewer than ``limit`` variants exist, the result may still miss some of them.
         """
         check_count("limit", limit)
         return sample_variants(self._state, constraint, limit, random_state) if self.implies(constraint) else []
 
     def completions(self, pair: Pair, limit: int, random_state: RandomState = None) -> list[Triplet]:
-        """Return at most ``limit`` distinct triplets that extend an implied pair by a third item.
+        """Return at most ``limit`` distinct triplets that extend a given or implied pair by a third item.
 
-        The third item is dissimilar to both items of a similar pair. It is similar to one of the two items of a
-        dissimilar pair.
+        For a similar pair, the third item is dissimilar to both items. For a dissimilar pair, the third item is
+        similar to one of the two items.
         """
         check_count("limit", limit)
         return sample_completions(self._state, pair, limit, random_state) if self.implies(pair) else []

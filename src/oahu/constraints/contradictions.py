@@ -15,7 +15,7 @@ _MAX_SHOWN: Final = 10  # maximum number of links of a proof that a message show
 
 
 class GivenPair(NamedTuple):
-    """A pair of a given constraint, with the number of the constraint. A triplet contains two pairs."""
+    """A pair of a given constraint, with the number of the constraint. A triplet consists of two pairs."""
 
     number: int
     first: Any
@@ -30,7 +30,7 @@ class Contradiction:
     ----------
     constraint : Pair or Triplet
     number : int
-        The constraint's position in the stream, counted from 0.
+        The constraint's position among all constraints that the graph has received, counted from 0.
     pair : Pair
         The pair that causes the contradiction: the constraint itself, or one of the two pairs of a triplet.
     """
@@ -38,18 +38,20 @@ class Contradiction:
     def __init__(
         self, constraint: Pair | Triplet, number: int, pair: Pair, prove: Callable[[], list[GivenPair]]
     ) -> None:
-        """``prove`` computes the chain. It is called on the first access to `chain`."""
+        """``prove`` is a function that computes `chain`. It is called on the first access to `chain`."""
         self.constraint, self.number, self.pair = constraint, number, pair
         self._prove: Callable[[], list[GivenPair]] | None = prove
         self._chain: tuple[GivenPair, ...] = ()
 
     @property
     def chain(self) -> tuple[GivenPair, ...]:
-        """The given pairs that prove the opposite of ``pair``. They lead from its first item to its second item.
+        """The proof of the contradiction: a chain of given pairs that imply the opposite of ``pair``.
 
-        At most one link is a dissimilar pair. The chain is empty if both items of ``pair`` are the same. If the
-        dissimilar pair of a triplet contradicts a consequence of the triplet's similar pair, the first link is this
-        similar pair. It has the number of the triplet.
+        The chain leads from the first item of ``pair`` to the second item.
+
+        At most one pair of the chain is dissimilar. The chain is empty if both items of ``pair`` are the same. If
+        the two pairs of a triplet contradict each other together with given pairs, the chain starts with the
+        similar pair of the triplet. This pair has the number of the triplet.
         """
         if self._prove is not None:
             self._chain, self._prove = tuple(self._prove()), None

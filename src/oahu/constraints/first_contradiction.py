@@ -13,7 +13,7 @@ __all__ = ["first_contradiction"]
 
 
 def first_contradiction(state: GraphState, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
-    """Return the first contradiction that adding these constraints would cause, or None."""
+    """Return the first contradiction that adding these constraints would cause, or None if there is none."""
     batch = list(constraints)
     items: dict[Any, None] = {}
     for constraint in batch:

@@ -23,13 +23,14 @@ class GraphState:
     items : list
         The items. The position of an item is its number.
     numbers : dict
-        A dictionary from each item to its number.
+        A dictionary from each item to the item's number.
     components : Components
     proofs : Proofs
     given_triplets : set of int
-        The given triplets, packed into integers. Some pairs of these triplets may have been dropped later.
+        The given triplets, each packed into one integer. Policy "newest" may have removed pairs of these triplets.
     keep_newest : bool
-        Whether a repeated pair gets the number of the newest constraint that contains it.
+        Whether a pair that is given again gets the number of the newest constraint that contains the pair. If
+        False, the pair keeps its first number.
     """
 
     __slots__ = ("components", "given_triplets", "items", "keep_newest", "numbers", "proofs", "version")
@@ -44,12 +45,15 @@ class GraphState:
         self.given_triplets: set[int] = set()
 
     def number(self, item: Hashable) -> int | None:
-        """Return the number of an item, or None if no constraint contains it."""
+        """Return the number of an item, or None if no constraint contains the item."""
         check_hashable(item)
         return self.numbers.get(item)
 
     def enter(self, constraint: Pair | Triplet) -> tuple[ItemPair | None, ItemPair | None]:
-        """Assign numbers to the items of a constraint. Return its similar and its dissimilar pair of numbers."""
+        """Assign a number to each new item of a constraint. Return the constraint's similar and dissimilar pair.
+
+        The pairs contain item numbers. A missing pair is None.
+        """
         validate_constraint(constraint)
         first, second, third = constraint
         i, j = self._enter_item(first), self._enter_item(second)
@@ -67,7 +71,7 @@ class GraphState:
         return number
 
     def remove_items(self, first: int) -> None:
-        """Remove all items with numbers from ``first`` on. They belong only to a constraint that was rejected."""
+        """Remove all items numbered ``first`` or higher. Only a rejected constraint may contain these items."""
         if first < len(self.items):
             for item in self.items[first:]:
                 del self.numbers[item]
@@ -94,7 +98,7 @@ class GraphState:
             self.separate(*dissimilar)
 
     def merge(self, i: int, j: int) -> Merge | None:
-        """Make two items similar. Return the merge, or None if they were similar already."""
+        """Make two items similar. Return the merge, or None if the items were similar already."""
         root_i, root_j = self.components.find(i), self.components.find(j)
         if root_i == root_j:
             return None
@@ -103,7 +107,7 @@ class GraphState:
         return merge
 
     def separate(self, i: int, j: int) -> int | None:
-        """Make two items dissimilar. Return the root of item j, or None if they were dissimilar already."""
+        """Make two items dissimilar. Return the root of j's component, or None if they were dissimilar already."""
         root_i, root_j = self.components.find(i), self.components.find(j)
         if root_j in self.components.neighbours(root_i):
             return None
@@ -115,7 +119,7 @@ class GraphState:
         return self.components.edge(find(i), find(j)) is not None
 
     def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:
-        """Return the given pairs that lead from one item to another, or None if no relation is implied."""
+        """Return the given pairs that lead from ``a`` to ``b``, or None if the graph implies no relation."""
         i, j = self.number(a), self.number(b)
         if i is None or j is None:
             return () if a == b else None
@@ -126,7 +130,7 @@ class GraphState:
         return None if edge is None else tuple(self.proofs.path(i, j, edge))
 
     def is_given_triplet(self, anchor: int, positive: int, negative: int) -> bool:
-        """Return whether a triplet was given and none of its pairs has been dropped."""
+        """Return whether a triplet was given and both of its pairs are still in the graph."""
         return pack(pack(anchor, positive), negative) in self.given_triplets and self._has_pairs(
             anchor, positive, negative
         )

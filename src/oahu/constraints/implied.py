@@ -1,4 +1,4 @@
-"""Implied constraints, which can be counted and sampled without listing all of them."""
+"""Implied constraints. They can be counted and sampled without listing all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Constraint = TypeVar("Constraint", Pair, Triplet)
 
 
 class PairBlock(NamedTuple):
-    """All pairs of one item of ``first`` and one item of ``second``. The two items of a pair always differ."""
+    """All pairs of an item from the span ``first`` and a different item from the span ``second``."""
 
     first: Span
     second: Span
@@ -44,7 +44,7 @@ class PairBlock(NamedTuple):
         return n * (n - 1) // 2 if self.first is self.second else n * (stop2 - start2)
 
     def at(self, position: int) -> tuple[int, int, int]:
-        """Return the pair at a position, as (item, item, same)."""
+        """Return the pair at a position of the block, as (first item, second item, same)."""
         (items, start, _), (items2, start2, stop2) = self.first, self.second
         if self.first is self.second:
             # The pairs (i, j) with i < j are ordered by j. So j (j - 1) / 2 pairs come before (0, j).
@@ -55,7 +55,7 @@ class PairBlock(NamedTuple):
 
 
 class TripletBlock(NamedTuple):
-    """All triplets of items from three spans. The anchor and the positive always differ."""
+    """All triplets of items from three spans, except triplets with an equal anchor and positive."""
 
     anchors: Span
     positives: Span
@@ -67,7 +67,7 @@ class TripletBlock(NamedTuple):
         return (stop - start) * (stop2 - start2 - (self.anchors is self.positives)) * (stop3 - start3)
 
     def at(self, position: int) -> tuple[int, int, int]:
-        """Return the triplet at a position, as (anchor, positive, negative)."""
+        """Return the triplet at a position of the block, as (anchor, positive, negative)."""
         (items, start, _), (items2, start2, stop2), (items3, start3, stop3) = self
         one_span = self.anchors is self.positives
         position, k = divmod(position, stop3 - start3)
@@ -98,9 +98,9 @@ def all_triplets(components: Components) -> Iterator[TripletBlock]:
 class ImpliedConstraints(Generic[Constraint]):
     """Implied constraints that can be counted, sampled and iterated over. They are not stored in a list.
 
-    Each constraint occurs once. The order depends only on the constraints that were added to the graph. A pair of
-    two items occurs in one order, not in both. Given constraints are left out. This object can be used until the
-    next call of `ConstraintGraph.add`. Afterwards, it raises `InvalidInputError`.
+    Each constraint occurs once. A pair (a, b) does not occur again as (b, a). The order of iteration depends only
+    on the constraints that were added to the graph. Given constraints are left out. This object can be used until
+    the next call of `ConstraintGraph.add`. Afterwards, it raises `InvalidInputError`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ImpliedConstraints(Generic[Constraint]):
 
     @property
     def count(self) -> int:
-        """The number of constraints. ``len`` returns it too, but fails for numbers above ``sys.maxsize``."""
+        """The number of constraints. Unlike ``len``, `count` also works for numbers above ``sys.maxsize``."""
         self._check_not_stale()
         return (self._ends[-1] if self._ends else 0) - self._n_given
 
@@ -138,7 +138,10 @@ class ImpliedConstraints(Generic[Constraint]):
                     yield self._make(*found)
 
     def sample(self, limit: int, random_state: RandomState = None) -> list[Constraint]:
-        """Return at most ``limit`` constraints, drawn uniformly without replacement, in the order of iteration."""
+        """Return at most ``limit`` constraints, drawn uniformly without replacement.
+
+        The result has the order of iteration.
+        """
         check_count("limit", limit)
         rng = as_generator(random_state)
         if limit >= self.count:
@@ -158,7 +161,7 @@ class ImpliedConstraints(Generic[Constraint]):
 
 
 def _random_order(n: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield the integers from 0 to n - 1 in random order: a Fisher-Yates shuffle that stores only moved entries."""
+    """Yield the integers from 0 to n - 1 in random order. This Fisher-Yates shuffle stores only moved entries."""
     moved: dict[int, int] = {}
     for i in range(n):
         j = i + _random_below(n - i, rng)
@@ -177,7 +180,7 @@ def _random_below(n: int, rng: np.random.Generator) -> int:
 
 
 def check_not_stale(version: int, current: int) -> None:
-    """Raise `InvalidInputError` if constraints were added to a graph after version ``version``."""
+    """Raise `InvalidInputError` if a graph is at version ``current`` and no longer at version ``version``."""
     if version != current:
         raise InvalidInputError(
             "These implied constraints are out of date, because constraints were added after they were requested. "
@@ -186,7 +189,7 @@ def check_not_stale(version: int, current: int) -> None:
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise `InvalidInputError` unless the parameter ``name`` is an int of at least 0."""
+    """Raise `InvalidInputError` unless ``value``, the value of the parameter ``name``, is an int of at least 0."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(
             f"The {name!r} parameter must be an int of at least 0. Got {shorten(value)} instead."

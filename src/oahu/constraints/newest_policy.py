@@ -1,4 +1,4 @@
-"""The policy "newest": accept a contradicting constraint and drop the older pairs that it contradicts."""
+"""The policy "newest": add a contradicting constraint and drop older pairs until the contradiction is gone."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def add_newest(
 ) -> tuple[tuple[GivenPair, ...], Callable[[], Changes]]:
     """Add a constraint that contradicts older constraints. Drop older pairs until the graph is consistent.
 
-    The components of the constraint's items are dissolved. The given pairs of these components are then added
-    again, from the newest to the oldest. A pair that contradicts newer pairs is dropped. Other components do not
-    change, because they were consistent.
+    The components that contain the constraint's items are split into single items. The given pairs that contain
+    these items are then added again, from the newest to the oldest. A pair that contradicts newer pairs is dropped.
+    All other components stay the same, because the new constraint does not involve their items.
 
     Returns
     -------
     dropped : tuple of GivenPair
         The dropped pairs, oldest first.
     changes : callable
-        A function that returns the groups of items that became similar or dissimilar.
+        A function that returns the changed components (changes.py).
     """
     components, proofs = state.components, state.proofs
     touched = (components.find(item) for item in (*(similar or ()), *(dissimilar or ())))

@@ -19,7 +19,7 @@ RULES = ("author", "latest")
 
 
 class _ItemOrigin:
-    """Mixin for error messages that name the item of the stream that completed a constraint."""
+    """Mixin for constraints from a stream of items. Error messages name the item that completed a constraint."""
 
     rows: list[int]
 
@@ -37,14 +37,14 @@ class _StreamTriplets(_ItemOrigin, Triplets):
 
 @dataclass
 class OnePass:
-    """The state of OPML's one-pass construction of triplets: the latest item of each class.
+    """OPML's one-pass construction of triplets from labelled items. It stores only the latest item of each class.
 
-    After two classes have been seen, each item x of a known class forms a triplet. Its anchor is x. Its positive is
-    the previous item of the same class. If the item just before x has another class, that item is the negative.
-    Otherwise, a rule chooses the negative. The rule "latest" takes the latest item of another class. The rule
-    "author", as in the authors' code, takes the latest item of the newest class. The newest class is the class that
-    first appeared last. If x belongs to the newest class, the rule uses the second newest class. Memory is
-    O(classes * d).
+    As soon as two classes have occurred, each item x whose class has occurred before forms a triplet. The anchor is
+    x. The positive is the previous item of the same class. If the item just before x has another class, that item
+    is the negative. If the item just before x has the same class, a rule chooses the negative. The rule "latest"
+    takes the latest item of another class. The rule "author", as in the authors' code, takes the latest item of the
+    newest class. The newest class is the class whose first item came last. If x belongs to the newest class, the
+    rule uses the second newest class. The construction takes O(n_classes * d) memory.
 
     Examples
     --------
@@ -65,14 +65,17 @@ class OnePass:
         return OnePass(self.rule, self.slots.copy(), dict(self.classes), list(self.recency))
 
     def add(self, items: NDArray[Any], labels: Any, start: int) -> tuple[Pairs | None, Triplets | None]:
-        """Add items. Return the pairs and triplets that they form. Pairs are formed only before the second class.
+        """Add items. Return the pairs and triplets that the items form.
+
+        As long as only one class has occurred, an item forms a similar pair with the previous item. Later items
+        form triplets.
 
         Parameters
         ----------
         items : ndarray of shape (m, d), of the type of ``slots``
         labels : sequence of m labels
         start : int
-            The row number of the first item, for error messages.
+            The row number of the first item in the user's input, for error messages.
         """
         offset = len(self.slots)
         table = np.concatenate([self.slots, items])
@@ -96,7 +99,7 @@ class OnePass:
         return self._pairs(table, pairs, rows), self._triplets(table, triplets, rows[len(pairs) :])
 
     def _negative_class(self, own: int) -> int:
-        """Return the slot of the negative for an item of the class in slot ``own``."""
+        """Return the row of ``slots`` with the negative for an item of the class in row ``own``."""
         if self.recency[-1] != own:
             return self.recency[-1]
         if self.rule == "latest":

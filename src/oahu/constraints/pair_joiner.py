@@ -10,9 +10,9 @@ __all__ = ["PairJoiner", "order_triplet"]
 class PairJoiner:
     """Joins each pair with an earlier pair that has the other label and shares an item.
 
-    If there are several such pairs, the latest of them is joined. The shared item becomes the anchor of a triplet.
-    Each pair is joined at most once. If a triplet was split into its two pairs, joining these pairs returns the
-    same triplet. The result depends only on the pairs and their order.
+    If there are several such earlier pairs, the latest one is used. The shared item becomes the anchor of a
+    triplet. Each pair is joined at most once. If a triplet was split into its two pairs, joining these two pairs
+    restores the triplet. The result depends only on the pairs and their order.
 
     Attributes
     ----------
@@ -35,7 +35,10 @@ class PairJoiner:
         self._joined: set[int] = set()
 
     def join(self, first: Hashable, second: Hashable, same: bool) -> int | None:
-        """Add a pair. Return the number of the earlier pair that it is joined with, or None."""
+        """Add a pair. Return the position of the earlier pair that the new pair is joined with, or None.
+
+        Positions are counted from 0, in the order of the calls.
+        """
         number = self.n_pairs
         self.n_pairs += 1
         ends = ((first, second), (second, first))
@@ -52,9 +55,11 @@ class PairJoiner:
         return None
 
     def _latest(self, key: tuple[Hashable, bool], excluded: Hashable) -> int:
-        """Return the latest pair that was not joined yet and does not contain ``excluded``, or -1.
+        """Return the position of the latest pair with this ``key`` that was not joined yet, or -1 if there is none.
 
-        The excluded pair has the same two items and the other label: a contradiction, not a triplet.
+        ``key`` is one item of the pair and the label of the pair. Pairs with ``excluded`` as the other item are
+        skipped. They have the same two items as the new pair, but the other label. Such pairs contradict each other
+        and form no triplet.
         """
         others = self._waiting.get(key)
         skipped = None
@@ -74,7 +79,9 @@ class PairJoiner:
 
 
 def order_triplet(similar: Sequence[Hashable], dissimilar: Sequence[Hashable]) -> tuple[int, int, int]:
-    """Return the indices of the anchor, the positive and the negative in (*similar, *dissimilar).
+    """Return the positions of the anchor, the positive and the negative of the triplet that two pairs form.
+
+    The positions refer to the four items ``(*similar, *dissimilar)``.
 
     >>> order_triplet(("tea", "green tea"), ("coffee", "tea"))
     (0, 1, 2)

@@ -26,14 +26,15 @@ class Proofs:
     Parameters
     ----------
     items : list
-        The items. The position of an item is its number. The graph uses the same list.
+        The items. The position of an item is its number. This is the list of the graph, not a copy.
     components : Components
-        The components that the given pairs form. The graph uses the same object.
+        The components that the given pairs form. This is the object of the graph, not a copy.
 
     Attributes
     ----------
     given : list of dict
-        For each item, {other item: 2 * constraint number + same}.
+        For each item, a dictionary of its given pairs: {other item: 2 * constraint number + same}, where ``same``
+        is 0 or 1.
     n_given : int
         The number of distinct given pairs.
     """
@@ -51,11 +52,14 @@ class Proofs:
         self.parent.append(_NO_PARENT)
 
     def remove_items(self, first: int) -> None:
-        """Remove all items with numbers from ``first`` on. No given pair may contain these items."""
+        """Remove all items numbered ``first`` or higher. No given pair may contain these items."""
         del self.given[first:], self.parent[first:]
 
     def record(self, i: int, j: int, code: int, *, replace: bool) -> None:
-        """Store a given pair. With ``replace=True``, a pair that was given before gets the new number."""
+        """Store a given pair. ``code`` is 2 * constraint number + same.
+
+        With ``replace=True``, the code of a pair that was given before is replaced.
+        """
         given = self.given[i]
         if i == j:
             return
@@ -86,7 +90,7 @@ class Proofs:
             links[child], child, parent = parent, links[child], child
 
     def unlink(self, item: int) -> None:
-        """Make an item a tree of its own. The caller must do this for all items of the tree."""
+        """Make an item a tree of its own. The caller must call this method for all items of the item's tree."""
         self.parent[item] = _NO_PARENT
 
     def path(self, i: int, j: int, edge: int | None = None) -> list[GivenPair]:
@@ -95,7 +99,7 @@ class Proofs:
         Parameters
         ----------
         i, j : int
-            Two items of one component. If ``edge`` is given, two items of two dissimilar components.
+            Two items of one component. If ``edge`` is given, the items belong to two dissimilar components.
         edge : int, optional
             The packed dissimilar pair that connects these two components.
         """
@@ -122,7 +126,7 @@ class Proofs:
         """Return the contradiction between a constraint and the given pairs, or None.
 
         The proof is computed when it is first accessed. Constraints that are added before this access do not change
-        the proof, because trees only grow.
+        the proof, because the path between two items of a tree stays the same when the tree grows.
         """
         find = self.components.find
         if similar:

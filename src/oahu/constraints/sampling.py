@@ -1,4 +1,4 @@
-"""Random pairs and triplets from class labels, drawn in the same way as the seeds of the paper."""
+"""Random pairs and triplets from class labels, drawn as the paper draws its given constraints."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ def sample_pairs(
 
 @dataclass(frozen=True)
 class _Classes:
-    """Items sorted by class, so that each class is a range of positions.
+    """Items sorted by class. Each class is a range of positions in this order.
 
-    To draw an item outside a range of m excluded positions, a position is drawn from a range that is shorter by m.
-    A drawn position at or after the first excluded position is then increased by m.
+    An item outside a range of m excluded positions is drawn as follows. A position is drawn from 0 to n_items - m -
+    1. If the drawn position is at or after the first excluded position, m is added to it.
     """
 
     order: NDArray[np.intp]  # the item at each position
@@ -159,12 +159,12 @@ class _Classes:
         return len(self.order)
 
     def draw_similar(self, positions: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw another position of the same class for each position."""
+        """For each position, draw another position of the same class."""
         other = self.start[positions] + rng.integers(np.maximum(self.size[positions] - 1, 1))
         return np.asarray(other + (other >= positions))
 
     def draw_dissimilar(self, positions: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw a position of another class for each position."""
+        """For each position, draw a position of another class."""
         other = rng.integers(len(self) - self.size[positions])
         return np.asarray(other + np.where(other >= self.start[positions], self.size[positions], 0))
 
@@ -208,7 +208,7 @@ def _forbidden(exclude: Any, n_items: int) -> NDArray[np.int64] | None:
 
 
 def _pair_codes(pairs: NDArray[Any], n_items: int) -> NDArray[np.int64]:
-    """Return one integer (code) for each pair. Both orders of a pair have the same code."""
+    """Return one integer, the code, for each pair. The pairs (i, j) and (j, i) have the same code."""
     return np.asarray(pairs.min(axis=-1).astype(np.int64) * n_items + pairs.max(axis=-1))
 
 
@@ -220,7 +220,10 @@ def _draw_allowed(
     kind: str,
     columns: int = 3,
 ) -> NDArray[np.intp]:
-    """Draw n rows. Rows with a forbidden pair in their first ``columns`` entries are drawn again."""
+    """Draw n rows with the function ``draw``. A row is a pair or a triplet of item indices.
+
+    A row is drawn again if its first ``columns`` entries contain a forbidden pair.
+    """
     rows = draw(n)
     if forbidden is None:
         return rows

@@ -15,7 +15,8 @@ __all__ = ["Pair", "Triplet", "check_hashable", "validate_constraint"]
 class Pair(NamedTuple):
     """Two items that are similar (``same=True``) or dissimilar (``same=False``).
 
-    An item is an id, such as a row number or a string. In a stream, it may also be a list of feature values.
+    An item is given by an id, such as a row number or a string. In a stream file, an item may also be a list of
+    feature values.
 
     >>> Pair("tea", "coffee", same=False)
     Pair(first='tea', second='coffee', same=False)
@@ -62,7 +63,7 @@ def validate_constraint(constraint: Any) -> None:
 
 
 def check_hashable(item: Any) -> None:
-    """Raise `InvalidTypeError` unless an item is hashable."""
+    """Raise `InvalidTypeError` unless the item is hashable."""
     try:
         hash(item)
     except TypeError as error:

@@ -14,10 +14,10 @@ __all__ = ["TupleTransformer"]
 
 
 class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Apply a transformer of items to constraints, for example a scaler before a learner in a Pipeline.
+    """Apply a transformer to each item of constraints, for example a scaler before a learner in a Pipeline.
 
-    Constraints of shape ``(n, t, d)`` are transformed as ``n * t`` items. Items of shape ``(n, d)`` are transformed
-    directly. An item that occurs in several constraints is used several times in fitting.
+    n constraints with t items each, of shape ``(n, t, d)``, are transformed as ``n * t`` items. Items of shape
+    ``(n, d)`` are also accepted. An item that occurs in several constraints is used several times in fitting.
 
     Parameters
     ----------
@@ -66,7 +66,10 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _flatten(X: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return the items, one per row, and the shape (n, t) of the constraints. The shape is None if X has items."""
+    """Return the items of X, one per row, and the shape (n, t) of the constraints.
+
+    If X contains items instead of constraints, the shape is None.
+    """
     array = X if hasattr(X, "shape") else as_array(X, "items")
     if len(array.shape) == 3:
         return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]

@@ -1,8 +1,8 @@
-"""Validated arrays of constraints. They are read in blocks of limited size.
+"""Validated arrays of constraints, which can be read in blocks of limited size.
 
-A pair has two items, a triplet three. Constraints are given as feature values of shape ``(n, t, d)``, or as row
-numbers of shape ``(n, t)`` of a feature table of shape ``(n_items, d)``. A feature table that is an array is not
-copied, so it may be a memory map that is larger than memory.
+A pair has t = 2 items, a triplet has t = 3 items. n constraints are given as feature values of shape ``(n, t, d)``,
+or as row numbers of shape ``(n, t)``. Row numbers refer to a feature table of shape ``(n_items, d)``. A feature
+table that is an array is not copied, so it may be a memory map that is larger than memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tuples:
     Attributes
     ----------
     table : ndarray, or scipy.sparse CSR matrix, of shape (n_items, n_features)
-        The feature table. It is not copied.
+        The feature table. If it was given as an array, it is not copied.
     indices : ndarray of shape (n, size)
         The row number of each item in the table.
     by_value : bool
@@ -67,8 +67,8 @@ class Tuples:
         elif array.ndim == 2:
             raise InvalidInputError(
                 f"{self.noun.capitalize()}s of shape {array.shape} are row numbers of a feature table, but no "
-                f"feature table was given. Pass it as preprocessor=, or pass "
-                f"values of shape (n, {self.size}, n_features)."
+                f"feature table was given. Pass the table as preprocessor=, or pass "
+                f"features of shape (n, {self.size}, n_features)."
             )
         else:
             raise InvalidInputError(
@@ -103,7 +103,7 @@ class Tuples:
         if indices.dtype.kind not in "iu":
             raise InvalidInputError(
                 f"Row numbers of the preprocessor must be integers. Got {indices.dtype} instead. "
-                f"Values must have shape (n, {self.size}, n_features)."
+                f"To pass features instead of row numbers, use an array of shape (n, {self.size}, n_features)."
             )
         if indices.shape[1] != self.size:
             raise InvalidInputError(
@@ -129,7 +129,7 @@ class Tuples:
             raise InvalidInputError(f"At least one {self.noun} is needed. Got shape {shape} instead.")
 
     def check_features(self, n_features: int | None, owner: str) -> None:
-        """Raise `InvalidInputError` unless there are ``n_features`` features. None accepts any number."""
+        """Raise `InvalidInputError` unless each item has ``n_features`` features. None turns the check off."""
         if n_features is not None and self.n_features != n_features:
             raise InvalidInputError(
                 f"X has {self.n_features} features, but {owner} is expecting {n_features} features as input."
@@ -139,7 +139,7 @@ class Tuples:
         return len(self.indices)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Self:
-        """Return a selection of the constraints, with the same table."""
+        """Return the selected constraints. They use the same table as all constraints."""
         indices = self.indices[rows]
         if indices.ndim != 2:
             raise InvalidInputError(
@@ -167,7 +167,9 @@ class Tuples:
         return dense.reshape(*self.indices.shape, self.n_features)
 
     def blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield blocks of constraints: (index of the first constraint, values of shape (m, size, n_features)).
+        """Yield blocks of m constraints, as tuples of two elements.
+
+        The elements are the index of the block's first constraint and the values, of shape (m, size, n_features).
 
         The values may be a view of the input, so do not write to them. Use `check_finite` to check the values for
         NaN and infinity.
@@ -178,7 +180,10 @@ class Tuples:
             yield start, rows.reshape(*indices.shape, self.n_features)
 
     def sparse_blocks(self, dtype: DTypeLike) -> Iterator[tuple[int, Any]]:
-        """Yield blocks of constraints of a sparse table: (index of the first constraint, CSR matrix of items)."""
+        """Yield blocks of constraints of a sparse table, as tuples of two elements.
+
+        The elements are the index of the block's first constraint and a CSR matrix with one row per item.
+        """
         for start in range(0, len(self), _BLOCK_SIZE):
             rows = self.table[self.indices[start : start + _BLOCK_SIZE].ravel()]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -187,7 +192,10 @@ class Tuples:
             yield start, rows
 
     def check_finite(self, start: int, block: Any) -> None:
-        """Raise if a block contains a value that is not finite, or that overflows in the block's dtype."""
+        """Raise `InvalidInputError` if a value of a block is not finite or overflows in the block's dtype.
+
+        ``start`` is the index of the block's first constraint.
+        """
         numbers = block.data if self.is_sparse else block
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(numbers.sum()):
@@ -203,7 +211,7 @@ class Tuples:
             )
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
-        """Return rows of the table, converted to ``dtype``. The result is a view if possible."""
+        """Return rows of the table, converted to ``dtype``. The result is a view of the table if possible."""
         consecutive = self.by_value and bool((np.diff(indices) == 1).all())
         chosen = self.table[indices[0] : indices[-1] + 1] if consecutive else self.table[indices]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -211,13 +219,16 @@ class Tuples:
         return array
 
     def describe_item(self, row: int) -> str:
-        """Return a description of the first item that refers to a row of the table."""
+        """Return a description of the first item of the constraints that has the given row number."""
         where, item = (int(i[0]) for i in np.nonzero(self.indices == row))
         source = "" if self.by_value else f", row {row} of preprocessor,"
         return f"the {self.names[item]} of {self.noun} {where}{source}"
 
     def origin(self, position: int) -> tuple[str, int]:
-        """Return the kind ("pair", "triplet" or "item") and the row number of a constraint in the user's input."""
+        """Return the place of a constraint in the user's input: a noun and a row number.
+
+        The noun is "pair", "triplet" or "item". It is "item" if the constraint was formed from labelled items.
+        """
         return self.noun, position
 
 
@@ -254,7 +265,7 @@ class Triplets(Tuples):
         )
 
     def pairs(self) -> Pairs:
-        """Return the similar and the dissimilar pair of each triplet: 2 n pairs, with the same table."""
+        """Return the similar and the dissimilar pair of each triplet: 2 n pairs of the same feature table."""
         indices = self.indices[:, [0, 1, 0, 2]].reshape(-1, 2)
         pairs = Pairs._trusted(self.table, indices, self.by_value)
         pairs.same = np.tile([True, False], len(self))
@@ -319,11 +330,11 @@ class Pairs(Tuples):
         return np.where(self.same, 1, -1)
 
     def triplets(self) -> Triplets:
-        """Return triplets that join a similar pair with a dissimilar pair that shares an item.
+        """Return triplets. Each triplet joins a similar pair and a dissimilar pair that share an item.
 
-        Each pair is joined at most once. It is joined with the latest earlier pair that has the other label, shares
-        an item and was not joined yet. The shared item is the anchor. If a triplet was split into its two pairs,
-        joining these pairs returns the same triplet.
+        Each pair is joined at most once. Its partner is the latest earlier pair that has the other label, shares an
+        item and was not joined yet. The shared item is the anchor. If a triplet was split into its two pairs,
+        joining these two pairs restores the triplet.
         """
         identify, joiner = self._identifier(), PairJoiner()
         rows = self.indices.tolist()
@@ -343,7 +354,7 @@ class Pairs(Tuples):
         return Triplets._trusted(self.table, np.array(triplets, np.intp), self.by_value)
 
     def _identifier(self) -> Callable[[int], Hashable]:
-        """Return a function that maps a row number to an identifier of the item: the row number or the features."""
+        """Return a function that maps a row number to a hashable identifier: the row number or the features."""
         if not self.by_value:
             return lambda row: int(row)
         table = np.ascontiguousarray(self.table)
@@ -378,7 +389,7 @@ def _as_same(y: ArrayLike, n: int) -> NDArray[np.bool_]:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InvalidInputError(
-            f"y must be +1 or True for similar pairs, and -1 or False for dissimilar ones. "
+            f"y must be +1 or True for similar pairs, and -1 or False for dissimilar pairs. "
             f"Got {shorten(np.asarray(y).tolist()[row])} for pair {row} instead."
         )
     return same

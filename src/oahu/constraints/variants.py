@@ -18,7 +18,7 @@ __all__ = ["sample_completions", "sample_variants"]
 def sample_variants(
     state: GraphState, constraint: Pair | Triplet, limit: int, random_state: RandomState
 ) -> list[Pair] | list[Triplet]:
-    """Return at most ``limit`` variants, made by replacing items with items of the same component."""
+    """Return at most ``limit`` variants of a constraint, made by replacing items with similar items."""
     if isinstance(constraint, Triplet):
         spans = [_component(state, item) for item in constraint]
         return [Triplet(*items) for items in _draw(state, spans, constraint, limit, random_state)]
@@ -28,7 +28,7 @@ def sample_variants(
 
 
 def sample_completions(state: GraphState, pair: Pair, limit: int, random_state: RandomState) -> list[Triplet]:
-    """Return at most ``limit`` triplets that a pair and the rest of the graph imply."""
+    """Return at most ``limit`` triplets that extend a pair by a third item and that the graph implies."""
     rng = as_generator(random_state)
     first, second = _component(state, pair.first), _component(state, pair.second)
     if not pair.same:
@@ -39,7 +39,7 @@ def sample_completions(state: GraphState, pair: Pair, limit: int, random_state: 
 
 
 def _component(state: GraphState, item: Hashable) -> list[int]:
-    """Return the items of an item's component. For an unknown item, the list is empty."""
+    """Return all items that are similar to an item, as item numbers. For an unknown item, the list is empty."""
     number = state.number(item)
     return [] if number is None else state.components.members[state.components.find(number)]
 
@@ -55,7 +55,7 @@ def _random_neighbour(state: GraphState, item: int, rng: np.random.Generator) ->
 def _draw(
     state: GraphState, spans: Sequence[list[int]], excluded: tuple[Any, ...], limit: int, random_state: RandomState
 ) -> Collection[tuple[Any, ...]]:
-    """Draw distinct tuples, except ``excluded``, with one item from each span. Their first two items differ."""
+    """Draw distinct tuples with one item from each span, but not ``excluded``. A tuple's first two items differ."""
     sizes = [len(span) for span in spans]
     one_span = spans[0] is spans[1]  # if True, the second item is drawn from the remaining items
     sizes[1] -= one_span
@@ -73,5 +73,5 @@ def _draw(
 
 
 def _key(items: tuple[Any, ...]) -> Hashable:
-    """Return a hashable value that identifies a constraint. Both orders of a pair have the same value."""
+    """Return a hashable value that identifies a constraint. The pairs (a, b) and (b, a) have the same value."""
     return frozenset(items) if len(items) == 2 else items

@@ -1,4 +1,4 @@
-"""Online learners. All of them have the same interface.
+"""Online learners, which all have the same interface.
 
 The module of a learner is imported on first use, because most of these modules import numba.
 """

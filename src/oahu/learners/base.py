@@ -2,8 +2,8 @@
 
 A learner is a scikit-learn estimator with `partial_fit` as its main method. The constraints of a call are learned
 completely or not at all: `partial_fit` learns on a copy of the state, and the copy replaces the state at the end of
-the call. `learn_one` changes the state in place if the learner can reject a constraint before it changes any array.
-While a call runs, other threads get the metric that was current before the call.
+the call. `learn_one` changes the state in place if the learner's update step never changes an array before it
+rejects a constraint. While a call runs, other threads see the metric from before the call.
 
 kinds.py defines the base classes of triplet learners and pair learners.
 """
@@ -149,13 +149,13 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         dtype : dtype
             The floating-point type of the computations.
         rng : numpy Generator
-            The generator for random initial values.
+            The random generator for the initial values.
 
         Returns
         -------
         dict of ndarray
-            The arrays by name. They must contain all learned numbers, because only these arrays are saved, loaded
-            and copied.
+            The arrays by name. They must contain everything that is learned, because only these arrays are saved,
+            loaded and copied.
         """
 
     @abstractmethod
@@ -197,9 +197,12 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         in_place: bool = False,
     ) -> int | None:
-        """Learn from a block of constraints. Return LEARNED or None, or the row number of a rejected constraint.
+        """Learn from a block of constraints.
 
-        With ``in_place=True``, the block has one constraint. If it is rejected, no array may have changed.
+        The result is LEARNED or None if all constraints were learned, or the row number of a rejected constraint.
+
+        With ``in_place=True``, the block has one constraint. If this constraint is rejected, the method must not
+        change any array.
         """
 
     # -- learning ----------------------------------------------------------------------------------------
@@ -215,7 +218,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self
 
     def learn_one(self, *items: ArrayLike, y: Any = None) -> Self:
-        """Learn from one constraint, given as vectors or as row numbers of the preprocessor's table.
+        """Learn from one constraint, given as feature vectors or as row numbers of the feature table.
 
         Call ``learn_one(anchor, positive, negative)`` for a triplet. Pair learners also accept
         ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a dissimilar pair.
@@ -250,7 +253,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         Parameters
         ----------
         X : array-like
-            Constraints, or items of shape (n_items, n_features) with their labels as ``y``.
+            Constraints, or items of shape (n_items, n_features) with the class labels of the items as ``y``.
         y : array-like, optional
             The class labels of items, or the labels of pairs: +1 for similar, -1 for dissimilar. If items are
             given, ``n_constraints`` constraints are drawn from their class labels and learned.
@@ -270,7 +273,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self
 
     def initialize(self, n_features: int) -> Self:
-        """Reset the learner to an untrained model, which can be used before the first constraint."""
+        """Reset the learner to an untrained model. Its metric can be used before the first constraint."""
         with self._all_or_nothing():
             self.check_parameters()
             check_integer(self, "n_features", n_features, least=1)
@@ -280,7 +283,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Return a context that restores the learner and its ``random_state`` generator after an exception."""
+        """Return a context manager that restores the learner and its ``random_state`` generator after an error."""
         before, restore = self.__dict__.copy(), state_restorer(self.random_state)
         try:
             yield
@@ -302,7 +305,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         self.n_features_in_ = state.n_features
 
     def _learn(self, state: LearnerState, constraints: Tuples) -> None:
-        """Learn all constraints in order by changing ``state``.
+        """Learn all constraints in order. The method changes ``state``.
 
         The first invalid or rejected constraint raises an error.
         """
@@ -322,7 +325,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         used: NDArray[np.bool_],
         rejected: int | None,
     ) -> None:
-        """Count the constraints of a block, or raise `RejectedConstraintError` if a constraint was rejected."""
+        """Add a block to the counts of ``state``. If a constraint was rejected, raise `RejectedConstraintError`."""
         if rejected is not None and rejected != LEARNED:
             self._reject(constraints, start + int(rejected), self._why_rejected(state))
         if not self.rejects_overflow:
@@ -358,18 +361,18 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         """Return whether the next constraint can be learned in place.
 
-        This is possible if the update step does not change any array before it rejects a constraint. The step must
-        be compiled, so that no interrupt can stop it. The step must write ``used`` if and only if it has learned
-        the constraint.
+        Three conditions are required. The update step does not change any array before it rejects a constraint. The
+        step is compiled, so that no interrupt can stop it. The step writes to ``used`` if and only if it has
+        learned the constraint.
         """
         return False
 
     def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
-        """Learn one constraint without copying the state. Return False if the constraint was not learned.
+        """Learn one constraint without copying the state. Return whether the constraint was learned.
 
         If the result is False, the caller must learn the constraint on a copy of the state. The result is False for
-        the first constraint, a frozen state, changed parameters, items that are not float arrays, and a rejected
-        constraint.
+        the first constraint, for a rejected constraint, and if items are not float arrays. It is also False if the
+        state is frozen or parameters changed since the last call.
         """
         state = self.__dict__.get("_state")
         if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):
@@ -397,7 +400,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return learned
 
     def _label_of_one(self, n_items: int, y: Any) -> NDArray[np.bool_] | None:
-        """Return the labels for a block of one constraint, or None if `partial_fit` must validate them."""
+        """Return the labels for a block of one constraint, or None if `partial_fit` must validate the labels."""
         return _NO_LABELS if n_items == 3 and y is None else None
 
     def _block_of_one(self, items: tuple[Any, ...], state: LearnerState) -> NDArray[Any] | None:
@@ -430,7 +433,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self._metric(self._fitted_state())
 
     def _metric(self, state: LearnerState) -> M:
-        """Return the metric of a frozen state. The metric may share memory with the state."""
+        """Return the metric of a frozen state. The metric may share memory with the state's arrays."""
         if state.metric is None:
             state.metric = self.build_metric(state.arrays, state.n_seen)
         metric: M = state.metric  # type: ignore[assignment]
@@ -470,8 +473,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         Parameters
         ----------
         X : array-like
-            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. For
-            cross-validation, each fold needs several classes: use StratifiedKFold or shuffled folds.
+            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. In
+            cross-validation, every fold must contain items of several classes: use StratifiedKFold or shuffled
+            folds.
         y : array-like, optional
             The class labels of items, or the labels of pairs: +1 for similar, -1 for dissimilar.
         """
@@ -498,7 +502,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return float(roc_auc_score(pairs.same, self._scores(state, pairs)[0]))
 
     def _scores(self, state: LearnerState, tuples: Tuples) -> NDArray[np.float64]:
-        """Return the scores of the first item with each other item of a constraint, of shape (size - 1, n)."""
+        """Return the scores between the first and each other item of all n constraints, of shape (size - 1, n)."""
         metric = self._metric(state)
         scores = np.empty((tuples.size - 1, len(tuples)))
         for start, block in tuples.sparse_blocks(state.dtype) if tuples.is_sparse else tuples.blocks(state.dtype):
@@ -520,11 +524,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """The floating-point type of the model. It is also known before the learner is fitted."""
+        """The floating-point type of the model. An unfitted learner takes it from the ``dtype`` parameter."""
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
-        """Return triplets or pairs, validated for this learner. Their features are not yet checked for NaN."""
+        """Return triplets or pairs, validated for this learner. Their features are not checked for NaN."""
         owner = type(self).__name__
         if isinstance(data, kind):
             data.check_features(n_features, owner)
@@ -582,7 +586,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return items, labels
 
     def _validate(self, *arrays: Any, reset: bool) -> Any:
-        """Run scikit-learn's validation, but raise the errors of oahu, because they name the invalid row."""
+        """Run scikit-learn's validation, but raise the errors of oahu. Errors about values name the invalid row."""
         own = np.dtype(self.dtype) if reset else self._dtype
         options = {
             "dtype": [own, np.float64, np.float32],
@@ -609,7 +613,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     @property
     def utilization_(self) -> float:
-        """Share of the learned constraints that changed the model. NaN before the first constraint."""
+        """Share of the learned constraints that changed the model. It is NaN before the first constraint."""
         self._check_fitted()
         return fraction(self._state.n_used, self._state.n_seen)
 
@@ -617,7 +621,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _get_param_names(cls) -> list[str]:
         """Return the parameter names.
 
-        If ``__init__`` has ``**options``, the parameters of the base class are added.
+        If ``__init__`` accepts ``**options``, the result includes the parameter names of the base class.
         """
         names: set[str] = set()
         for base in cls.__mro__:
@@ -640,7 +644,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return "_state" in self.__dict__
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy. The copy uses the same feature table, which may be larger than memory."""
+        """Return an unfitted copy. The feature table is not copied, because it may be larger than memory."""
         parameters = self.get_params(deep=False)
         table = parameters.pop("preprocessor")
         return type(self)(**copy.deepcopy(parameters), preprocessor=table)
@@ -658,7 +662,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             )
 
     def _fitted_state(self) -> LearnerState:
-        """Return the state for reading. The arrays of the returned state do not change any more."""
+        """Return the state of a fitted learner for reading. The arrays of this state do not change any more."""
         self._check_fitted()
         state = self._state
         if not state.frozen:
@@ -668,7 +672,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return state
 
     def _settle(self, arrays: Arrays) -> None:
-        """Apply a postponed update before the arrays are read. Learners without postponed updates do nothing."""
+        """Apply a delayed update before the arrays are read. Learners without delayed updates do nothing."""
 
     # -- saving ------------------------------------------------------------------------------------------
 
@@ -738,7 +742,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return state
 
     def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
-        """Return arrays with the shapes and types that a file of this learner must have."""
+        """Return arrays with the shapes and types that the arrays in a file of this learner must have."""
         return self.initial_arrays(self.n_features_in_, dtype, np.random.default_rng(0))
 
 
@@ -757,7 +761,7 @@ def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
 
 
 def missing_methods(candidate: Any) -> list[str]:
-    """Return the names of the public methods of a learner that an object or a class does not have."""
+    """Return the names of the public learner methods that ``candidate``, an object or a class, does not have."""
     required = ("fit", "partial_fit", "learn_one", "metric", "score", "get_params", "set_params", "save")
     return [name for name in required if not callable(getattr(candidate, name, None))]
 
@@ -768,7 +772,7 @@ def fraction(part: int, whole: int) -> float:
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array-like. For other objects, which validation rejects later, return ()."""
+    """Return the shape of an array-like, or () for other objects. Validation rejects such objects later."""
     try:
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
     except (ValueError, TypeError):
@@ -776,7 +780,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Return numpy numbers as Python numbers."""
+    """Return a value with its numpy numbers replaced by Python numbers, also in tuples and lists."""
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
     if isinstance(value, np.floating):

@@ -49,7 +49,7 @@ class _FixedLearner(PairLearner[M]):
 
 @storable
 class Euclidean(_FixedLearner[EuclideanMetric]):
-    """Euclidean distance of the features, as a baseline. This learner accepts constraints but learns nothing.
+    """Euclidean distance between items, as a baseline. This learner accepts constraints but learns nothing.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Euclidean(_FixedLearner[EuclideanMetric]):
 class Cosine(_FixedLearner[CosineMetric]):
     """Euclidean distance between items scaled to unit length, as a baseline. This learner learns nothing.
 
-    This distance ranks items in the same order as cosine similarity. `Cosine` has the same parameters as
+    This distance and cosine similarity rank items in the same order. `Cosine` has the same parameters as
     `Euclidean`.
 
     Examples

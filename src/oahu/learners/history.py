@@ -1,4 +1,4 @@
-"""History of a stream, of limited size: the experts' losses and weights at evenly spaced rounds."""
+"""A history of limited size: the experts' losses and weights at evenly spaced rounds of a stream."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ N_STORED: Final = 2
 
 @dataclass(frozen=True)
 class History:
-    """The cumulative losses and the weights of the experts at evenly spaced rounds.
+    """The cumulative losses and the weights of the experts at evenly spaced rounds. A round is one triplet.
 
     Every ``stride``-th round is stored. When the capacity is exceeded, every second stored round is dropped and the
-    stride is doubled. The result depends only on the number of rounds, not on how the rounds were split into calls.
+    stride is doubled. The stored rounds depend only on the total number of rounds, not on how the stream was split
+    into calls.
 
     Attributes
     ----------
     counters : ndarray of int64, of shape (3,)
-        The number of rounds, the stride, and the number of stored rounds, at `N_ROUNDS`, `STRIDE` and `N_STORED`.
+        The number of rounds (at index `N_ROUNDS`), the stride (at `STRIDE`) and the number of stored rounds (at
+        `N_STORED`).
     running : ndarray of shape (n_experts,)
         The sum of each expert's losses over all rounds.
     totals : ndarray of shape (capacity + 1, n_experts)
@@ -70,7 +72,7 @@ class History:
         return self.weights[: self.n_stored].copy()
 
     def check(self) -> None:
-        """Raise ValueError for inconsistent counters."""
+        """Raise ValueError if the counters are inconsistent."""
         n_rounds, stride, n_stored = self.counters.tolist()
         if n_rounds < 0 or stride < 1 or n_stored != n_rounds // stride or n_stored >= len(self.totals):
             raise ValueError(
@@ -97,7 +99,8 @@ def record_round(
 ) -> None:
     """Add a round to the arrays of a `History`.
 
-    ``loss`` contains the losses of the round, ``weight`` the weights after the round, each of shape (n_experts,).
+    ``loss`` contains the experts' losses in the round. ``weight`` contains the experts' weights after the round.
+    Both have shape (n_experts,).
     """
     counters[N_ROUNDS] += 1
     for i in range(running.shape[0]):

@@ -1,4 +1,4 @@
-"""Base classes of triplet learners and pair learners, and a mixin for learners without distances."""
+"""Base classes of triplet learners and pair learners, and a mixin for learners with scores but no distances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TripletLearner(Learner[M]):
 
     @abstractmethod
     def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int | None:
-        """Learn a block of triplets in order by changing ``arrays`` in place.
+        """Learn a block of triplets in order. The method changes ``arrays`` in place.
 
         The result must not depend on how a stream is split into blocks.
 
@@ -36,7 +36,7 @@ class TripletLearner(Learner[M]):
             The anchor, positive and negative of each triplet: finite numbers of the model's dtype. Do not change
             this array.
         used : ndarray of bool, of shape (m,)
-            All entries are False at first. Set the entry of every triplet that changes the model to True.
+            All entries are False at first. If a triplet changes the model, set its entry to True.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class PairLearner(Learner[M]):
     def learn_pairs(
         self, arrays: Arrays, pairs: NDArray[Any], similar: NDArray[np.bool_], used: NDArray[np.bool_]
     ) -> int | None:
-        """Learn a block of pairs in order by changing ``arrays`` in place.
+        """Learn a block of pairs in order. The method changes ``arrays`` in place.
 
         The result must not depend on how a stream is split into blocks.
 
@@ -107,7 +107,7 @@ class PairLearner(Learner[M]):
         similar : ndarray of bool, of shape (m,)
             True for similar pairs, False for dissimilar pairs.
         used : ndarray of bool, of shape (m,)
-            All entries are False at first. Set the entry of every pair that changes the model to True.
+            All entries are False at first. If a pair changes the model, set its entry to True.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class PairLearner(Learner[M]):
         """Continue learning from pairs, in order.
 
         The model is the same, bit for bit, for every way to split a stream into calls. A triplet is learned as two
-        pairs: first the similar pair, then the dissimilar pair. It counts as two constraints.
+        pairs: first the similar pair, then the dissimilar pair. A triplet therefore counts as two constraints.
 
         Parameters
         ----------
@@ -167,13 +167,16 @@ class PairLearner(Learner[M]):
 
     @property
     def utilization_similar_(self) -> float:
-        """Share of the learned similar pairs that changed the model. NaN before the first similar pair."""
+        """Share of the learned similar pairs that changed the model. It is NaN before the first similar pair."""
         self._check_fitted()
         return fraction(self._state.n_similar_used, self._state.n_similar)
 
     @property
     def utilization_dissimilar_(self) -> float:
-        """Share of the learned dissimilar pairs that changed the model. NaN before the first dissimilar pair."""
+        """Share of the learned dissimilar pairs that changed the model.
+
+        It is NaN before the first dissimilar pair.
+        """
         self._check_fitted()
         state = self._state
         return fraction(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)

@@ -31,13 +31,15 @@ _N_DISTANCES: Final = 1000  # number of first pairs; the targets are percentiles
 class LEGO(PairLearner[MahalanobisMetric]):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
-    A similar pair farther apart than u, or a dissimilar pair closer than l, moves the matrix to
+    A pair changes the matrix if it is a similar pair with a distance above u, or a dissimilar pair with a distance
+    below l. The new matrix is
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 
-    with the target u or l and the LogDet divergence D_ld. The closed-form solution keeps A positive definite for
-    every eta. A is stored as L^T L, so that rounding cannot make A indefinite. All distances are squared distances.
-    Learning from a pair takes O(d^2) time. The model takes O(d^2) memory.
+    where the target is u for a similar pair and l for a dissimilar pair. A_t is the old matrix, and D_ld is the
+    LogDet divergence. The closed-form solution keeps A positive definite for every eta. A is stored as L^T L, so
+    that rounding cannot make A indefinite. All distances are squared distances. Learning from a pair takes O(d^2)
+    time. The model takes O(d^2) memory.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class LEGO(PairLearner[MahalanobisMetric]):
         The targets for squared distances: at most u for similar pairs, at least l for dissimilar pairs. With None,
         the targets are percentiles of the squared Euclidean distances of the stream's first pairs (at most 1,000).
     percentiles : (float, float), default=(5, 95)
-        The percentiles for ``bounds=None``. The default is the same as in ITML.
+        The two percentiles that give u and l if ``bounds`` is None. The default values are those of ITML.
     n_constraints : int, default=10000
         Number of pairs that ``fit(X, y)`` draws from labels, and number of triplets that ``score(X, y)`` draws.
     preprocessor : array-like of shape (n_items, n_features), default=None
@@ -250,7 +252,7 @@ def _learn(
 
 @helper
 def _insert(distances: NDArray[np.float64], n: NDArray[np.int64], value: float) -> int:
-    """Insert a value into the sorted distances and return its position. If the array is full, return -1."""
+    """Insert ``value`` into the sorted distances and return its position. If the array is full, return -1."""
     if n[0] == distances.shape[0]:
         return -1
     at = np.searchsorted(distances[: n[0]], value)

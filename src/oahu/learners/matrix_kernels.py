@@ -1,8 +1,8 @@
 """Compiled matrix operations of the linear learners.
 
-Each operation reads the matrix once, row by row. A learner calls each operation from only one place. The same
-machine code therefore runs for blocks of every size, and a model does not depend, bit for bit, on how its stream
-was split.
+Each operation reads the matrix once, row by row. A learner calls each operation from only one place in its code.
+The same machine code therefore runs for blocks of every size. The model is the same, bit for bit, for every way to
+split a stream into blocks.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def largest(a: Floats) -> float:
 
 @helper
 def overflow_limit(matrix: Floats) -> float:
-    """Return the limit for the change of a matrix entry by one constraint.
+    """Return the largest allowed change of a matrix entry by one constraint.
 
-    Sums of smaller changes do not overflow.
+    The sum of many changes below this limit does not overflow.
     """
     return math.sqrt(np.finfo(matrix.dtype).max)
 
@@ -92,7 +92,10 @@ def project_all(matrix: Floats, vectors: Floats, out: Floats) -> None:
 
 @helper
 def relative_loss(triplet: Floats, matrix: Floats, difference: Floats, product: Floats) -> float:
-    """Return 1 - x^T W (p - n), which is the loss of a triplet if it is positive. Write p - n to ``difference``."""
+    """Return 1 - x^T W (p - n) for a triplet (x, p, n) and the matrix W. Write p - n to ``difference``.
+
+    The loss of the triplet is this value, or 0 if the value is negative.
+    """
     for j in range(difference.shape[0]):
         difference[j] = triplet[1, j] - triplet[2, j]
     project(matrix, difference, product)
@@ -125,7 +128,10 @@ def project_two(matrix: Floats, a: Floats, b: Floats, projected_a: Floats, proje
 
 @helper
 def add_outer(matrix: Floats, left: Floats, right: Floats) -> None:
-    """Add left right^T to the matrix. If left is +-right, a symmetric matrix stays exactly symmetric."""
+    """Add left right^T to the matrix.
+
+    If left = right or left = -right, a symmetric matrix stays exactly symmetric.
+    """
     for i in range(matrix.shape[0]):
         scale = left[i]
         row = matrix[i]
@@ -171,7 +177,10 @@ def project_transposed(matrix: Floats, weights: Floats, out: Floats) -> None:
 
 @helper
 def add_square(matrix: Floats, weight: float, z: Floats, left: Floats, right: Floats) -> None:
-    """Add weight z z^T to the matrix, exactly symmetrically. ``left`` and ``right`` are work arrays."""
+    """Add weight z z^T to a symmetric matrix, which stays exactly symmetric.
+
+    ``left`` and ``right`` are work arrays.
+    """
     size = matrix.dtype.type(math.sqrt(abs(weight)))
     for j in range(z.shape[0]):
         right[j] = size * z[j]
@@ -188,9 +197,10 @@ def _lanczos_step(
     k: int,
     w: Floats,
 ) -> None:
-    """Run one Lanczos step: compute row k + 1 of an orthonormal basis in which the matrix is tridiagonal.
+    """Run one Lanczos step: compute row k + 1 of an orthonormal ``basis`` in which the matrix is tridiagonal.
 
-    Every new direction is orthogonalised twice. After a single pass, rounding would destroy the orthogonality.
+    Every new row is orthogonalised twice against the earlier rows, because rounding errors remain after the first
+    time.
     """
     project(matrix, basis[k], w)
     diagonal[k] = dot(w, basis[k])
@@ -209,7 +219,7 @@ def _lanczos_step(
 def _solve_first_column(
     diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float64], k: int, shift: float, out: NDArray[np.float64]
 ) -> bool:
-    """Solve (T - shift I) x = e_1 for the leading k x k part of T.
+    """Solve (T - shift I) x = e_1 for the leading k x k part of a tridiagonal matrix T. Write x to ``out``.
 
     Return False if T - shift I is not positive definite.
     """
@@ -235,10 +245,11 @@ def _tridiagonal_eigenvalue(
     weight: float,
     column: NDArray[np.float64],
 ) -> float:
-    """Return the negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite T.
+    """Return the negative eigenvalue mu of T - weight e_1 e_1^T for a positive semi-definite, tridiagonal T.
 
     mu solves weight e_1^T (T - mu I)^-1 e_1 = 1. The left side increases with mu and is at most 1 at mu = -weight.
-    The eigenvector is the first column of (T - mu I)^-1, scaled to unit length. It is written to ``column``.
+    The function writes the eigenvector to ``column``. The eigenvector is the first column of (T - mu I)^-1, scaled
+    to unit length.
     """
     low, high, mu = -weight, 0.0, -weight
     for _ in range(200):
@@ -269,7 +280,7 @@ def _tridiagonal_eigenvalue(
 
 @helper
 def _estimate_norm(diagonal: NDArray[np.float64], off_diagonal: NDArray[np.float64], k: int) -> float:
-    """Return an estimate of the norm of the matrix from its tridiagonal form."""
+    """Return an estimate of the norm of a matrix, computed from its tridiagonal form."""
     norm = 0.0
     for i in range(k):
         norm = max(norm, abs(diagonal[i]) + off_diagonal[i])
@@ -292,10 +303,11 @@ def find_negative_eigenvalue(matrix: Floats, z: Floats, step: float, direction: 
 
     There is at most one negative eigenvalue. Its eigenvector lies in the Krylov space of z, so the Lanczos
     iteration from z finds it with a few matrix-vector products. The eigenvector is written to ``direction``. In the
-    Lanczos basis the matrix is a tridiagonal T, and z is the first direction.
+    Lanczos basis, the matrix is a tridiagonal matrix T, and the first basis vector is z / ||z||.
 
-    There is no negative eigenvalue, up to rounding, if T x = ||z|| e_1 is solved with a negligible residual r:
-    ``step (1 + 1 / eta) r^2`` is at most the rounding error, where ``(1 + eta) step z^T A^-1 z = 1``.
+    The result is 0 if T x = ||z|| e_1 is solved with a negligible residual r, because there is then no negative
+    eigenvalue up to rounding. The residual is negligible if ``step (1 + 1 / eta) r^2`` is at most the rounding
+    error. eta is defined by ``(1 + eta) step z^T A^-1 z = 1``, where A is the matrix.
     """
     d = z.shape[0]
     length = math.sqrt(dot(z, z))
@@ -376,7 +388,7 @@ def subtract_square(
 
 @helper
 def inverse_quadratic_form(matrix: Floats, z: Floats) -> float:
-    """Return z^T A^-1 z for a positive semi-definite A.
+    """Return z^T A^-1 z for a positive semi-definite matrix A.
 
     The result is infinite or very large if z is not in the range of A.
     """

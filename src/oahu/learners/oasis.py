@@ -27,9 +27,9 @@ Integers = NDArray[np.integer]
 class OASIS(BilinearLearner):
     """The Online Algorithm for Scalable Image Similarity (OASIS) learns a bilinear similarity from triplets.
 
-    ``S(x, q) = x^T W q``. The loss of a triplet is ``[1 - S(x, p) + S(x, n)]_+``. A positive loss moves W by the
-    passive-aggressive step ``tau x (p - n)^T`` with ``tau = min(C, loss / (||x||^2 ||p - n||^2))``. W starts as the
-    identity. W need not be symmetric or positive semi-definite.
+    The similarity is ``S(x, q) = x^T W q``. The loss of a triplet (x, p, n) is ``[1 - S(x, p) + S(x, n)]_+``. If
+    the loss is positive, the passive-aggressive step ``tau x (p - n)^T`` is added to W, with ``tau = min(C, loss /
+    (||x||^2 ||p - n||^2))``. W starts as the identity. W need not be symmetric or positive semi-definite.
 
     Learning from a triplet takes O(d^2) time. With sparse items, the time is proportional to the number of
     non-zeros of x times the number of non-zeros of p - n. The model takes O(d^2) memory.
@@ -40,7 +40,8 @@ class OASIS(BilinearLearner):
         C: the largest step size. Use a smaller value if there are few triplets.
     normalize : bool, default=True
         Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
-        dot products. If lengths differ, the initial W = I then ranks items much worse than Euclidean distance.
+        dot products. If the lengths of items differ, the initial W = I without scaling ranks items much worse than
+        Euclidean distance.
     n_constraints : int, default=10000
         Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
     preprocessor : array-like or scipy.sparse matrix of shape (n_items, n_features), default=None
@@ -61,7 +62,7 @@ class OASIS(BilinearLearner):
     -----
     The metric has scores but no distances, so `transform` raises `NoDistanceError`. The authors' code can also make
     W symmetric or positive semi-definite during training. In this class, ``metric().nearest_distance()`` returns a
-    metric with such a matrix after training.
+    metric with a positive semi-definite matrix after training.
 
     References
     ----------
@@ -157,7 +158,7 @@ def _learn_sparse(
     aggressiveness: float,
     used: NDArray[np.bool_],
 ) -> int:
-    """Learn triplets like `_learn`, but from CSR rows in the order anchor, positive, negative, anchor, ..."""
+    """Learn triplets as `_learn` does, but from CSR rows in the order anchor, positive, negative, anchor, ..."""
     d = matrix.shape[0]
     difference = np.zeros(d, matrix.dtype)
     changed = np.empty(d, np.int64)

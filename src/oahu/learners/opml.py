@@ -30,7 +30,7 @@ _BLOCK: Final = 1024  # labelled items learned at a time
 
 @dataclass
 class _State(LearnerState):
-    """A state that also stores the latest item of each class of a labelled stream."""
+    """A learner's state that also stores the latest item of each class of a labelled stream."""
 
     stream: OnePass = field(default_factory=lambda: OnePass("author", np.empty((0, 0))))
 
@@ -42,10 +42,10 @@ class _State(LearnerState):
 class OPML(TripletLearner[MahalanobisMetric]):
     """One-Pass Metric Learning (OPML) learns a Mahalanobis metric from a labelled stream, or from triplets.
 
-    ``D(x, x') = ||L (x - x')||``. The loss of a triplet is ``[1 + ||L a||^2 - ||L b||^2]_+`` with a = x - p and b =
-    x - n. A positive loss moves L to ``L (I + gamma (a a^T - b b^T))^-1``, in closed form. ``partial_fit(X, y)``
-    accepts labelled items in the order of arrival. The learner stores the latest item of every class, and forms one
-    triplet from each new item and two stored items.
+    The distance is ``D(x, x') = ||L (x - x')||``. The loss of a triplet (x, p, n) is ``[1 + ||L a||^2 - ||L
+    b||^2]_+`` with a = x - p and b = x - n. If the loss is positive, L is replaced by ``L (I + gamma (a a^T - b
+    b^T))^-1``, in closed form. ``partial_fit(X, y)`` accepts labelled items in the order of arrival. The learner
+    stores the latest item of every class, and forms one triplet from each new item and two stored items.
 
     Learning from a triplet takes O(d^2) time. The model takes O(d^2 + n_classes * d) memory.
 
@@ -55,15 +55,16 @@ class OPML(TripletLearner[MahalanobisMetric]):
         The step size. The step is defined only if ``gamma ||x - n||^2 < 1``. For items of unit length, gamma must
         be below 1/4.
     construction : {"author", "latest"}, default="author"
-        The rule for the negative if an item has the same class as the previous item. "author" takes the latest item
-        of the newest class, as in the authors' code. The newest class is the class that first appeared last.
-        "latest" takes the latest item of another class.
+        The rule that chooses the negative if an item has the same class as the previous item. If the classes
+        differ, the previous item is the negative. "author" takes the latest item of the newest class, as in the
+        authors' code. The newest class is the class whose first item came last. "latest" takes the latest item of
+        another class.
     copml : bool, default=False
         Whether to learn from similar pairs as long as a labelled stream has only one class. This variant is called
         COPML.
     exact_hinge : bool, default=False
-        Whether to shorten a step so that it ends at a loss of 0. The closed form ignores that the loss cannot be
-        negative, so its steps are often too large.
+        Whether to shorten a step so that the loss after the step is 0. The closed form ignores that the loss cannot
+        be negative. Without shortening, steps are therefore often too large.
     too_long : {"raise", "skip"}, default="raise"
         The reaction to a triplet with ``gamma ||x - n||^2`` of 1 or more. "raise" raises `RejectedConstraintError`.
         "skip" counts the triplet without learning from it.
@@ -224,9 +225,10 @@ def _determinant(gamma: float, aa: float, bb: float, ab: float) -> float:
 
 
 def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """Return 1 + ||L' a||^2 - ||L' b||^2 after a step of size gamma.
+    """Return 1 + ||L' a||^2 - ||L' b||^2, where L' is the matrix L after a step of size gamma.
 
-    aa, bb and ab are the dot products of a and b. la, lb and lab are the dot products of L a and L b.
+    aa, bb and ab are the dot products a^T a, b^T b and a^T b. la, lb and lab are the same dot products of L a and L
+    b.
     """
     det = _determinant(gamma, aa, bb, ab)
     p, q, r = (1.0 - gamma * bb) / det, gamma * ab / det, (1.0 + gamma * aa) / det
@@ -236,7 +238,7 @@ def _loss_after(gamma: float, aa: float, bb: float, ab: float, la: float, lb: fl
 
 
 def _exact_step(gamma: float, aa: float, bb: float, ab: float, la: float, lb: float, lab: float) -> float:
-    """Return the step size in (0, gamma] that makes the loss 0, or gamma if the loss stays positive."""
+    """Return the step size in (0, gamma] after which the loss is 0. Return gamma if no such step size exists."""
     if _loss_after(gamma, aa, bb, ab, la, lb, lab) >= 0.0:
         return gamma
     low, high = 0.0, gamma
@@ -307,7 +309,7 @@ def _learn(triplets: Floats, factor: Floats, gamma: float, exact: bool, skip: bo
 
 @kernel("OPML's update step")
 def _learn_similar(pairs: Floats, factor: Floats, gamma: float, used: NDArray[np.bool_]) -> int:
-    """Learn similar pairs (COPML): replace L by L (I + gamma v v^T)^-1 for every pair with difference v."""
+    """Learn similar pairs (COPML). For every pair with difference v, replace L by L (I + gamma v v^T)^-1."""
     d = factor.shape[0]
     v, projected = np.empty(d, factor.dtype), np.empty(d, factor.dtype)
     limit = overflow_limit(factor)

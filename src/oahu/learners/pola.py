@@ -24,10 +24,11 @@ Floats = NDArray[np.floating]
 class POLA(MahalanobisLearner):
     """The Pseudo-metric Online Learning Algorithm (POLA) learns a Mahalanobis metric and a threshold from pairs.
 
-    The loss of a pair is ``[y (z^T A z - b) + 1]_+`` with z = x - x'. z^T A z is the squared distance of the pair.
-    A similar pair has no loss if its squared distance is at most b - 1. A dissimilar pair has no loss if its
-    squared distance is at least b + 1. A pair with a positive loss moves (A, b) to the nearest point of zero loss,
-    and then to the nearest point with A positive semi-definite and b >= 1.
+    The loss of a pair (x, x') with label y is ``[y (z^T A z - b) + 1]_+`` with z = x - x'. A is the matrix of the
+    metric, and b is the threshold. z^T A z is the squared distance of the pair. A similar pair has no loss if its
+    squared distance is at most b - 1. A dissimilar pair has no loss if its squared distance is at least b + 1. If
+    the loss of a pair is positive, (A, b) moves to the nearest point at which this loss is 0, and then to the
+    nearest point with a positive semi-definite A and b >= 1.
 
     Learning from a pair takes O(d^2) time. The step for a similar pair gives A at most one negative eigenvalue. A
     few matrix-vector products find this eigenvalue. The model takes O(d^2) memory.
@@ -35,8 +36,8 @@ class POLA(MahalanobisLearner):
     Parameters
     ----------
     relaxation : float, default=0
-        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. With 0, every step leads to the nearest point of
-        zero loss, even if the label of the pair is wrong. Larger values shorten the step.
+        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. With 0, every step makes the loss of the pair 0,
+        even if the label of the pair is wrong. Larger values shorten the step.
     start : {"identity", "zero"}, default="identity"
         The initial A. The initial b is 1.
     n_constraints : int, default=10000
@@ -53,7 +54,7 @@ class POLA(MahalanobisLearner):
     matrix_ : ndarray of shape (d, d)
         A copy of A.
     threshold_ : float
-        b. Pairs with a squared distance below b count as similar.
+        b: pairs with a squared distance below b count as similar.
     n_seen_, utilization_, utilization_similar_, utilization_dissimilar_
         Number of pairs learned, and the share that changed the model: of all pairs, of similar pairs and of
         dissimilar pairs.

@@ -33,8 +33,8 @@ class RDML(MahalanobisLearner):
     """Regularized Distance Metric Learning (RDML) learns a Mahalanobis metric from pairs.
 
     A similar pair is correct if its squared distance is below 1. A dissimilar pair is correct if its squared
-    distance is above 1. Any other pair moves the matrix A to the positive semi-definite matrix nearest to ``A -
-    lambda y (x - x')(x - x')^T``.
+    distance is above 1. For an incorrect pair (x, x') with label y, the matrix A of the metric is replaced by the
+    positive semi-definite matrix nearest to ``A - lambda y (x - x')(x - x')^T``.
 
     Learning from a pair takes O(d^2) time. The step for a similar pair gives A at most one negative eigenvalue. A
     few matrix-vector products find this eigenvalue. The model takes O(d^2) memory.
@@ -45,9 +45,10 @@ class RDML(MahalanobisLearner):
         lambda: the step size.
     mode : {"project", "ray"}, default="project"
         The method that keeps A positive semi-definite after a similar pair. "project" makes the full step and
-        removes the negative eigenvalue. "ray" makes the longest step that keeps A positive semi-definite,
-        ``min(lambda, 1 / z^T A^-1 z)``. A shortened step makes A singular. Nearly all later steps for similar pairs
-        then have length 0, so "ray" soon learns almost nothing from similar pairs.
+        removes the negative eigenvalue. "ray" makes the longest step up to lambda that keeps A positive
+        semi-definite, ``min(lambda, 1 / z^T A^-1 z)`` with z = x - x'. A shortened step makes A singular. Nearly
+        all later steps for similar pairs then have length 0, so "ray" soon learns almost nothing from similar
+        pairs.
     start : {"identity", "zero"}, default="identity"
         The initial A. With "zero", similar pairs change nothing until dissimilar pairs have raised the rank of A.
     n_constraints : int, default=10000
@@ -167,7 +168,7 @@ def _learn_ray(
 
 @helper
 def _distance(pair: Floats, matrix: Floats, rate: float, z: Floats, product: Floats) -> float:
-    """Return the squared distance of a pair, or infinity if it is too large.
+    """Return the squared distance of a pair, or infinity if the distance or the update might overflow.
 
     Write the difference of the items to ``z``.
     """

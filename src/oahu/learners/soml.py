@@ -25,8 +25,8 @@ Floats = NDArray[np.floating]
 class SOML(BilinearLearner):
     """Sparse Online Metric Learning (SOML) learns a sparse vector of feature weights from triplets.
 
-    ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet is ``[1 - w^T f]_+`` with ``f = x * (p - n)``. Learning
-    from a triplet takes O(d) time. The model takes O(d) memory.
+    The similarity is ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet (x, p, n) is ``[1 - w^T f]_+`` with ``f
+    = x * (p - n)``. Learning from a triplet takes O(d) time. The model takes O(d) memory.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ class SOML(BilinearLearner):
         "truncated_gradient" makes a step of size eta along f if the loss is positive. Then every weight shrinks
         towards 0 by eta lambda. "dual_averaging" chooses the w that minimises a sum of three terms: the dot product
         of w with the mean of all gradients so far, an l1 penalty with factor lambda, and an l2 penalty with factor
-        gamma / sqrt(t).
+        gamma / sqrt(t) in round t.
     learning_rate : float, default=0.1
         eta: the step size of "truncated_gradient".
     sparsity : float, default=1e-4
         lambda: the strength of the l1 penalty. If lambda exceeds the largest mean gradient, "dual_averaging" sets
         all weights to 0.
     gamma : float, default=1
-        gamma: the factor of the l2 penalty of "dual_averaging". As long as every triplet has a positive loss, gamma
-        only rescales w.
+        Factor of the l2 penalty of "dual_averaging". As long as every triplet has a positive loss, gamma only
+        rescales w.
     normalize : bool, default=True
         Whether to scale items to unit length first. Without scaling, items with larger lengths tend to have larger
         dot products.
@@ -58,11 +58,11 @@ class SOML(BilinearLearner):
     Attributes
     ----------
     weights_ : ndarray of shape (d,)
-        A copy of w. Initially, all weights are 1, so that S is the dot product. With "dual_averaging", all weights
-        are initially 0.
+        A copy of w. With "truncated_gradient", all weights are initially 1, so that S is the dot product. With
+        "dual_averaging", all weights are initially 0.
     n_seen_, utilization_
-        Number of triplets learned, and the share of these triplets with a positive loss. All weights shrink in
-        every round, even without a loss.
+        Number of triplets learned, and the share of these triplets with a positive loss. All weights shrink with
+        every triplet, even if its loss is 0.
 
     Notes
     -----
@@ -156,7 +156,7 @@ def _gradient(triplet: Floats, out: NDArray[np.float64]) -> float:
 
 @helper
 def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
-    """Return 1 - w^T f."""
+    """Return 1 - w^T f, where ``gradient`` is f."""
     score = 0.0
     for j in range(gradient.shape[0]):
         score += float(weights[j]) * gradient[j]

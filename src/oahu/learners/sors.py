@@ -24,12 +24,14 @@ Floats = NDArray[np.floating]
 class SORS(BilinearLearner):
     """Sparse Online Relative Similarity (SORS) learns a nearly diagonal bilinear similarity from triplets.
 
-    ``S(x, q) = x^T M q``. The loss of a triplet is ``[1 - x^T M (p - n)]_+`` with gradient G. A round computes
+    The similarity is ``S(x, q) = x^T M q``. The loss of a triplet (x, p, n) is ``[1 - x^T M (p - n)]_+``. Its
+    gradient is G. A round learns one triplet. It replaces the matrix M_t by
 
-        argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1 off the diagonal.
+        argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1,
 
-    The solution is a gradient step of size eta. Then every entry off the diagonal shrinks towards 0 by eta lambda.
-    M starts as the identity. Learning from a triplet takes O(d^2) time. The model takes O(d^2) memory.
+    where ||M||_1 is the sum of the absolute entries off the diagonal. The solution is a gradient step of size eta,
+    after which every entry off the diagonal shrinks towards 0 by eta lambda. M starts as the identity. Learning
+    from a triplet takes O(d^2) time. The model takes O(d^2) memory.
 
     Parameters
     ----------
@@ -54,12 +56,12 @@ class SORS(BilinearLearner):
     matrix_ : ndarray of shape (d, d)
         A copy of M.
     n_seen_, utilization_
-        Number of triplets learned, and the share of these triplets with a positive loss. Entries shrink in every
-        round, even without a loss.
+        Number of triplets learned, and the share of these triplets with a positive loss. Entries off the diagonal
+        shrink with every triplet, even if its loss is 0.
 
     See Also
     --------
-    AdaSORS : SORS with a step size for each entry.
+    AdaSORS : SORS with a separate step size for each matrix entry.
 
     Notes
     -----
@@ -117,10 +119,10 @@ class SORS(BilinearLearner):
 
 @storable
 class AdaSORS(SORS):
-    """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a step size for each entry.
+    """Adaptive Sparse Online Relative Similarity (AdaSORS): SORS with a separate step size for each matrix entry.
 
     The step size of entry (i, j) is ``eta / (delta + H_ij)``, for both the gradient step and the shrinkage. H_ij is
-    the square root of the sum of the squared gradients of the entry so far. Learning from a triplet takes O(d^2)
+    the square root of the sum of all squared gradients of the entry so far. Learning from a triplet takes O(d^2)
     time. The model takes twice the memory of SORS.
 
     Parameters
@@ -139,8 +141,8 @@ class AdaSORS(SORS):
     matrix_ : ndarray of shape (d, d)
         A copy of M.
     n_seen_, utilization_
-        Number of triplets learned, and the share of these triplets with a positive loss. Entries shrink in every
-        round, even without a loss.
+        Number of triplets learned, and the share of these triplets with a positive loss. Entries off the diagonal
+        shrink with every triplet, even if its loss is 0.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The state of a learner: named arrays, counts and a random generator."""
+"""The state of a learner: learned arrays, counts and a random generator."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SMALL: Final = 2**16  # bytes: the alignment of smaller arrays does not matter
 class LearnerState:
     """The learned arrays and counts of a learner.
 
-    `partial_fit` learns on a copy, which replaces the state at the end of the call. `learn_one` changes the arrays
-    in place unless they are frozen. Reading the arrays freezes them. The next constraint is then learned on a copy
-    of the state.
+    `partial_fit` learns on a copy of the state. The copy replaces the state at the end of the call. `learn_one`
+    changes the arrays in place unless they are frozen. When a metric or another reader uses the arrays, the state
+    is frozen. The next constraint is then learned on a copy of the state.
 
     Attributes
     ----------
@@ -38,13 +38,14 @@ class LearnerState:
         The floating-point type of the computations.
     n_features : int
     rng : numpy Generator
-        The generator for drawing constraints from labels.
+        The random generator for drawing constraints from labels.
     n_seen, n_used : int
         Number of constraints learned, and number of constraints that changed the model.
     n_similar, n_similar_used : int
-        The same counts for similar pairs. Both are 0 for triplet learners.
+        Number of similar pairs learned, and number of similar pairs that changed the model. Both are 0 for triplet
+        learners.
     metric : Metric or None
-        The metric of these arrays, or None if it has not been built yet.
+        The metric of the current arrays, or None if no metric has been built from them yet.
     validated : tuple or None
         The parameter values that were last validated.
     frozen : bool
@@ -72,7 +73,7 @@ class LearnerState:
         return replace(self, arrays=arrays, metric=None, frozen=False, lock=Lock())
 
     def count(self, similar: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
-        """Add a block of constraints to the counts. ``similar`` is empty for triplets."""
+        """Add a block of constraints to the counts. ``similar`` marks similar pairs and is empty for triplets."""
         self.n_seen += len(used)
         self.n_used += int(np.count_nonzero(used))
         if len(similar):
@@ -96,7 +97,7 @@ class LearnerState:
 
 
 def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy in C order. The memory of a large copy starts at a multiple of 128 bytes."""
+    """Return a copy in C order. The memory address of a large copy is a multiple of 128 bytes."""
     if array.nbytes < _SMALL:
         return array.copy()
     buffer = np.empty(array.nbytes + _ALIGNMENT, np.uint8)

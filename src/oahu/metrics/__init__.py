@@ -1,4 +1,4 @@
-"""Immutable, versioned metrics. Learners return them, and tasks use them."""
+"""Immutable metrics with version numbers. Learners return metrics, and tasks use metrics."""
 
 from oahu.metrics.anchored_metric import AnchoredMetric, AnchoredSpace
 from oahu.metrics.ensemble_metric import EnsembleMetric, Expert

@@ -16,7 +16,7 @@ _ITEMS_PER_PASS = 64  # number of items per pass; the outputs of a unit then fil
 
 @kernel("the encoder of OAHU's metric")
 def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
-    """Replace rows by ``max(rows + biases, 0)``. NaN stays NaN."""
+    """Replace ``rows`` by ``max(rows + biases, 0)``, in place. NaN stays NaN."""
     for i in range(rows.shape[0]):
         row = rows[i]
         for j in range(len(row)):
@@ -26,10 +26,12 @@ def add_bias_and_relu(rows: Floats, biases: Floats) -> None:
 
 @kernel("the encoder of OAHU's metric")
 def write_unit_columns(rows: Floats, biases: Floats, columns: Floats, first: int) -> bool:
-    """Scale each row of ``rows + biases`` to length 1 and write it to a column, starting at column ``first``.
+    """Scale each row of ``rows + biases`` to length 1. Write the scaled rows to columns of ``columns``.
 
-    Return False if the square of a length overflows, underflows or is NaN. The caller must then write all columns
-    again.
+    Row i is written to column ``first`` + i.
+
+    Return False if the square of a length may overflow or underflow, or is NaN. The caller must then compute and
+    write all columns again.
     """
     n_units, valid = rows.shape[1], True
     scales = np.empty(_ITEMS_PER_PASS, rows.dtype)

@@ -1,4 +1,4 @@
-"""AnchoredOAHU's metric: a weighted sum of the distances in the unlearned, whitened and expert spaces."""
+"""AnchoredOAHU's metric: a weighted sum of squared distances in the unlearned, whitened and expert spaces."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ _ITEMS, _CENTRED, _WHITENED = 0, 1, 2  # the entries of `AnchoredMetric.softenin
 class AnchoredMetric(DistanceMetric):
     """The immutable metric of AnchoredOAHU: the unlearned distance combined with the learned distances.
 
-    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0, the unlearned distance, compares
-    the directions of items and, if there are few features, also their lengths. D_white is the same distance after
-    whitening by the scatter of similar pairs. f_l(a) is the unit vector of item a in the space of expert E_l, and w
-    contains the weights of all spaces.
+    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0, the unlearned distance, is the
+    Euclidean distance between items divided by softened lengths. The softened length of an item x is sqrt(||x||^2 +
+    c) with a constant c from ``softening``. With many features, c is negligible, and D_0 compares only the
+    directions of items. With few features, D_0 also compares their lengths. D_white is the same distance after the
+    items are whitened with the scatter of similar pairs, the mean of (a - p)(a - p)^T / 2 over similar pairs (a,
+    p). f_l(a) is the unit vector of item a in the space of expert E_l, and w contains the weights of all spaces.
 
     Attributes
     ----------
     mean : ndarray of shape (d,)
-        The mean of the items. The whitened space and the experts subtract it.
+        The mean of the items. The whitened space and the experts use centred items: items minus this mean.
     directions : ndarray of shape (r, d)
         The leading directions of the scatter of similar pairs.
     gains : ndarray of shape (r + 1,)
-        The scale factor of each direction in the whitened space. The last entry is the scale factor of all other
-        directions.
+        The scale factor of each of the r leading directions in the whitened space. The last entry is the scale
+        factor of all other directions.
     softening : ndarray of shape (3,)
-        Constants added to the squared lengths of items, centred items and whitened items in the normalisation.
+        The constants c of the softened lengths, one each for items, centred items and whitened items.
     experts : EnsembleMetric
-        The experts E_0 ... E_L. Their inputs are centred items, scaled to about unit variance.
+        The experts E_0 ... E_L. Their inputs are centred items divided by their softened lengths, times sqrt(d).
     metric_weights : ndarray of shape (L + 3,)
-        The weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
+        The weight of each space, in the order unlearned, whitened, E_0 ... E_L. The weights sum to 1.
     version : int
         Number of constraints that the learner had learned.
 
@@ -107,19 +109,19 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def spaces(self) -> tuple[SingleSpace]:
-        """A single space: the joint vectors of all `weighted_spaces`."""
+        """A tuple of one space. Its vectors are the joint vectors of all `weighted_spaces`."""
         return (SingleSpace(self),)
 
     @property
     def for_verification(self) -> AnchoredMetric:
         """A copy of this metric for comparing pairs.
 
-        The experts have eight times the weight relative to other spaces.
+        In the copy, the weights of the experts relative to the other spaces are eight times as large.
 
         Search needs accurate distances between near items. The experts can make these distances worse. The
         comparison of pairs with one threshold needs distances that are comparable between all items. The experts
-        learn such distances. The unlearned space of the copy ignores lengths if there are at least 4 features,
-        because lengths did not improve the comparison on any data set.
+        learn such distances. If there are at least 4 features, the unlearned space of the copy ignores the lengths
+        of items. In this case, lengths did not improve the comparison on any data set.
         """
         weights = self.metric_weights.copy()
         weights[2:] *= _VERIFICATION_FACTOR
@@ -166,13 +168,13 @@ class AnchoredMetric(DistanceMetric):
         return joint
 
     def _encoded(self, items: NDArray[Any]) -> list[Floats]:
-        """Return the vectors of each space."""
+        """Return the vectors of the items in each space."""
         wanted = np.ones(len(self.metric_weights), bool)
         blocks = [self._block(items[i : i + _BLOCK], i, wanted) for i in range(0, len(items), _BLOCK)]
         return [np.concatenate([block[space] for block in blocks]) for space in range(len(wanted))]
 
     def _block(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
-        """Return the vectors of the spaces marked in ``wanted``.
+        """Return the vectors of a block of items in each space that ``wanted`` marks, and None for other spaces.
 
         ``first`` is the row number of the first item, for error messages.
         """
@@ -204,7 +206,7 @@ class AnchoredMetric(DistanceMetric):
         return whitened
 
     def _softened(self, vectors: Floats, kind: int) -> Floats:
-        """Divide vectors by their softened lengths. ``kind`` is an index into ``softening``."""
+        """Divide each vector x by its softened length sqrt(||x||^2 + c). c is entry ``kind`` of ``softening``."""
         squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         lengths = np.sqrt(squares + self.softening[kind])
         lengths[~np.isfinite(lengths)] = np.nan
@@ -212,7 +214,7 @@ class AnchoredMetric(DistanceMetric):
         return softened
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Keep the arrays read-only in copied and unpickled metrics too."""
+        """Support pickle and copy. The arrays of the copied metric are read-only too."""
         return AnchoredMetric.frozen, tuple(getattr(self, attribute.name) for attribute in fields(self))
 
     def _to_content(self) -> Content:

@@ -1,4 +1,4 @@
-"""OAHU's metric: embedding spaces at every depth of a network, each with a weight."""
+"""OAHU's metric: a weighted sum of squared distances in embedding spaces at every depth of a network."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _BLOCK = 2048  # items encoded at a time, so that the layers' outputs stay in th
 class EnsembleMetric(DistanceMetric):
     """The immutable metric of OAHU: experts E_0 ... E_L of growing depth, each with a weight.
 
-    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2``, where ``f_l`` returns the unit vectors of expert E_l and
-    alpha_l is its weight. Later learning does not change the metric.
+    ``D^2(a, b) = sum_l alpha_l ||f_l(a) - f_l(b)||^2``, where ``f_l(a)`` is the unit vector of item a in the space
+    of expert E_l, and alpha_l is the weight of E_l. Later learning does not change the metric.
 
     Attributes
     ----------
-    hidden_weights, hidden_biases : tuples of L arrays, (out, in) and (out,)
+    hidden_weights, hidden_biases : tuples of L arrays, of shape (n_outputs, n_inputs) and (n_outputs,)
         The parameters of the hidden layers.
-    embedding_weights, embedding_biases : tuples of L + 1 arrays, (out, in) and (out,)
+    embedding_weights, embedding_biases : tuples of L + 1 arrays, of shape (n_outputs, n_inputs) and (n_outputs,)
         The parameters of the embedding layers.
     metric_weights : ndarray of shape (L + 1,)
         alpha: the weight of each expert. The weights sum to 1.
@@ -120,7 +120,7 @@ class EnsembleMetric(DistanceMetric):
         return columns.reshape(-1, len(items)).T
 
     def _columns(self, items: NDArray[Any], n_levels: int | None = None) -> Floats:
-        """Return the unit vectors of the first ``n_levels`` experts, as columns."""
+        """Return the unit vectors of the first ``n_levels`` experts (by default all), with one column per item."""
         size, dtype = self.embedding_weights[0].shape[0], self.dtype
         columns: Floats = np.empty((n_levels or len(self.embedding_weights), size, len(items)), dtype)
         self._embed_into(items, columns, 0)
@@ -133,7 +133,10 @@ class EnsembleMetric(DistanceMetric):
             super().encode_columns(items, places, first)
 
     def _embed_into(self, items: NDArray[Any], places: Sequence[Floats] | Floats, first: int) -> None:
-        """Write unit vectors to columns of ``places``, one array per expert, from column ``first`` on."""
+        """Write unit vectors to the arrays in ``places``, one array per expert.
+
+        Each item has one column. The first item has column ``first``.
+        """
         for start in range(0, len(items), _BLOCK):
             inputs = items[start : start + _BLOCK].astype(self.dtype, copy=False)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -144,9 +147,11 @@ class EnsembleMetric(DistanceMetric):
                 self._raise_overflow(~np.logical_and.reduce(finite), start)
 
     def _embed_block(self, inputs: Floats, places: Sequence[Floats] | Floats, first: int) -> bool:
-        """Write the unit vectors f^(l), l = 0 ... L, of a block of items (the paper's Eq. (metric_embedding)).
+        """Write the unit vectors f^(0) ... f^(L) of a block of items to ``places``.
 
-        Return False if a vector had such a large or small length that the result must be checked for overflow.
+        This is the paper's Eq. (metric_embedding).
+
+        Return False if the length of a vector is so large or small that the caller must check for overflow.
         """
         from oahu.metrics.activations import (
             add_bias_and_relu,
@@ -175,7 +180,7 @@ class EnsembleMetric(DistanceMetric):
         return np.asarray(-np.sqrt(np.square(apart).sum(axis=2)).T)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Keep the arrays read-only in copied and unpickled metrics too."""
+        """Support pickle and copy. The arrays of the copied metric are read-only too."""
         values = (getattr(self, attribute.name) for attribute in fields(self))
         return EnsembleMetric.frozen, tuple(values)
 
@@ -226,7 +231,7 @@ def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
 
 
 def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-    """Return the arrays of a network from a model file. Raise ValueError if their shapes do not fit together."""
+    """Return the arrays of a network from a model file. Raise ValueError if they do not fit together."""
     depth = len(content.array("metric_weights", (None,))) - 1
     hidden_weights, hidden_biases, embedding_weights, embedding_biases = [], [], [], []
     size, dtype = None, content.array("embedding_weights.0", (None, None)).dtype

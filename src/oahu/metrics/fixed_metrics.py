@@ -82,7 +82,7 @@ class EuclideanMetric(_FixedMetric):
 class CosineMetric(_FixedMetric):
     """The Euclidean distance between items scaled to unit length. An item of zeros is not scaled.
 
-    It ranks items in the same order as cosine similarity.
+    This distance and cosine similarity rank items in the same order.
 
     >>> CosineMetric(2).distance([2.0, 0.0], [7.0, 0.0])
     0.0

@@ -1,4 +1,4 @@
-"""Linear metrics: the Mahalanobis distance, and the bilinear similarity, which has scores but no distances."""
+"""Linear metrics: the Mahalanobis distance and the bilinear similarity. The latter has scores but no distances."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class MahalanobisMetric(DistanceMetric):
 
     @classmethod
     def from_matrix(cls, matrix: Any, version: int = 0) -> MahalanobisMetric:
-        """Return the metric of the positive semi-definite part of a symmetric matrix M. This takes O(d^3) time."""
+        """Return the metric of a symmetric matrix M, in O(d^3) time.
+
+        Negative eigenvalues of M are replaced by 0.
+        """
         array = _floats(matrix, "matrix")
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise InvalidInputError(f"M must be a square matrix. Got shape {array.shape} instead.")
@@ -101,7 +104,7 @@ class MahalanobisMetric(DistanceMetric):
         return scores
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Keep the arrays read-only in copied and unpickled metrics too."""
+        """Support pickle and copy. The arrays of the copied metric are read-only too."""
         return MahalanobisMetric, (self.factor, self.version)
 
     def _to_content(self) -> Content:
@@ -173,7 +176,7 @@ class BilinearMetric(Metric):
         return [normalize_rows(rows) if self.normalize else rows]
 
     def encode_queries_checked(self, queries: NDArray[Any], joint: bool) -> list[Floats]:
-        """Encode queries as ``a^T W``. The inner products of encoded queries and encoded items are the scores."""
+        """Encode each query a as ``a^T W``. Its inner products with encoded items are the scores."""
         (rows,) = self.encode_checked(queries, joint)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = rows * self.matrix if self.matrix.ndim == 1 else rows @ self.matrix
@@ -214,11 +217,11 @@ class BilinearMetric(Metric):
         return MahalanobisMetric.from_matrix((matrix + matrix.T) / 2, self.version)
 
     def nearest_distance(self) -> MahalanobisMetric:
-        """Return the Mahalanobis metric of the positive semi-definite part of (W + W^T) / 2, in O(d^3) time.
+        """Return the Mahalanobis metric of (W + W^T) / 2 with negative eigenvalues replaced by 0, in O(d^3) time.
 
-        Its matrix is the positive semi-definite matrix that is nearest to W in Frobenius norm. The returned metric
-        does not scale items. If ``normalize`` is True, scale items to unit length before you pass them to that
-        metric.
+        The matrix of this metric is the positive semi-definite matrix that is nearest to W in Frobenius norm. The
+        returned metric does not scale items. If ``normalize`` is True, scale items to unit length before you pass
+        them to the returned metric.
         """
         return self._nearest
 
@@ -237,7 +240,7 @@ class BilinearMetric(Metric):
         )
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Keep the arrays read-only in copied and unpickled metrics too."""
+        """Support pickle and copy. The arrays of the copied metric are read-only too."""
         return BilinearMetric, (self.matrix, self.normalize, self.version)
 
     def _to_content(self) -> Content:

@@ -21,7 +21,7 @@ Floats = NDArray[np.floating]
 
 
 class Space(Protocol):
-    """One space of a metric. It has a name and a weight, and encodes items as vectors."""
+    """One space of a metric, with a name and a weight. `encode` returns the vectors of items in this space."""
 
     @property
     def name(self) -> str: ...
@@ -62,7 +62,7 @@ class Metric(ABC):
     @property
     @abstractmethod
     def dimensions(self) -> int:
-        """The length of the joint vector of an item."""
+        """The length of the joint vector of an item, which combines its vectors in all spaces."""
 
     @property
     @abstractmethod
@@ -76,7 +76,10 @@ class Metric(ABC):
 
     @property
     def for_verification(self) -> Metric:
-        """The variant of this metric for comparing pairs. Its weights may differ from the weights for search."""
+        """The variant of this metric for deciding whether the items of a pair are similar.
+
+        The weights of its spaces may differ from the weights for search.
+        """
         return self
 
     @property
@@ -89,13 +92,13 @@ class Metric(ABC):
         """Return the scores between the first item and each other item of every pair or triplet.
 
         ``items`` has shape (m * size, d) and must be validated already. The scores have shape (size - 1, m). If a
-        score is not finite, `OverflowedItemError` is raised with the row number of an item.
+        score is not finite, `OverflowedItemError` is raised. Its ``row`` is the row number of an item in ``items``.
         """
 
     def score(self, a: Any, b: Any) -> Any:
-        """Return the similarity of items: a float for two vectors, an array of shape (n,) for two arrays.
+        """Return similarity scores: a float for two vectors, an array of shape (n,) for two arrays of n items.
 
-        Higher means more similar.
+        A higher score means that the items are more similar.
         """
         a, b = (side if hasattr(side, "tocsr") else as_array(side, "items") for side in (a, b))
         one = a.ndim == 1 and b.ndim == 1
@@ -109,7 +112,7 @@ class Metric(ABC):
         return float(scores[0]) if one else scores
 
     def scores(self, X: Any, Y: Any) -> NDArray[np.float64]:
-        """Return the similarity of each item of X to each item of Y, of shape (len(X), len(Y))."""
+        """Return the similarity score of each item of X with each item of Y, of shape (len(X), len(Y))."""
         return self._all_scores(self._check(X), self._check(Y))
 
     @abstractmethod
@@ -119,15 +122,15 @@ class Metric(ABC):
     def encode(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
         """Encode items as vectors for an index: one array of shape (n_items, dimensions) for each space.
 
-        With ``joint=True``, the list has one array, which contains the joint vectors. The joint vectors rank items
+        With ``joint=True``, the list contains one array, the joint vectors. An index of joint vectors ranks items
         in the same order as `score`.
         """
         return self.encode_checked(self.check_dense(X), joint)
 
     def encode_queries(self, X: ArrayLike, joint: bool = False) -> list[Floats]:
-        """Encode queries as vectors for a search.
+        """Encode queries as vectors for a search in an index of encoded items.
 
-        Only metrics that are not symmetric encode queries and items differently.
+        If the metric is symmetric, queries and items are encoded in the same way.
         """
         return self.encode_queries_checked(self.check_dense(X), joint)
 
@@ -140,9 +143,9 @@ class Metric(ABC):
         """Return the same as `encode`. The items must be validated already."""
 
     def encode_columns(self, items: NDArray[Any], places: Sequence[Floats], first: int) -> None:
-        """Encode validated items.
+        """Encode validated items and write the vectors to ``places``, which has one array per space.
 
-        Write them to columns of ``places``, one array per space, from column ``first`` on.
+        Each item has one column of an array. The first item has column ``first``.
         """
         for place, vectors in zip(places, self.encode_checked(items, False), strict=True):
             place[:, first : first + len(vectors)] = vectors.T
@@ -150,7 +153,8 @@ class Metric(ABC):
     def space_distances(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
         """Return the distance between row i of ``a`` and row i of ``b`` in each space, of shape (n_spaces, n).
 
-        If vectors are compared by inner product, the result contains negative scores instead of distances.
+        If a metric compares vectors by inner product, the result contains the negated inner products instead of
+        distances.
         """
         left, right = self._check(a), self._check(b)
         if left.shape != right.shape:
@@ -165,7 +169,7 @@ class Metric(ABC):
         return np.asarray(-self._row_scores(left, right))[None]
 
     def _row_scores(self, left: Any, right: Any) -> NDArray[np.float64]:
-        """Return the score of each row of ``left`` with the same row of ``right``."""
+        """Return the score of row i of ``left`` with row i of ``right``, for each i."""
         try:
             return np.asarray(self.scores_to_first(_side_by_side(left, right), 2)[0])
         except OverflowedItemError as error:
@@ -200,7 +204,10 @@ class Metric(ABC):
         return items
 
     def _raise_overflow(self, wrong: Any, first: int = 0) -> None:
-        """Raise `OverflowedItemError` if ``wrong`` marks an item. ``first`` is the row number of the first item."""
+        """Raise `OverflowedItemError` if ``wrong`` marks an item.
+
+        ``first`` is the row number of the item that belongs to the first entry of ``wrong``.
+        """
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0]) + first
             raise OverflowedItemError(
@@ -276,7 +283,7 @@ class SingleSpace:
 
 
 def _side_by_side(left: Any, right: Any) -> Any:
-    """Return the rows of two (n, d) arrays in alternation, of shape (2 n, d).
+    """Return the rows of two arrays of shape (n, d) in alternation, as an array of shape (2 n, d).
 
     The result is a CSR matrix if one of the arrays is sparse.
     """
@@ -289,7 +296,7 @@ def _side_by_side(left: Any, right: Any) -> Any:
 
 
 def normalize_rows(vectors: Floats) -> Floats:
-    """Scale rows to length 1, without overflow or underflow of their squares. A row of zeros is not scaled."""
+    """Scale rows to length 1, even if their squares overflow or underflow. A row of zeros is not scaled."""
     squares = np.einsum("ij,ij->i", vectors, vectors)
     extreme = ~((squares > 1e-30) & (squares < 1e30))
     if extreme.any():

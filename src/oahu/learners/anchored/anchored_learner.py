@@ -33,21 +33,23 @@ __all__ = ["AnchoredOAHU"]
 
 @storable
 class AnchoredOAHU(TripletLearner[AnchoredMetric]):
-    """OAHU combined with the unlearned metric. A learned space gets more weight if there is more evidence for it.
+    """OAHU combined with an unlearned metric. A learned space gets more weight if there is more evidence for it.
 
-    Before the first constraint, the metric is the unlearned metric: cosine distance with softened lengths. Two
-    kinds of spaces are learned. The whitened space is learned from similar pairs alone. OAHU's experts E_0 to E_L
-    are trained with the InfoNCE loss on windows, which are groups of consecutive constraints. Before the experts
-    are trained on a window, each space ranks the similar pairs of the window among all pairs of the window. The
-    evidence for a space is the gain of its ranking over the ranking of the unlearned space, in standard errors.
-    More evidence gives more weight. A hedge update divides the total weight of the experts according to their
-    evidence. If the unlearned space orders the stream's triplets no better than chance, all weight stays with the
-    unlearned space. See docs/anchored.md.
+    Before the first constraint, the metric is the unlearned metric. It is close to cosine distance: an item x is
+    divided by sqrt(||x||^2 + c) instead of ||x||. The constant c is larger if there are fewer features, so that a
+    part of the information in ||x|| is kept. Two kinds of spaces are learned. The whitened space is learned from
+    similar pairs alone. OAHU's experts E_0 to E_L are trained with the InfoNCE loss on windows, which are groups of
+    consecutive constraints. Before the experts are trained on a window, each space ranks the similar pairs of the
+    window among all pairs of the window. The evidence for a space is the gain of its ranking over the ranking of
+    the unlearned space, in standard errors. More evidence gives more weight. A hedge update divides the total
+    weight of the experts according to their evidence. If the unlearned space orders the stream's triplets no better
+    than chance, the unlearned space keeps the total weight. See docs/anchored.md.
 
     Learning from a triplet takes O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, with r =
     min(64, d / 2). Every ``window``-th triplet also trains the experts on the window. This training takes about as
-    long as all triplets of the window together. The model has about d * (2 r + S_emb + S_hidden + 3 * window + 3) +
-    L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers. Its size does not depend on the length of the stream.
+    long as learning from all triplets of the window. The model has about d * (2 r + S_emb + S_hidden + 3 * window +
+    3) + L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers. Its size does not depend on the length of the
+    stream.
 
     Parameters
     ----------
@@ -58,12 +60,13 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     embedding_size : int, default=50
         S_emb: the number of dimensions of each expert's space.
     learning_rate : float, default=0.05
-        The initial step size of gradient descent on the mean loss of a window. It falls to 2/5 of this value within
-        10,000 constraints.
+        The initial step size of gradient descent on the mean loss of a window. The step size falls to 2/5 of this
+        value within 10,000 constraints.
     temperature : float, default=0.05
         The temperature of InfoNCE. At a lower temperature, items near the anchor have more influence.
     shrinkage : float, default=0.1
-        The shrinkage of the whitening. With a value near 0, the items are whitened almost fully.
+        Shrinkage of the whitening, relative to the variance of similar pairs. With a value near 0, the items are
+        whitened almost fully.
     strength : float, default=0.5
         The largest total weight of the experts, relative to the total weight of the unlearned and whitened spaces.
     window : int, default=16
@@ -80,10 +83,10 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     Attributes
     ----------
     metric_weights_ : ndarray of shape (L + 3,)
-        The weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
+        The weight of each space, in the order unlearned, whitened, E_0 ... E_L. The weights sum to 1.
     evidence_ : ndarray of shape (L + 3,)
-        Entry 0 is the agreement of the triplets with the unlearned space. Each other entry is the gain of a space
-        over the unlearned space. The unit is the standard error.
+        Entry 0 measures how much better than chance the unlearned space orders the triplets. Each other entry
+        measures the gain of a space over the unlearned space. All entries are in standard errors.
     n_seen_ : int
         Number of triplets learned.
     n_features_in_ : int

@@ -1,6 +1,7 @@
-"""The compiled update of the experts after a window: one step of gradient descent on the InfoNCE loss.
+"""The compiled update of the experts with a full window: one step of gradient descent on the InfoNCE loss.
 
-Row 3 i + k of a window is the anchor (k = 0), the positive (k = 1) or the negative (k = 2) of constraint i.
+A window is a group of consecutive constraints, on which the experts are trained together. Row 3 i + k of a window
+is the anchor (k = 0), the positive (k = 1) or the negative (k = 2) of constraint i.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ Scalar = Any  # a float of the arrays' type
 def info_nce_gradient(
     outputs: Floats, size: int, eligible: Flags, temperature: float, units: Floats, gradient: Floats
 ) -> None:
-    """Write the unit vectors of one expert to ``units``, and its InfoNCE gradient to columns of ``gradient``.
+    """Write one expert's unit vectors to ``units``, and its InfoNCE gradient to the first columns of ``gradient``.
 
     InfoNCE is a cross-entropy loss, averaged over the constraints of the window. For each constraint, a softmax of
-    cosine / temperature gives a probability to each eligible candidate (see local_ranking.py). The loss is the
-    negative logarithm of the probability of the positive.
+    cosine / temperature gives a probability to each eligible candidate. The cosine is the cosine similarity of the
+    anchor and the candidate. local_ranking.py defines the candidates. The loss is the negative logarithm of the
+    probability of the positive.
     """
     dtype = outputs.dtype
     m, n = len(outputs), len(eligible)
@@ -69,7 +71,7 @@ def info_nce_gradient(
 
 @helper
 def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, start: int, hidden: Floats) -> None:
-    """Write the inputs of layer ``level`` + 2 to ``hidden``: the ReLU of the outputs of the layer below."""
+    """Write the inputs of layer ``level`` + 2 to ``hidden``: the ReLU of the outputs of layer ``level`` + 1."""
     outputs = middle_outputs[level - 1] if level else first_outputs
     for i in range(len(hidden)):
         for q in range(hidden.shape[1]):
@@ -81,10 +83,11 @@ def hidden_inputs(first_outputs: Floats, middle_outputs: Floats, level: int, sta
 def update_layer(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, size: int, rate: Scalar, below: Floats
 ) -> float:
-    """Backpropagate the gradient to the inputs of the ReLU below, then update the (in, out) weights.
+    """Backpropagate the gradient to the inputs of the ReLU below the layer, then update the layer.
 
-    The first ``size`` outputs are an embedding. They have no bias, so that an embedding of inactive units is 0. The
-    function returns an upper bound of the change of any weight.
+    ``matrix`` is the weight matrix of the layer, of shape (n_inputs, n_outputs). The first ``size`` outputs are an
+    embedding. These outputs have no bias, so the embedding is 0 if all inputs are 0. The function returns an upper
+    bound of the change of any weight.
     """
     n_units, width = matrix.shape
     m = len(hidden)
@@ -132,9 +135,9 @@ def update_layer(
 def update_first_layer(
     matrix: Floats, bias: Floats, inputs: Floats, gradient: Floats, size: int, rate: Scalar
 ) -> float:
-    """Update the (out, in) weights of the first layer.
+    """Update the first layer. ``matrix`` is its weight matrix, of shape (n_outputs, n_inputs).
 
-    Four items are processed at a time, to read each row less often.
+    The function processes four items at a time, so that it reads each row of the matrix less often.
 
     The function returns an upper bound of the change of any weight.
     """

@@ -1,14 +1,16 @@
-"""Compiled ranking of a window's similar pairs in each space.
+"""Compiled ranking of the similar pairs of a window in each space.
 
-Row 3 i + k of a window is the anchor (k = 0), the positive (k = 1) or the negative (k = 2) of constraint i.
+A window is a group of n consecutive constraints. Row 3 i + k of a window is the anchor (k = 0), the positive (k =
+1) or the negative (k = 2) of constraint i.
 
-In this package, a candidate is an item that a similar pair is ranked against: any positive or negative of the
-window. Candidate j is the positive of constraint j, and candidate n + j is the negative of constraint j.
+In this package, a candidate is any positive or negative of the window. Similar pairs are ranked against the pairs
+with candidates. Candidate j is the positive of constraint j, and candidate n + j is the negative of constraint j.
 
-``distances[0, i, j]`` is the squared distance between the anchor of constraint i and candidate j.
-``distances[1, i, j]`` is the squared distance between the positive of constraint i and candidate j. For j = i, both
-are the squared distance between anchor and positive. A space ranks a similar pair well if few of the n * (4 n - 2)
-other distances are smaller than the distance of the pair.
+``distances[0, i, j]`` is the squared distance between the anchor of constraint i and candidate j. ``distances[1, i,
+j]`` is the squared distance between the positive of constraint i and candidate j. ``distances[0, i, i]`` and
+``distances[1, i, i]`` both contain the squared distance between the anchor and the positive of constraint i. A
+space ranks a similar pair well if few of the n * (4 n - 2) other distances are smaller than the distance of the
+pair.
 """
 
 from __future__ import annotations
@@ -34,16 +36,16 @@ _ROUNDING = 1e-5
 
 @helper
 def candidate_row(j: int, n: int) -> int:
-    """Return the row number of candidate item j in the array of all items of a window with n constraints."""
+    """Return the row number of candidate j in the array of all items of a window with n constraints."""
     return 3 * j + 1 if j < n else 3 * (j - n) + 2
 
 
 @helper
 def mark_eligible(items: Floats, eligible: Flags) -> None:
-    """Mark the eligible candidates of each constraint.
+    """Mark the eligible candidates of each constraint: the candidates that its similar pair is compared with.
 
-    The positive and the negative of a constraint are eligible. Other candidates are eligible if they differ from
-    the anchor and the positive.
+    The positive and the negative of a constraint are eligible. Any other candidate is eligible if its features
+    differ from those of the anchor and of the positive.
     """
     n = len(eligible)
     for i in range(n):
@@ -80,11 +82,11 @@ def measure_candidates(vectors: Floats, distances: Doubles) -> None:
 def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, scores: Doubles) -> None:
     """Write the score of each similar pair to ``scores``.
 
-    The score is 1 / (1 + s / 0.01), where s is the share of all distances that are smaller than the pair's
+    The score is 1 / (1 + s / 0.01), where s is the share of eligible distances that are smaller than the pair's
     distance.
 
-    If ``space`` is 0 (the unlearned space), the distances of the unlearned space are used, times ``scale``.
-    Otherwise, the distances of ``space`` are added to them.
+    If ``space`` is 0 (the unlearned space), the function uses the distances in the unlearned space times ``scale``.
+    For any other space, it uses the sum of these scaled distances and the distances in ``space``.
     """
     n = len(eligible)
     combined = np.zeros((2, n, 2 * n))
@@ -113,11 +115,15 @@ def _score_pairs(distances: Doubles, space: int, scale: float, eligible: Flags, 
 
 @helper
 def add_evidence(distances: Doubles, eligible: Flags, scale: float, n_seen: float, evidence: Doubles) -> None:
-    """Add the gains of each space over the unlearned space, and the squared gains, to the sums in ``evidence``.
+    """Add the gains of each space over the unlearned space to ``evidence``, and also the squares of the gains.
 
-    Column 0 measures how well the unlearned space orders the triplets of the stream. Old evidence decays. Evidence
-    from the first half of the stream counts less than later evidence. Evidence from 10,000 constraints ago has
-    almost no effect.
+    ``evidence`` has two rows, the sum of the gains and the sum of their squares, and one column per space. Column 0
+    belongs to the unlearned space, which has no gain over itself. In this column, the gain of a triplet is 0.5 if
+    the unlearned space orders the triplet correctly, and -0.5 if not.
+
+    Both sums decay, so that new constraints have more weight than old constraints. After n constraints, with n from
+    about 2,000 to 20,000, constraint n / 2 has about a quarter of the weight of the newest constraint. On longer
+    streams, the weight of a constraint falls by a factor of e with every 10,000 later constraints.
     """
     n = len(eligible)
     unlearned, scores = np.zeros(n), np.zeros(n)

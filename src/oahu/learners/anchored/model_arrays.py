@@ -1,4 +1,4 @@
-"""The arrays of an AnchoredOAHU model, in the groups that the update step uses."""
+"""The arrays of an AnchoredOAHU model. They are grouped as in the update step (window_step.py)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,11 @@ class NetworkParameters(NamedTuple):
 
 
 class StreamStatistics(NamedTuple):
-    """Statistics of all constraints so far: scalars, the mean of the items, and the scatter of similar pairs."""
+    """Statistics of all constraints so far.
+
+    They consist of three scalars, the mean of the items, and the scatter of similar pairs: its leading directions
+    and their variances (whitening.py).
+    """
 
     scalars: Doubles
     mean: Doubles
@@ -73,7 +77,10 @@ class StreamStatistics(NamedTuple):
 
 
 class EncoderState(NamedTuple):
-    """The parameters of the encoder. They change only when a window is full."""
+    """The parameters of the encoder, which computes the whitened items and the inputs of the experts.
+
+    They change only when a window is full.
+    """
 
     mean: Floats
     directions: Floats
@@ -82,7 +89,11 @@ class EncoderState(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The current window: its items, their coordinates along the scatter's directions, and all layer outputs."""
+    """The current window: a group of consecutive constraints on which the experts are trained together.
+
+    It stores the items of the constraints, the coordinates of the items along the directions of the scatter, and
+    the outputs of all layers for these items.
+    """
 
     items: Floats
     coordinates: Floats
@@ -102,12 +113,15 @@ ARRAY_NAMES: Final = (
 
 
 def scatter_rank(n_features: int) -> int:
-    """Return r, the number of stored directions of the scatter. All other directions share one variance."""
+    """Return r, the number of directions that are stored for the scatter of similar pairs.
+
+    All other directions share one variance (whitening.py).
+    """
     return max(1, min(_MAX_RANK, n_features // 2))
 
 
 def empty_arrays(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
-    """Return the arrays of a model before the first constraint, with a network of zeros."""
+    """Return the arrays of a model before the first constraint. All network parameters are 0."""
     d, r, m = shape.n_features, scatter_rank(shape.n_features), 3 * window
     network = Network(shape, dtype)
     groups = (
@@ -130,9 +144,9 @@ def empty_arrays(shape: Shape, window: int, dtype: np.dtype[Any]) -> Arrays:
 
 
 def network_shape(arrays: Arrays) -> Shape:
-    """Return the sizes of a model's network, read from its arrays.
+    """Return the sizes of a model's network, as given by the shapes of its arrays.
 
-    The learner's parameters cannot be used, because they may have changed since the model was created.
+    The function does not use the learner's parameters, because they may have changed since the model was created.
     """
     n_features, n_layers = arrays["items"].shape[1], arrays["evidence"].shape[1] - 3
     hidden_size = arrays["middle"].shape[1]

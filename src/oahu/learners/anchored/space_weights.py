@@ -1,4 +1,4 @@
-"""Computation of the weight of each space from its evidence."""
+"""Computation of the weight of each space from the evidence for the spaces."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _HEDGE_RATE = 0.5
 
 
 def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) -> Doubles:
-    """Return the weight of each space: unlearned, whitened, E_0 ... E_L. The weights sum to 1.
+    """Return the weight of each space, in the order unlearned, whitened, E_0 ... E_L. The weights sum to 1.
 
-    ``mean_square`` is the mean squared distance in the unlearned space. The unlearned space has all the weight if
-    there is no evidence, or if it orders the triplets no better than chance:
+    ``evidence`` has one column per space. Row 0 has the sum of the gains over the unlearned space, row 1 the sum of
+    their squares (local_ranking.py). ``mean_square`` is the mean squared distance in the unlearned space. The
+    unlearned space has all the weight if there is no evidence, or if the unlearned space orders the triplets no
+    better than chance:
 
     >>> space_weights(np.zeros((2, 4)), strength=0.5)
     array([1., 0., 0., 0.])
@@ -41,10 +43,10 @@ def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) 
     >>> space_weights(np.array([[99.0, 99, 0, 0], [1, 1, 1, 1]]), strength=0.5)
     array([0.5, 0.5, 0. , 0. ])
 
-    All experts together get up to ``strength`` times the total weight of these two spaces. If they get this
-    maximum, three quarters of the unlearned space's weight move to the whitened space. An expert's share of the
-    experts' weight decreases exponentially with the difference between the largest evidence of all experts and its
-    own evidence:
+    All experts together get up to ``strength`` times the total weight of the unlearned and the whitened space. If
+    the experts get this maximum, three quarters of the unlearned space's weight move to the whitened space. An
+    expert's share of the experts' weight decreases exponentially with the difference between the largest evidence
+    of all experts and its own evidence:
 
     >>> space_weights(np.array([[99.0, 99, 98, 99], [1, 1, 1, 1]]), strength=0.5).round(3)
     array([0.083, 0.583, 0.126, 0.207])
@@ -61,11 +63,11 @@ def space_weights(evidence: Doubles, strength: float, mean_square: float = 2.0) 
 
 
 def standard_errors(evidence: Doubles) -> Doubles:
-    """Return the evidence of each space in standard errors."""
+    """Return the evidence for each space in standard errors."""
     return np.asarray(evidence[GAINS] / np.sqrt(np.where(evidence[SQUARES] > 0, evidence[SQUARES], 1.0)))
 
 
 def _ramp(values: Doubles, bounds: tuple[float, float]) -> Doubles:
-    """Return 0 for values below the bounds, 1 for values above the bounds, and linear values between the bounds."""
+    """Return (value - low) / (high - low) for each value, limited to [0, 1]. ``bounds`` is (low, high)."""
     low, high = bounds
     return np.clip((values - low) / (high - low), 0.0, 1.0)

@@ -1,13 +1,14 @@
-"""Compiled functions of the whitened space: low-rank scatter of similar pairs, and softened normalisation.
+"""Compiled functions of the whitened space: the low-rank scatter of similar pairs, and softened lengths.
 
-Similar pairs show which differences between items do not matter. The scatter of these differences, C_w = mean of (a
-- p)(a - p)^T / 2, is stored as its r leading directions and one variance for all other directions. Every similar
-pair updates the scatter in O(r d) time, without an eigendecomposition (candid covariance-free incremental PCA:
-Weng, Zhang, Hwang 2003). Directions of equal variance may rotate within their common subspace. This does not change
-the whitened space.
+Similar pairs show which differences between items do not matter. The scatter of similar pairs is the matrix
+C_w = mean of (a - p)(a - p)^T / 2 over all similar pairs (a, p). It is stored as its r leading directions with
+their variances, and one variance for all other directions. Every similar pair updates the scatter in O(r d) time,
+without an eigendecomposition (candid covariance-free incremental PCA: Weng, Zhang, Hwang 2003). Directions of equal
+variance may rotate within their common subspace. This rotation does not change the whitened space.
 
-Lengths are softened: an item x is scaled to x / sqrt(||x||^2 + (4 / (d - 1))^3 * mean ||x||^2). The result lies
-between x and its unit vector.
+Items are divided by a softened length: x becomes x / sqrt(||x||^2 + softness * mean ||x||^2), with softness = (4 /
+(d - 1))^3. Scaling to unit length would discard the length of x. The softened length keeps a part of this
+information.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ compilable(softness)
 
 @helper
 def soften(rows: Floats, mean_square: float, length: float) -> None:
-    """Scale every row x by length / sqrt(||x||^2 + softness * mean ||x||^2), in place. Zeros stay zeros."""
+    """Multiply every row x by length / sqrt(||x||^2 + softness * mean_square), in place. A row of zeros stays 0."""
     d = rows.shape[1]
     added = softness(d) * mean_square
     for i in range(len(rows)):
@@ -44,11 +45,11 @@ def soften(rows: Floats, mean_square: float, length: float) -> None:
 
 @helper
 def update_scatter(difference: Floats, n: float, directions: Floats, variances: Doubles) -> None:
-    """Update the leading directions with the difference of the n-th similar pair. This overwrites the difference.
+    """Update the leading directions with the difference of the n-th similar pair. ``difference`` is overwritten.
 
-    Each direction moves towards the part of the difference that the previous directions do not explain. The step
-    size is 3/n instead of 1/n. This reduces the influence of early pairs, which were learned with arbitrary
-    directions.
+    Each direction moves towards the part of the difference that the previous directions do not explain. From the
+    fourth pair on, the step size is 3/n instead of 1/n. The larger step size reduces the influence of early pairs,
+    because the directions were still arbitrary when these pairs were learned.
     """
     dtype = difference.dtype
     d = difference.size
@@ -85,11 +86,11 @@ def update_scatter(difference: Floats, n: float, directions: Floats, variances: 
 
 @helper
 def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, gains: Doubles) -> None:
-    """Write the gain of each of the r directions, and then the gain of all other directions.
+    """Write the gains of the r leading directions to ``gains``, then the common gain of all other directions.
 
-    The gain of a direction with variance w_k is (1 + w_k / floor)^(-1/2). The floor is ``shrinkage`` times the
-    self-weighted mean of the variances, (sum w^2) / (sum w). Constant features do not change this mean. ``within``
-    is the total variance.
+    The gain of a direction is its scale factor in the whitened space. For a direction with variance w_k, it is (1 +
+    w_k / floor)^(-1/2). The floor is ``shrinkage`` times the self-weighted mean of the variances, (sum w^2) / (sum
+    w). Constant features do not change this mean. ``within`` is the total variance, the trace of the scatter.
     """
     r = len(variances)
     explained = 0.0
@@ -111,9 +112,10 @@ def compute_gains(variances: Doubles, within: float, d: int, shrinkage: float, g
 
 @helper
 def whiten(centred: Floats, coordinates: Floats, directions: Floats, gains: Doubles, out: Floats) -> None:
-    """Write whitened items to ``out``.
+    """Write the whitened items to ``out``.
 
-    ``coordinates`` are the coordinates of the centred items along the directions.
+    ``centred`` contains items minus their mean. ``coordinates`` are the coordinates of these centred items along
+    the directions.
     """
     r, d = directions.shape
     rest = centred.dtype.type(gains[r])

@@ -1,15 +1,16 @@
 """AnchoredOAHU's compiled update step.
 
-For every constraint (`_add_to_window`), the step encodes the items and stores them in a window. The similar pair
-updates the scatter, and the items update the mean. When the window is full (`_close_window`):
+A window is a group of consecutive constraints. For every constraint, `_add_to_window` encodes the items and stores
+them in the current window. The similar pair of the constraint updates the scatter of similar pairs. All items
+update the mean. When the window is full, `learn` calls `_close_window` (1, 2) and `_update_encoder` (3):
 
 1. Every space ranks the similar pairs of the window among all pairs of the window. The gain of a space over the
    unlearned space in this ranking is added to its evidence (local_ranking.py).
 2. The experts make one step of gradient descent on InfoNCE, a smooth form of the same ranking (contrastive.py).
 3. The parameters of the encoder are updated: the mean, the directions and their gains (`_update_encoder`).
 
-All items of a window are encoded with the same frozen parameters. Each window is evaluated before it is used for
-training. local_ranking.py describes the layout of a window.
+All items of a window are encoded with the same parameters. Each space is evaluated on a window before the experts
+are trained on the window. local_ranking.py describes the layout of a window.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def learn(
 ) -> int:
     """Learn from triplets of shape (n, 3, d), in order. All arrays except the triplets change in place.
 
-    The function returns LEARNED, or the row number of a rejected triplet. After a rejection the caller must discard
-    all arrays.
+    The function returns LEARNED, or the row number of a rejected triplet. After a rejection, the caller must
+    discard all arrays.
     """
     # The arguments are plain arrays, because numba needs microseconds per call to unpack a NamedTuple.
     network = NetworkParameters(first, first_bias, middle, middle_bias, last, last_bias)
@@ -166,7 +167,7 @@ def _add_to_window(
 
 @helper
 def _initialize_encoder(triplet: Floats, square: float, mean: Floats, mean_squares: Doubles) -> None:
-    """Estimate the mean and the mean squared lengths from the first constraint."""
+    """Estimate the mean of the items and the mean squared lengths from the first constraint."""
     centred_square = 0.0
     for j in range(mean.size):
         mean[j] = (triplet[0, j] + triplet[1, j] + triplet[2, j]) / 3
@@ -189,7 +190,7 @@ def _close_window(
     network: NetworkParameters, encoder: EncoderState, window: Window, evidence: Doubles, n_seen: float,
     learning_rate: float, temperature: float,
 ) -> float:  # fmt: skip
-    """Evaluate every space on a full window, then train the experts on it.
+    """Evaluate every space on a full window, then train the experts on this window.
 
     The function returns an upper bound of the change of any weight.
     """

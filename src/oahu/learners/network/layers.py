@@ -1,21 +1,21 @@
-"""The over-complete network: L hidden ReLU layers, and an embedding layer at every depth.
+"""The network of OAHU and AnchoredOAHU: L hidden ReLU layers, and an embedding layer at every depth.
 
 Memory layout
 -------------
 Layer W^(l+1) and embedding layer Theta^(l) have the same input h^(l). They are stored side by side, so that one
 pass computes the outputs of both layers. E is the embedding size, H the hidden size, d the number of features:
 
-- ``first``, (E + H, d): the rows of Theta^(0), then the rows of W^(1). Each row belongs to one output. One pass
-  applies the previous round's update to a row and computes the next round's dot products with this row.
-- ``middle``, (L - 1, H, width): Theta^(l)^T beside W^(l+1)^T, l = 1 ... L - 1. Each row belongs to one *input*. If
-  a unit is inactive for all items of a triplet, its row has no gradient and is skipped.
-- ``last``, (H, last_width): Theta^(L)^T.
+- ``first``, of shape (E + H, d): the rows of Theta^(0), then the rows of W^(1). Each row belongs to one output.
+  One pass applies the previous round's update to a row and computes the next round's dot products with this row.
+- ``middle``, of shape (L - 1, H, width): Theta^(l)^T beside W^(l+1)^T, l = 1 ... L - 1. Each row belongs to one
+  *input*. If a unit is inactive for all items of a triplet, its row has no gradient and is skipped.
+- ``last``, of shape (H, last_width): Theta^(L)^T.
 
 The rows of ``middle`` and ``last`` are padded to multiples of 128 bytes, and each part starts at such a multiple.
 The padding is always zero. All parameters are stored in one buffer, ``flat``, so that a network is copied in one
 operation.
 
-The properties of `Network` return the usual layout: lists of (out, in) matrices, one per layer.
+The properties of `Network` return the usual layout: one weight matrix of shape (n_outputs, n_inputs) per layer.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Shape(NamedTuple):
 
     @property
     def hidden(self) -> list[tuple[int, int]]:
-        """The shapes (out, in) of W^(1) ... W^(L)."""
+        """The shapes (n_outputs, n_inputs) of the weight matrices W^(1) ... W^(L)."""
         sizes = [self.n_features] + [self.hidden_size] * self.n_layers
         return [(out, into) for into, out in pairwise(sizes)]
 
     @property
     def embedding(self) -> list[tuple[int, int]]:
-        """The shapes (out, in) of Theta^(0) ... Theta^(L)."""
+        """The shapes (n_outputs, n_inputs) of the weight matrices Theta^(0) ... Theta^(L)."""
         return [
             (self.embedding_size, self.hidden_size if level else self.n_features)
             for level in range(self.n_layers + 1)
@@ -95,7 +95,7 @@ class Network:
 
     @property
     def hidden_weights(self) -> list[Floats]:
-        """The weights W^(1) ... W^(L), each of shape (out, in)."""
+        """The weight matrices W^(1) ... W^(L), each of shape (n_outputs, n_inputs)."""
         E, L = self.shape.embedding_size, self.shape.n_layers
         above = [self.middle[i, :, E : E + self.shape.hidden_size].T for i in range(L - 1)]
         return [self.first[E:], *above] if L else []
@@ -108,7 +108,10 @@ class Network:
 
     @property
     def embedding_weights(self) -> list[Floats]:
-        """The weights Theta^(0) ... Theta^(L), each of shape (out, in): the transpose of Theta in the paper."""
+        """The weight matrices Theta^(0) ... Theta^(L), each of shape (n_outputs, n_inputs).
+
+        In the paper, Theta is the transpose of these matrices.
+        """
         E, L = self.shape.embedding_size, self.shape.n_layers
         between = [self.middle[i, :, :E].T for i in range(L - 1)]
         return [self.first[:E], *between, self.last[:, :E].T] if L else [self.first]
@@ -121,11 +124,11 @@ class Network:
 
     @property
     def layers(self) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-        """Views of the hidden weights, hidden biases, embedding weights and embedding biases."""
+        """Hidden weights, hidden biases, embedding weights and embedding biases, as views of the buffer."""
         return self.hidden_weights, self.hidden_biases, self.embedding_weights, self.embedding_biases
 
     def assign(self, *layers: Sequence[Floats]) -> None:
-        """Copy parameters into this network. They must have the order and layout of `layers`."""
+        """Copy parameters into this network. They must have the same order and shapes as the result of `layers`."""
         for targets, sources in zip(self.layers, layers, strict=True):
             for target, source in zip(targets, sources, strict=True):
                 if target.shape != source.shape:
@@ -147,11 +150,14 @@ class Network:
         initialization: Initialization = "pytorch",
         bias: bool = True,
     ) -> Network:
-        """Return a network with random weights. The random numbers do not depend on ``dtype``.
+        """Return a network with random weights. Apart from rounding, the weights do not depend on ``dtype``.
 
-        - ``"pytorch"``: weights and biases uniform in ±1/√in, like ``torch.nn.Linear``;
-        - ``"he"``: weights normal with variance 2/in, biases 0;
-        - ``"orthogonal"``: rows (or columns, if there are more rows) orthonormal, biases 0.
+        ``initialization`` selects the distribution:
+
+        - ``"pytorch"``: weights and biases uniform in ±1/√n_inputs, like ``torch.nn.Linear``;
+        - ``"he"``: weights normal with variance 2/n_inputs, biases 0;
+        - ``"orthogonal"``: weights with orthonormal rows, or orthonormal columns if a matrix has more rows than
+          columns; biases 0.
         """
         network = cls(shape, dtype)
         layers = zip(
@@ -190,7 +196,7 @@ def _part_shapes(shape: Shape, line: int) -> list[tuple[int, ...]]:
 
 
 class _BufferPart(NamedTuple):
-    """The location and shape of one array in the flat buffer. The next part starts at ``stop_padded``."""
+    """The location and shape of one array in the flat buffer. The next array starts at ``stop_padded``."""
 
     start: int
     stop: int
@@ -200,9 +206,9 @@ class _BufferPart(NamedTuple):
 
 @lru_cache
 def _layout(shape: Shape, line: int) -> tuple[_BufferPart, ...]:
-    """Return the parts of the flat buffer in the order of `_part_shapes`.
+    """Return the location and shape of each array in the flat buffer, in the order of `_part_shapes`.
 
-    Each part starts at a multiple of ``line``.
+    Each array starts at a multiple of ``line`` entries.
     """
     parts, start = [], 0
     for part_shape in _part_shapes(shape, line):
@@ -224,7 +230,10 @@ def _aligned_buffer(size: int, dtype: np.dtype[Any]) -> Floats:
 
 
 def _orthogonal(rng: np.random.Generator, out: int, into: int) -> NDArray[np.float64]:
-    """Return a random, Haar-distributed matrix with orthonormal rows (or columns, if there are more rows)."""
+    """Return a random, Haar-distributed matrix with orthonormal rows.
+
+    If the matrix has more rows than columns, its columns are orthonormal instead.
+    """
     tall = rng.standard_normal((max(out, into), min(out, into)))
     q, r = np.linalg.qr(tall)
     q *= np.where(np.diag(r) < 0, -1.0, 1.0)

@@ -1,9 +1,10 @@
 """Compiled passes over the network's parameters, shared by OAHU and AnchoredOAHU.
 
-Most parameters are in the matrix ``first``, which has one column per feature. To read this matrix only once per
-round, its update is delayed: `update_then_project` updates each row and computes the next round's dot products in
-one pass. In the deeper layers, `backpropagate_then_update` computes the gradient and updates the weights in one
-pass, from the deepest layer to the first.
+Most parameters are in ``first``, the weight matrix of the first layer, which has one column per feature. To read
+this matrix only once per round, its update is delayed until the next round. `update_then_project` then updates each
+row and computes the dot products of this row with the next round's items in one pass. In the deeper layers,
+`backpropagate_then_update` computes the gradient and updates the weights in one pass, from the deepest layer to the
+first.
 
 Everywhere, the index k = 0, 1, 2 stands for the anchor, the positive and the negative.
 """
@@ -38,10 +39,11 @@ Scalar = Any  # a float of the arrays' type
 def update_then_project(
     matrix: Floats, bias: Floats, pending: Floats, previous: Floats, current: Floats, out: Floats
 ) -> None:
-    """Apply the pending rank-three update to (out, in) weights. Then multiply the weights by this round's items.
+    """Apply the delayed update of the previous round to ``matrix``. Then compute this round's outputs.
 
-    Computes ``matrix += pending.T @ previous``, then ``out = current @ matrix.T + bias``, in one pass with two rows
-    at a time.
+    ``matrix`` is a weight matrix of shape (n_outputs, n_inputs). ``previous`` and ``current`` contain the three
+    items of the previous and the current round. The function computes ``matrix += pending.T @ previous`` and then
+    ``out = current @ matrix.T + bias``, in one pass with two rows at a time.
     """
     rows, d = matrix.shape
     x0, x1, x2 = previous[0], previous[1], previous[2]
@@ -81,7 +83,10 @@ def update_then_project(
 
 @helper
 def apply_layer(matrix: Floats, bias: Floats, hidden: Floats, out: Floats) -> None:
-    """Compute ``out = hidden @ matrix + bias`` for (in, out) weights, reading only the rows of active units."""
+    """Compute ``out = hidden @ matrix + bias`` for a weight matrix of shape (n_inputs, n_outputs).
+
+    Only the rows of active units are read.
+    """
     n_units, width = matrix.shape
     active = np.empty(n_units, np.intp)
     for k in range(3):
@@ -110,10 +115,11 @@ def backpropagate_then_update(
     matrix: Floats, bias: Floats, hidden: Floats, gradient: Floats, rate: Scalar, bias_rate: Scalar,
     delta: Floats,
 ) -> None:  # fmt: skip
-    """Backpropagate the gradient to the inputs of the ReLU below and update the (in, out) weights, in one pass.
+    """Backpropagate the gradient to the inputs of the ReLU below the layer, and update the layer, in one pass.
 
-    Computes ``delta = (gradient @ matrix.T) * [hidden > 0]`` with the weights from before the step, then ``matrix
-    -= rate * hidden.T @ gradient``. The rows of units that are inactive in all three items are skipped.
+    ``matrix`` is the weight matrix of the layer, of shape (n_inputs, n_outputs). The function computes ``delta =
+    (gradient @ matrix.T) * [hidden > 0]`` with the old weights. Then it computes ``matrix -= rate * hidden.T @
+    gradient``. It skips the rows of units that are inactive for all three items.
     """
     n_units, width = matrix.shape
     g0, g1, g2 = gradient[0], gradient[1], gradient[2]
@@ -145,7 +151,10 @@ def backpropagate_then_update(
 
 @inlined
 def store_pending_update(gradient: Floats, bias: Floats, rate: Scalar, bias_rate: Scalar, pending: Floats) -> None:
-    """Store the update of ``first`` for `update_then_project`, and update its bias."""
+    """Store the update of ``first`` in ``pending``, for `update_then_project`.
+
+    The bias of the first layer is updated at once.
+    """
     for i in range(bias.size):
         bias[i] -= bias_rate * (gradient[0, i] + gradient[1, i] + gradient[2, i])
     for k in range(3):
@@ -165,9 +174,9 @@ def relu(output: Floats, start: int, hidden: Floats) -> None:
 
 @helper
 def step_bound(gradient: Floats, inputs: Floats, rate: Scalar, bias_rate: Scalar) -> float:
-    """Return an upper bound of the change of any weight by a rank-three step.
+    """Return an upper bound of the change of any weight by an update with the gradients of three items.
 
-    If an argument has NaN, return NaN.
+    If an argument contains NaN, the result is NaN.
     """
     bound = 0.0
     for k in range(3):
@@ -202,14 +211,14 @@ def vector_length(vector: Floats, size: int) -> Scalar:
 
 @helper
 def normalize(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Scale a vector to length 1 and write it to ``unit``. A vector of zeros is not scaled."""
+    """Divide a vector by its ``length`` and write the result to ``unit``. A vector of zeros is not scaled."""
     for r in range(unit.size):
         unit[r] = vector[r] / length if length != 0 else unit.dtype.type(0)
 
 
 @helper
 def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar, length: Scalar) -> None:
-    """Backpropagate through `normalize`, in place.
+    """Backpropagate a gradient through `normalize`, in place.
 
     ``dot_product`` is the dot product of the gradient and ``unit``.
     """
@@ -222,7 +231,10 @@ def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar,
 
 @helper
 def write_columns(values: Floats, out: Floats, start: int) -> None:
-    """Copy an array to columns of ``out``, starting at ``start``. (Slice assignments take seconds to compile.)"""
+    """Copy an array to columns of ``out``, starting at column ``start``.
+
+    This function uses loops, because Numba needs seconds to compile a slice assignment.
+    """
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             out[i, start + j] = values[i, j]

@@ -2,7 +2,7 @@
 
 Each expert's weight is multiplied by a factor that decreases with its local loss. Weights below a lower limit are
 raised to this limit. Then all weights are normalised. The paper's formula for the factor can be read in three ways.
-All three readings are implemented. docs/fidelity.md explains them.
+All three readings are implemented as rules. docs/fidelity.md explains the rules.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PRINTED, _LOG_BETA = HEDGE_RULES["printed"], HEDGE_RULES["log_beta"]
 def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> float:
     """Return the factor for an expert's weight, given its loss and the smallest loss of all experts.
 
-    The paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else ``1 - (1 - beta) L``. If
-    the loss is 0, the factor is 1 and no logarithm is computed.
+    The rule "printed" is the paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else ``1
+    - (1 - beta) L``, where L is the loss. If the loss is 0, the factor is 1 and no logarithm is computed.
 
     >>> hedge_factor(0.0, 0.0, 0.99, HEDGE_RULES["printed"])
     1.0
@@ -48,9 +48,9 @@ def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> floa
 def hedge_update(
     weights: NDArray[np.float64], losses: NDArray[np.float64], beta: float, smoothing: float, rule: int
 ) -> NDArray[np.float64]:
-    """Return alpha_(t+1), computed from alpha_t and the losses of round t.
+    """Return alpha_(t+1), the experts' weights after round t, computed from alpha_t and the losses of round t.
 
-    Each weight is multiplied by its `hedge_factor`. Weights below s / (L + 1) are raised to this value. Then all
+    Each weight is multiplied by its `hedge_factor`. Weights below s / n_experts are raised to this value. Then all
     weights are normalised.
 
     Parameters
@@ -59,7 +59,7 @@ def hedge_update(
     beta : float
         The discount factor, in (0, 1).
     smoothing : float
-        s. Before normalisation, no weight is below ``smoothing / n_experts``.
+        s: before normalisation, no weight is below ``smoothing / n_experts``.
     rule : int
         One of the values of ``HEDGE_RULES``.
 

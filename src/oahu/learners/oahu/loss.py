@@ -1,9 +1,9 @@
 """The Adaptive-Bound Triplet Loss (ABTL), Section 3.3 of the paper.
 
 Distances between unit vectors lie in [0, 2]. ABTL pulls similar pairs below one threshold and pushes dissimilar
-pairs above another threshold. Both thresholds depend on the distance before the update (D_orig). The threshold of a
-similar pair is below D_orig. The threshold of a dissimilar pair is above D_orig. Every pair therefore has a
-gradient, except similar pairs at distance 0 and dissimilar pairs at distance 2.
+pairs above another threshold. The threshold of a pair depends on D_orig, the distance of the pair before the
+update. The threshold of a similar pair is below D_orig. The threshold of a dissimilar pair is above D_orig. Every
+pair therefore has a gradient, except similar pairs at distance 0 and dissimilar pairs at distance 2.
 
 The functions accept floats or arrays, with broadcasting. ``triplet_step.py`` compiles them for OAHU's update step.
 """
@@ -32,9 +32,11 @@ _F2 = 1.0 - math.exp(-2.0)  # 1 - e^-2
 
 
 def similarity_threshold(distance: Distance, tau: float) -> Distance:
-    """Return d_sim, the target distance of a similar pair. It grows from 0 at distance 0 to tau at distance 2.
+    """Return d_sim, the threshold for the distance of a similar pair.
 
-    The paper's solution for the thresholds, first line: ``tau / (e^2 - 1) * (e^D_orig - 1)``.
+    It grows from 0 at D_orig = 0 to tau at D_orig = 2. ``distance`` is D_orig, the distance before the update.
+
+    This is the first line of the paper's solution for the thresholds: ``tau / (e^2 - 1) * (e^D_orig - 1)``.
 
     >>> np.round(similarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
     array([0.   , 0.027, 0.1  ])
@@ -43,12 +45,12 @@ def similarity_threshold(distance: Distance, tau: float) -> Distance:
 
 
 def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
-    """Return d_dis, the target distance of a dissimilar pair.
+    """Return d_dis, the threshold for the distance of a dissimilar pair.
 
-    It grows from 2 - tau at distance 0 to 2 at distance 2.
+    It grows from 2 - tau at D_orig = 0 to 2 at D_orig = 2. ``distance`` is D_orig, the distance before the update.
 
-    The paper's solution for the thresholds, second line:
-    ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig - 1) + (2 - tau)``.
+    This is the second line of the paper's solution for the thresholds: ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig
+    - 1) + (2 - tau)``.
 
     >>> np.round(dissimilarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
     array([1.9  , 1.973, 2.   ])
@@ -59,7 +61,7 @@ def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
 def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
     """Return L_attr, the loss of a similar pair. It grows from 0 at the threshold c_1 = d_sim to 1 at distance 2.
 
-    The paper's Eq. (attr_rep), first line: ``max{0, D / (2 - c_1) - c_1 / (2 - c_1)}``.
+    This is the first line of the paper's Eq. (attr_rep): ``max{0, D / (2 - c_1) - c_1 / (2 - c_1)}``.
 
     >>> attractive_loss(np.array([0.1, 2.0]), 0.1)
     array([0., 1.])
@@ -70,7 +72,7 @@ def attractive_loss(distance: Distance, threshold: Distance) -> Distance:
 def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
     """Return L_rep, the loss of a dissimilar pair. It falls from 1 at distance 0 to 0 at the threshold c_2 = d_dis.
 
-    The paper's Eq. (attr_rep), second line: ``max{0, 1 - D / c_2}``.
+    This is the second line of the paper's Eq. (attr_rep): ``max{0, 1 - D / c_2}``.
 
     >>> repulsive_loss(np.array([0.0, 1.9]), 1.9)
     array([1., 0.])
@@ -81,7 +83,8 @@ def repulsive_loss(distance: Distance, threshold: Distance) -> Distance:
 def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
     """Return L^(l), the loss of one expert on a triplet: the mean of attractive and repulsive loss.
 
-    This is the paper's Eq. (local_loss). Both thresholds are computed from the given distances.
+    This is the paper's Eq. (local_loss). ``positive`` and ``negative`` are the distances from the anchor to the
+    positive and to the negative. The thresholds d_sim and d_dis are computed from these distances.
 
     >>> local_loss(np.array([0.0, 2.0]), np.array([2.0, 0.0]), 0.1)
     array([0., 1.])
@@ -92,7 +95,9 @@ def local_loss(positive: Distance, negative: Distance, tau: float) -> Distance:
 
 
 def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """Return dL_attr / dD. d_sim is a function of D if ``through_thresholds`` is True, and a constant otherwise.
+    """Return dL_attr / dD, the derivative of the attractive loss with respect to the distance.
+
+    With ``through_thresholds=True``, d_sim is differentiated as a function of D. With False, d_sim is a constant.
 
     The slope is 0 at distance 0, where the loss is 0 and the gradient has no direction.
 
@@ -110,7 +115,9 @@ def attractive_slope(distance: float, tau: float, through_thresholds: bool) -> A
 
 
 def repulsive_slope(distance: float, tau: float, through_thresholds: bool) -> Any:
-    """Return dL_rep / dD. d_dis is a function of D if ``through_thresholds`` is True, and a constant otherwise.
+    """Return dL_rep / dD, the derivative of the repulsive loss with respect to the distance.
+
+    With ``through_thresholds=True``, d_dis is differentiated as a function of D. With False, d_dis is a constant.
 
     The slope is 0 at distance 2, where the loss is 0.
 

@@ -27,12 +27,12 @@ Floats = NDArray[np.floating]
 class OAHU(TripletLearner[EnsembleMetric]):
     """Online metric learning with Adaptive Hedge Update (OAHU).
 
-    An over-complete network has one embedding at every depth. These embeddings are the experts E_0 (linear) to E_L.
-    Each triplet trains all experts by gradient descent on the Adaptive-Bound Triplet Loss. The triplet also
+    A network with L hidden layers has one embedding at every depth. These embeddings are the experts E_0 (linear)
+    to E_L. Each triplet trains all experts by gradient descent on the Adaptive-Bound Triplet Loss. The triplet also
     increases the weights of the experts with smaller losses.
 
-    Learning from a triplet takes O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time. The model
-    takes as much memory. The history stores at most 1,024 rounds.
+    Learning from a triplet takes O(d * (S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time. The memory of
+    the model has the same order. A history of losses and weights stores at most 1,024 rounds.
 
     Parameters
     ----------
@@ -55,11 +55,12 @@ class OAHU(TripletLearner[EnsembleMetric]):
         The rule of the weight update. "printed": the formula printed in the paper. "log_beta": the same formula
         with log beta in its condition. "hedge": a factor of ``beta ** loss``. See docs/fidelity.md.
     through_thresholds : bool, default=False
-        Whether the gradient includes the derivatives of the two thresholds. By default the thresholds are constants
-        within a round.
+        The loss has one threshold for the distance of the similar pair and one for the distance of the dissimilar
+        pair. Both thresholds depend on the distances in the triplet. If True, the gradient includes the derivatives
+        of the thresholds. If False, the thresholds are constants in the gradient.
     initialization : {"pytorch", "he", "orthogonal"}, default="pytorch"
-        Distribution of the initial weights. "pytorch": uniform in ±1/√in, like `torch.nn.Linear`. "he": He's normal
-        distribution. "orthogonal": orthogonal matrices.
+        Distribution of the initial weights. "pytorch": uniform in ±1/√n_inputs, like `torch.nn.Linear`. "he": He's
+        normal distribution. "orthogonal": orthogonal matrices.
     bias : bool, default=True
         Whether the layers have biases.
     n_constraints : int, default=10000
@@ -75,16 +76,17 @@ class OAHU(TripletLearner[EnsembleMetric]):
     ----------
     metric_weights_ : ndarray of shape (L + 1,)
         alpha: the weight of each expert. The weights sum to 1.
-    hidden_weights_, hidden_biases_ : lists of L arrays, (out, in) and (out,)
-        Copies of the weights W^(1) ... W^(L) and of the biases of these layers.
-    embedding_weights_, embedding_biases_ : lists of L + 1 arrays, (out, in) and (out,)
-        Copies of the weights Theta^(0) ... Theta^(L) and of the biases of these layers.
+    hidden_weights_, hidden_biases_ : lists of L arrays, of shape (n_outputs, n_inputs) and (n_outputs,)
+        Copies of the weights W^(1) ... W^(L) and the biases of the hidden layers.
+    embedding_weights_, embedding_biases_ : lists of L + 1 arrays, of shape (n_outputs, n_inputs) and (n_outputs,)
+        Copies of the weights Theta^(0) ... Theta^(L) and the biases of the embedding layers.
     n_seen_ : int
         Number of triplets learned.
     utilization_ : float
-        Share of the learned triplets that had a gradient.
+        Share of the learned triplets with a gradient other than 0.
     history_rounds_ : ndarray of shape (n_stored,)
-        The numbers of the rounds in the history. They are evenly spaced. There are at most 1,024 of them.
+        The rounds in the history, counted from 1: at most 1,024 evenly spaced rounds. A round is the learning of
+        one triplet.
     loss_history_ : ndarray of shape (n_stored, L + 1)
         Each expert's mean local loss since the previous round in the history.
     weight_history_ : ndarray of shape (n_stored, L + 1)
@@ -225,7 +227,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
         return state
 
     def _warn_about_tau(self, arrays: Arrays) -> None:
-        """Warn once if tau is outside the range of Theorem 1."""
+        """Warn once if tau is outside (0, 2/3), the range of Theorem 1."""
         if self.tau != arrays["tau"][0] and not self.tau < 2 / 3:
             warn_caller(
                 f"tau={self.tau} is outside (0, 2/3), the range of Theorem 1 of the paper. Classes may not be "
@@ -284,7 +286,7 @@ class OAHU(TripletLearner[EnsembleMetric]):
 
     @property
     def _network(self) -> Network:
-        """The network. Its parameters are views of the learner's arrays."""
+        """The network, with parameters that are views of the learner's arrays."""
         return _network(self._fitted_state().arrays)
 
     # -- saving ------------------------------------------------------------------------------------------
@@ -326,7 +328,11 @@ class OAHU(TripletLearner[EnsembleMetric]):
 
 
 def _arrays(network: Network, alpha: NDArray[np.float64], history: History) -> Arrays:
-    """Return the arrays of a state: network parameters, alpha, history and pending update."""
+    """Return the arrays of a learner's state.
+
+    They are the network parameters, alpha, the history, and the update of the first layer that is delayed by one
+    round.
+    """
     shape, dtype = network.shape, network.dtype
     return {
         "sizes": np.array([shape.n_features, shape.n_layers, shape.hidden_size, shape.embedding_size]),

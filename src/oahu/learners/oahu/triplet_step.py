@@ -1,11 +1,12 @@
 """OAHU's compiled update step: Algorithm 1 of the paper, one triplet at a time.
 
-The update of the widest matrix, ``first``, is delayed by one round. One pass then updates this matrix and computes
-the next round's dot products (passes.py). After a call, the update of the last round is pending until the next
-call, or until the parameters are read. All gradients are computed with the weights from before the round.
+A round is the learning of one triplet. The update of the widest matrix, ``first``, is delayed by one round. One
+pass then updates this matrix and computes the next round's dot products (passes.py). At the end of a call, the
+update of the last round is stored as the pending update. It is applied in the next call, or when the parameters are
+read. All gradients are computed with the weights from before the round.
 
-Every pass runs the same machine code on rows of the same length, so rounding is identical. A model therefore does
-not depend, bit for bit, on how its stream was split into calls.
+Every pass runs the same machine code on rows of the same length, so rounding is identical. The model is therefore
+the same, bit for bit, for every way to split a stream into calls.
 
 Everywhere, the index k = 0, 1, 2 stands for the anchor, the positive and the negative.
 """
@@ -85,12 +86,12 @@ def learn(
     """Learn from triplets of shape (n, 3, d), in order. Parameters, ``alpha`` and the history change in place.
 
     ``pending`` and ``previous`` store the pending update of ``first``. A call without triplets applies this update.
-    ``bound`` is an upper bound of the absolute weights above the first layer. ``used`` is set to True for triplets
-    with a gradient.
+    ``bound`` is an upper bound of the absolute values of all weights above the first layer. If a triplet has a
+    gradient other than 0, its entry of ``used`` is set to True.
 
     The function returns LEARNED, or the row number of a rejected triplet. After a rejection, the caller must
-    discard all arrays. With ``in_place=True``, there is only one triplet, and a rejection changes no array. In this
-    mode, a triplet is also rejected if an upper bound cannot exclude an overflow.
+    discard all arrays. With ``in_place=True``, there must be only one triplet, and a rejection changes no array. In
+    this mode, the triplet is also rejected if `_largest_change` is too large to exclude an overflow.
     """
     n, _, d = triplets.shape
     n_layers, H, rows = alpha.size - 1, middle.shape[1], first.shape[0]
@@ -185,7 +186,7 @@ def _largest_change(
     first_gradient: Floats, gradients: Floats, last_gradient: Floats, hidden: Floats, inputs: Floats, size: int,
     bound: float, rate: float, bias_rate: float,
 ) -> float:  # fmt: skip
-    """Return an upper bound of this round's change of any weight, before any weight is changed.
+    """Return an upper bound of this round's change of any weight. The function is called before any weight changes.
 
     The bound is computed like the gradients, from the deepest layer to the first, but with ``bound`` in place of
     every weight. The result is doubled to cover rounding errors.
@@ -238,10 +239,10 @@ def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
     lengths: Floats, gradient: Floats,
 ) -> Scalar:  # fmt: skip
-    """Return the local loss of one expert. Write its weighted gradient to the first columns of ``gradient``.
+    """Return the local loss of one expert. Write its gradient, times ``weight``, to columns of ``gradient``.
 
-    An embedding of length zero (all units of its layer are inactive) stays zero and has no gradient. If two
-    embeddings are equal up to rounding, their distance and its gradient are 0.
+    An embedding of length 0 stays 0 and has no gradient. This happens if all units below the embedding layer are
+    inactive. If two embeddings are equal up to rounding, the function sets their distance and its gradient to 0.
     """
     zero = output.dtype.type(0)
     for k in range(3):
