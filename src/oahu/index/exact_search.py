@@ -325,8 +325,7 @@ class Search:
     def _collect(
         self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return positions of items with sort values up to ``highest`` for each query, and the number of such
-        items.
+        """For each query, return the positions and the number of the items with sort values up to ``highest``.
 
         At most ``capacity`` positions are returned for a query, but all such items are counted.
         """

@@ -81,11 +81,10 @@ class Projection:
         return projected
 
     def _share_of_candidates(self, sample: NDArray[np.float32], euclidean: bool) -> float:
-        """Return the share of the sample that remains as candidates for a query, as the median over several
-        queries.
+        """Return the share of the sample that remains as candidates for a typical query.
 
-        The queries are items of the sample. An item remains if the lower bound of its distance is at most the
-        distance of the tenth nearest item.
+        The result is the median over several queries. The queries are items of the sample. An item remains if the
+        lower bound of its distance is at most the distance of the tenth nearest item.
         """
         probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
         items = sample - self.centre.astype(np.float32)
