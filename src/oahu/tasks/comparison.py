@@ -166,7 +166,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return self._answers(self._combined(self._space_distances(pairs)))
 
     def probability(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the probability that a pair is similar, for each of n pairs. Call `calibrate` before this method."""
+        """Return the probability that a pair is similar, for each of n pairs. Call `calibrate` first."""
         self._check_parameters()
         if not hasattr(self, "slope_"):
             raise NotFittedError(
@@ -433,7 +433,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return _sigmoid(self.slope_ * combined + self.intercept_)
 
     def _vote_share(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the vote share of each pair: P(x1, x2) of Eq. (sim_com), with the mean of the two thresholds as T."""
+        """Return the vote share of each pair, P(x1, x2) of Eq. (sim_com). T is the mean of the two thresholds."""
         weights = np.array([space.weight for space in self.metric.spaces])
         yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2

@@ -108,7 +108,7 @@ class BodyLimitMiddleware:
 
 
 def _receive_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI ``receive`` function that first returns the body, and then the next messages of ``receive``."""
+    """Return an ASGI ``receive`` function that first returns the body, and then messages from ``receive``."""
     pending: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
     async def receive_again() -> Message:
