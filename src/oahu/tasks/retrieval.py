@@ -47,9 +47,10 @@ _KEY_TYPES: Final = (str, int, np.integer)
 class _RetrieverState:
     """An immutable snapshot of the retriever. A search uses one snapshot from beginning to end.
 
-    All snapshots share ``keys``, ``items`` and ``positions``, and later snapshots extend them. Only items with a
-    position below ``n_added`` belong to this snapshot. ``positions`` maps the key of each item to its position.
-    Removed items are not in ``positions``. ``n_present`` is the number of items that have not been removed.
+    Later snapshots may share ``keys``, ``items`` and ``positions`` with this snapshot and add entries. Only entries
+    with a position below ``n_added`` belong to this snapshot. ``positions`` maps the key of each item to its
+    position. Removed items are not in ``positions``. ``n_present`` is the number of items that have not been
+    removed.
     """
 
     indexed: IndexedItems
@@ -89,7 +90,7 @@ class _RetrieverState:
         return list(positions), self.items[list(positions.values())]
 
     def valid_positions(self) -> dict[Key, int]:
-        """Return ``positions`` without entries that an interrupted call of `add` or `remove` left.
+        """Return ``positions`` without entries that an interrupted call of `add` left in the dictionary.
 
         The caller must hold the write lock.
         """

@@ -42,7 +42,7 @@ class _Session(NamedTuple):
 class Sessions:
     """The active browser sessions.
 
-    A login with an API key creates a random session id. The browser stores it as a cookie.
+    A login with an API key creates a random session id. The browser stores the session id as a cookie.
     """
 
     def __init__(self, keys: KeyFile) -> None:

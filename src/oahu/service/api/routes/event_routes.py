@@ -39,7 +39,7 @@ async def stream_events(
 
     The events are ``metric`` (version, weights, error rate), ``feedback``, ``undo``, ``items`` and ``refresh``.
 
-    The first event is the current metric. If a client reads too slowly, it does not get all events.
+    The first event is the current metric. If a client reads too slowly, some events are dropped.
     """
     max_streams = get_service(request).settings.max_streams
     if request.app.state.open_streams >= max_streams:
