@@ -52,7 +52,7 @@ class Client:
     timeout : float
         Seconds to wait for a response.
     transport : httpx.BaseTransport, optional
-        Object that sends the requests instead of the network, for example in tests.
+        Replacement of httpx's default transport, for example in tests.
 
     Examples
     --------
@@ -237,11 +237,11 @@ class Client:
         return found
 
     def undo(self, seq: int) -> int:
-        """Undo the log entry with sequence number ``seq``. Return the sequence number of the new log entry."""
+        """Undo entry ``seq`` of the feedback log. Return the sequence number of the new log entry."""
         return int(self._request("DELETE", self._path(f"/feedback/{seq}"))["seq"])
 
     def feedback_log(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the entries of the feedback log that have sequence numbers greater than ``after``."""
+        """Yield the entries of the feedback log after the sequence number ``after``, oldest entry first."""
         return self._pages("/feedback", "records", {}, after)
 
     # -- search, compare, classify -----------------------------------------------------------------------
@@ -328,7 +328,7 @@ class Client:
         return int(self._send("PUT", self._path("/model"), repeatable=False, **body).json()["seq"])
 
     def restore(self, metric_version: int) -> int:
-        """Restore an earlier version of the metric. All later log entries are undone.
+        """Restore an earlier version of the metric. All later entries of the feedback log are undone.
 
         Return the sequence number of the new log entry.
         """

@@ -62,9 +62,10 @@ class StreamMismatchError(InvalidInputError):
 
 
 class _Step(NamedTuple):
-    """A constraint to learn, and its lines.
+    """A constraint to learn, and its lines in the stream.
 
-    The lines are the line that completes the constraint, and the lines directly before it that completed none.
+    ``lines`` ends with the line that completes the constraint. The lines before it are pairs that have not been
+    joined yet. They are included, because they count as learned together with the last line.
     """
 
     lines: list[StreamLine]
@@ -184,9 +185,9 @@ class Trainer:
         )
 
     def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
-        """Return the constraints to learn, and None.
+        """Return the constraints to learn, and the error of the first invalid line.
 
-        If a line is invalid, return the constraints before this line, and the error.
+        The constraints are from the lines before the invalid line. If all lines are valid, the error is None.
         """
         steps: list[_Step] = []
         for line in batch:

@@ -46,7 +46,7 @@ class Samples:
     labels : ndarray of shape (40,)
         Labels of the items in ``table``. There are three classes.
     indices : ndarray of shape (300, 3)
-        Triplets of row numbers of ``table``.
+        Triplets of items, given by row numbers of ``table``.
     """
 
     triplets: Floats

@@ -29,7 +29,8 @@ class LoadedPairs:
     Attributes
     ----------
     names : list of (first, second)
-        Ids of the two items of each pair. An item given by feature values has its line in the file as its name.
+        Ids of the two items of each pair. For items given by feature values, the line number in the file
+        replaces the id.
     pairs : Pairs
         All pairs. ``pairs.same`` is meaningful only for labelled pairs.
     labelled : ndarray of bool, of shape (n_pairs,)

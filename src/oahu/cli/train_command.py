@@ -106,7 +106,7 @@ def train(options: TrainOptions) -> None:
 
 
 def _skip_learned(trainer: Trainer, lines: Iterator[StreamLine]) -> Iterator[StreamLine]:
-    """Yield the lines that the model has not learned. If the learned lines differ, raise an error."""
+    """Yield the lines that the model has not learned. Raise an error if the learned lines have changed."""
     from oahu.training import StreamMismatchError
 
     try:

@@ -99,7 +99,7 @@ class Runner:
         return [self.outcomes[trial.id] for trial in trials]
 
     def mark_failed(self, trials: Sequence[Trial], error: str) -> None:
-        """Add a failed outcome, with the message ``error``, for each trial, without measuring the trials."""
+        """Add a failed outcome with the message ``error`` for each trial. The trials are not measured."""
         for trial in trials:
             self._ids[trial.id] = None
             self.outcomes[trial.id] = Outcome(trial, error=error)

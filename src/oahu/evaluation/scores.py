@@ -104,8 +104,8 @@ def eer(same: ArrayLike, scores: ArrayLike) -> float:
 def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
     """Return the highest true accept rate at a false accept rate of at most ``far``.
 
-    The false accept rate is the share of accepted dissimilar pairs. With fewer than 1 / ``far`` dissimilar pairs,
-    no dissimilar pair may be accepted.
+    The false accept rate is the share of dissimilar pairs that are accepted. If there are fewer than 1 / ``far``
+    dissimilar pairs, no dissimilar pair may be accepted.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _check_objects(array: NDArray[Any], what: str) -> None:
 def _check_integers(array: NDArray[Any], what: str) -> None:
     """Raise an error if a label is not a whole number, or if its absolute value is 2**53 or more.
 
-    Beyond 2**53, different integers may have the same value as floats.
+    Beyond 2**53, floats cannot represent every integer, so two different integers may become the same float.
     """
     with np.errstate(invalid="ignore"):
         wrong = np.argwhere((array % 1 != 0) | (np.abs(array) >= _MAX_INTEGER))

@@ -102,7 +102,7 @@ def read_features(path: str | os.PathLike[str]) -> FeatureTable:
     """Read a feature table from a file. The module `oahu.io.features` documents the file formats.
 
     A missing file raises FileNotFoundError. An invalid file raises InvalidInputError. This function does not check
-    that the values are finite, because learners check it.
+    that the values are finite, because learners check their input.
     """
     path = Path(path)
     with _add_path_to_errors(path, "features"):

@@ -147,7 +147,7 @@ def write_stream(
 
 
 def as_id(text: str) -> int | str:
-    """Return the id in a text: an integer if Python writes the integer in the same way, otherwise the text itself.
+    """Return the id in a text. If Python would write an integer as this text, the id is the integer, else the text.
 
     >>> as_id("7"), as_id("007"), as_id("tea")
     (7, '007', 'tea')

@@ -18,7 +18,7 @@ _BLOCK: Final = 4096  # images at a time: the sums need four times the memory
 
 
 def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images in greyscale, in fixed-point arithmetic: (4899 r + 9617 g + 1868 b + 8192) >> 14.
+    """Return images in greyscale. The grey level of a pixel is (4899 r + 9617 g + 1868 b + 8192) >> 14.
 
     Parameters
     ----------

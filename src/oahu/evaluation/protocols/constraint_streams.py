@@ -67,10 +67,10 @@ def draw_constraints(
     rng: np.random.Generator,
     exclude: NDArray[np.intp] | None = None,
 ) -> ConstraintStream:
-    """Return a stream of ``n`` constraints. ``n_seeds`` of them are drawn from labels.
+    """Return a stream of ``n`` constraints: seed constraints and implied constraints.
 
-    The constraints drawn from labels are the seed constraints. The other constraints are implied: they follow from
-    the seed constraints by transitive closure. If there are too few implied constraints, further constraints are
+    ``n_seeds`` seed constraints are drawn from labels. Implied constraints follow from the seed constraints by
+    transitive closure. If there are too few implied constraints, further constraints are
     drawn from the labels and appended. No constraint contains both items of a pair in ``exclude``.
     """
     exclude = None if exclude is None or not len(exclude) else exclude
@@ -94,7 +94,7 @@ def draw_constraints(
 
 
 class ConstraintCache:
-    """Cache of constraint streams, because several trials use the same stream. Streams are stored in a folder.
+    """Cache of constraint streams in a folder. Several trials can use the same stream.
 
     Parameters
     ----------

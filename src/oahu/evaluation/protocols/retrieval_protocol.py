@@ -33,8 +33,8 @@ _N_MATCHES: Final = 3  # stored matches per example
 def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
     """Return the row numbers of the development items and of the test items.
 
-    If the data set has an official split with two parts of about the same size, this split is used. If not, each
-    class is split into two random halves.
+    If the data set has an official split with two parts of about the same size, this split is used. For other data
+    sets, each class is split into two random halves.
     """
     if dataset.is_train is not None and 0.45 <= dataset.is_train.mean() <= 0.55:
         return np.flatnonzero(dataset.is_train), np.flatnonzero(~dataset.is_train)

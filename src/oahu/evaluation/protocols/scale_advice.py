@@ -26,8 +26,8 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
     """Return a warning for each problem that the chosen input scaling causes for some of the methods.
 
     LEGO, RDML and POLA compare distances with thresholds near 1 and have fixed step sizes. The update of OPML
-    requires ``gamma ||x - n||^2 < 1``. There are no
-    warnings for other learners, because they normalise their inputs or adapt to the scale of their inputs.
+    requires ``gamma ||x - n||^2 < 1``. Other learners need no warning about the scale of distances, because they
+    normalise their inputs or adapt to the scale of their inputs.
     """
     rows = generator_for(0, "scale").permutation(len(dataset))[:_N_ITEMS]
     items = _scaled(dataset.X[rows], settings["scaling"], settings["pca"])

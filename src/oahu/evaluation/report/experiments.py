@@ -76,7 +76,7 @@ class MethodResults:
         return not any("n_seen" in outcome.facts for outcome in self.outcomes)
 
     def values(self, score: str, at: float | None = None) -> list[float]:
-        """Return a score of each run, or NaN for a run without this score. ``at`` selects outcomes as in `at`."""
+        """Return a score of each run, or NaN for a run without this score. ``at`` is passed to the method `at`."""
         return [_as_float(outcome.scores.get(score)) for outcome in self.at(at)]
 
     def summary(self, score: str, at: float | None = None) -> Summary:

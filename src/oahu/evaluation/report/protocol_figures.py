@@ -109,7 +109,7 @@ def _constraint_counts(experiment: Experiment) -> tuple[Figure, str] | None:
 
 
 def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw OAHU's metric weights, averaged over the runs. Shorter runs than the longest run are left out."""
+    """Draw OAHU's metric weights, averaged over the runs. Runs shorter than the longest run are left out."""
     row = experiment.row("OAHU")
     curves = [] if row is None else row.curves("weights")
     histories = [thin_out(curve["rounds"], curve["weights"]) for curve in curves if len(curve["rounds"]) > 1]

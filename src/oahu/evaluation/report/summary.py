@@ -68,7 +68,7 @@ def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
 
 
 def _best_methods(record: BenchmarkRecord) -> list[str]:
-    """Return one sentence per task. It names the method with the best mean score on each data set."""
+    """Return one sentence per task with the best methods, by mean score, on the data sets."""
     sentences = []
     for protocol, (score, better) in MAIN_SCORES.items():
         best: dict[str, list[str]] = {}
