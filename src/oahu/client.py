@@ -43,16 +43,16 @@ class Client:
     url : str
         Address of the service.
     collection : str, optional
-        Name of the collection. Most methods need it.
+        Name of the collection. Most methods need a collection.
     key : str, optional
-        API key, if the service requires one.
+        API key. Needed if the service requires a key.
     retries : int
         Number of retries if the service is overloaded or cannot be reached. Each feedback request has an
         idempotency key, so that a retry never stores the feedback twice.
     timeout : float
         Seconds to wait for a response.
     transport : httpx.BaseTransport, optional
-        Replacement of the network connection, for example for tests.
+        Replacement of httpx's default transport, for example in tests.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Client:
     # -- collections -------------------------------------------------------------------------------------
 
     def collections(self) -> list[dict[str, Any]]:
-        """Return the state of all collections."""
+        """Return the current state of each collection."""
         found: list[dict[str, Any]] = self._request("GET", "/collections")["collections"]
         return found
 
@@ -142,7 +142,7 @@ class Client:
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
     ) -> int:
-        """Add items, and replace items that have the same keys. Return the number of items sent.
+        """Add items. An item replaces an existing item with the same key. Return the number of items sent.
 
         Items are sent in batches of 1,000.
 
@@ -151,13 +151,13 @@ class Client:
         keys : sequence of str
             Keys of the items.
         vectors : array-like of shape (n_items, dimension)
-            Features of the items. They are sent as float32.
+            Features of the items. The features are sent as float32.
         labels : sequence of str or None, optional
             Labels of the items.
         payloads : sequence of mapping or None, optional
             JSON objects to store with the items.
         thumbnails : sequence of bytes or None, optional
-            Contents of PNG, JPEG, WebP or GIF files.
+            Thumbnails of the items: contents of PNG, JPEG, WebP or GIF files.
         """
         rows = np.ascontiguousarray(vectors, "<f4")
         columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
@@ -185,7 +185,7 @@ class Client:
         return found
 
     def thumbnail(self, key: str) -> bytes:
-        """Return the image file of an item."""
+        """Return the thumbnail of an item: the content of an image file."""
         return self._send("GET", self._path(f"/thumbnails/{_quote_key(key)}")).content
 
     def items(self, label: str | None = None) -> Iterator[dict[str, Any]]:
@@ -207,19 +207,21 @@ class Client:
         negative: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Add feedback: either one click, or a sequence of constraints. Return the sequence numbers.
+        """Add feedback: either constraints, or one click. Return the response with the sequence numbers.
+
+        A click marks items as similar or dissimilar to a query.
 
         Parameters
         ----------
         constraints : iterable of oahu.Pair, oahu.Triplet or mapping
             Constraints in the order in which they are learned. Items are given by their keys. A mapping has the
-            fields of the HTTP API. If one constraint is rejected, all are rejected.
+            fields of the HTTP API. If one constraint is rejected, all constraints are rejected.
         query : str, optional
             For a click: key of the query item.
         positive, negative : sequence of str
             For a click: keys of items that are similar to the query, and of items that are dissimilar.
         idempotency_key : str, optional
-            Key of the request. A second request with the same key stores nothing. By default, a new random key.
+            Key of the request. A second request with the same key stores nothing. By default, a random key is used.
         """
         if (constraints is None) == (query is None):
             raise InvalidInputError(
@@ -235,11 +237,11 @@ class Client:
         return found
 
     def undo(self, seq: int) -> int:
-        """Undo the entry of the feedback log with number ``seq``. Return the sequence number of the undo."""
+        """Undo entry ``seq`` of the feedback log. Return the sequence number of the new log entry."""
         return int(self._request("DELETE", self._path(f"/feedback/{seq}"))["seq"])
 
     def feedback_log(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the entries of the feedback log with sequence numbers greater than ``after``, in order."""
+        """Yield the entries of the feedback log after the sequence number ``after``, oldest entry first."""
         return self._pages("/feedback", "records", {}, after)
 
     # -- search, compare, classify -----------------------------------------------------------------------
@@ -253,7 +255,7 @@ class Client:
         payload: bool = False,
         use_feedback: bool = True,
     ) -> dict[str, Any]:
-        """Return the items that are most similar to a query. ``matches`` in the response lists them, best first.
+        """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
         Parameters
         ----------
@@ -266,7 +268,7 @@ class Client:
         payload : bool
             Whether to return the payloads of the items.
         use_feedback : bool
-            Whether to apply stored feedback on the query. Items that feedback marks as similar are then ranked
+            Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
         """
         body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
@@ -297,7 +299,10 @@ class Client:
         return response
 
     def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
-        """Classify a query by its k nearest labelled items. Return the majority ``label`` and all ``votes``."""
+        """Classify a query by its k nearest labelled items.
+
+        The response contains the majority ``label`` and all ``votes``.
+        """
         body = {**_item_reference(query), "k": k}
         found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
@@ -307,7 +312,7 @@ class Client:
     def history(self) -> dict[str, Any]:
         """Return the history of the metric weights.
 
-        ``spaces`` in the response lists the names of the spaces. ``points`` lists the weights at several times.
+        ``spaces`` in the response lists the names of the spaces. ``points`` lists their weights at several times.
         """
         found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
@@ -318,16 +323,22 @@ class Client:
         return Path(path)
 
     def upload(self, path: str | Path) -> int:
-        """Replace the learner with the learner in a model file. Return the sequence number of the replacement."""
+        """Replace the learner with the learner in a model file. Return the sequence number of the new log entry."""
         body = {"content": Path(path).read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
         return int(self._send("PUT", self._path("/model"), repeatable=False, **body).json()["seq"])
 
     def restore(self, metric_version: int) -> int:
-        """Restore an earlier version of the metric. Return the sequence number of the undo."""
+        """Restore an earlier version of the metric. All later entries of the feedback log are undone.
+
+        Return the sequence number of the new log entry.
+        """
         return int(self._request("POST", self._path("/restore"), {"metric_version": metric_version})["seq"])
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield events as (kind, content). The first event is the current metric. Each change is an event."""
+        """Yield the events of the collection as (kind, content).
+
+        The first event contains the current metric. Each change of the collection gives a further event.
+        """
         timeout = httpx.Timeout(self._timeout, read=_EVENT_TIMEOUT)
         try:
             with self._http.stream("GET", self._path("/events"), timeout=timeout) as response:
@@ -421,7 +432,7 @@ def _request_error(response: httpx.Response) -> ServiceRequestError:
 
 
 def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
-    """Return the JSON form of an item that is given by its key or its features."""
+    """Return the JSON value for an item that is given by its key or by its features."""
     if isinstance(item, str):
         return {"key": item}
     return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}

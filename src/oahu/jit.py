@@ -1,7 +1,7 @@
-"""Decorators that compile functions with numba: `kernel` for entry points, `helper` for functions in kernels.
+"""Decorators that compile functions with numba: `kernel` for entry points, `helper` for functions they call.
 
 All kernels have the same compiler options. For mypy, a decorated function keeps its type. Compilation takes
-seconds, so a message announces its start. Later processes load the machine code from disk.
+seconds, so a message announces each compilation. The machine code is stored on disk, and later processes load it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _announced: Final[set[str]] = set()
 def kernel(title: str) -> Callable[[F], F]:
     """Compile a function on its first call, cache the machine code on disk, and run it without the GIL.
 
-    The same machine code runs for every batch size. Therefore, a model is identical to the last bit, regardless of
-    how its stream is split into calls.
+    The same machine code runs for every batch size. Therefore, a model is identical to the last bit, no matter how
+    its training data is split into calls.
 
-    numba recompiles a cached function if the file of the function changes. It does not recompile the function if a
-    helper in another file changes. Therefore, the name of a kernel in the cache includes a hash of the code of all
-    modules that the kernel may call.
+    numba recompiles a cached function if the file of the function changes. numba does not recompile the function if
+    a helper in another file changes. Therefore, the name of a kernel in the cache includes a hash of the code of
+    all modules that the kernel may call.
 
     Parameters
     ----------
@@ -62,13 +62,14 @@ def kernel(title: str) -> Callable[[F], F]:
 
 
 def helper(function: F) -> F:
-    """Allow kernels to call a function. In a kernel, it is compiled with the options of the kernel.
+    """Allow kernels to call a function. In a kernel, the function is compiled with the options of the kernel.
 
-    In Python code, the function is still a Python function. A helper has no compiled Python wrapper and no file in
-    the cache, which saves a tenth of the compile time.
+    Python code that calls the function runs the original Python function. Therefore, a helper needs no compiled
+    Python wrapper and no file in the cache. This saves a tenth of the compile time.
 
     LLVM inlines every helper. Without inlining, a process that compiles a kernel and a process that loads the
-    kernel from disk could run different machine code of a helper, and their models could differ in the last bits.
+    kernel from disk could run different machine code for the helper. Their models could then differ in the last
+    bits.
     """
     return register_jitable(forceinline=True, **ARITHMETIC)(function)
 
@@ -76,8 +77,8 @@ def helper(function: F) -> F:
 def inlined(function: F) -> F:
     """Copy the body of a function into the kernel that calls the function.
 
-    LLVM optimises a function again in each of its callers. For a long function with a single caller, copying the
-    body halves the compile time.
+    Without the copy, LLVM optimises the function on its own and again in its caller. For a long function with a
+    single caller, copying the body halves the compile time.
     """
     return cast("F", numba.njit(inline="always", **ARITHMETIC)(function))
 
@@ -89,7 +90,7 @@ def compilable(*functions: Callable[..., Any]) -> None:
 
 
 class _Announcer(event.Listener):
-    """Announces the compilation of kernels.
+    """Listener that prints or logs a message when numba compiles a kernel.
 
     Kernels loaded from the cache are not announced, because numba sends no event for them.
     """
@@ -114,9 +115,10 @@ event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def _fingerprint(file: Path) -> str:
-    """Return a hash of the bytecode of this module, of a kernel's module, and of the modules that it imports.
+    """Return a hash of the bytecode of all modules that determine the machine code of a kernel.
 
-    Only imports from the kernel's sub-package are included.
+    These are this module, the kernel's module ``file``, and the modules that ``file`` imports, directly or
+    indirectly, from its own sub-package.
     """
     digest = hashlib.sha256()
     for module in [Path(__file__), *sorted(_modules_used(file))]:
@@ -125,7 +127,7 @@ def _fingerprint(file: Path) -> str:
 
 
 def _modules_used(file: Path) -> set[Path]:
-    """Return a file, and the files of its sub-package that it imports directly or indirectly."""
+    """Return ``file``, and the files of the same sub-package that it imports directly or indirectly."""
     sub_package = _PACKAGE / file.relative_to(_PACKAGE).parts[0]
     found: set[Path] = set()
     remaining = [file]
@@ -139,7 +141,7 @@ def _modules_used(file: Path) -> set[Path]:
 
 @cache
 def _imports(file: Path) -> list[Path]:
-    """Return the files of oahu that a file imports."""
+    """Return the files of oahu that ``file`` imports directly."""
     statements = ast.walk(ast.parse(file.read_bytes()))
     names = [one.module for one in statements if isinstance(one, ast.ImportFrom) and one.module]
     modules = [_PACKAGE.parent.joinpath(*name.split(".")) for name in names if name.startswith("oahu.")]

@@ -59,7 +59,7 @@ def figure(
 
 
 def save(drawn: Figure, stem: Path) -> tuple[Path, Path]:
-    """Write a figure to ``stem``.png and ``stem``.svg. The same figure always gives the same bytes."""
+    """Write a figure to ``stem``.png and ``stem``.svg. The same figure is always written as the same bytes."""
     from matplotlib import rc_context
 
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
     names : sequence of str
         Name of each line.
     styles : sequence of dict
-        Style of each line (``color``, ``linestyle``, ``marker``). It is shown next to the name.
+        Style of each line (``color``, ``linestyle``, ``marker``). A sample of the line is shown next to the name.
     """
     n = len(_require_length(names, len(heights), "names"))
     _require_length(styles, n, "styles")
@@ -107,7 +107,10 @@ def end_labels(ax: Axes, heights: Sequence[float], names: Sequence[str], styles:
 
 
 def _spread_out(wanted: Floats, step: float) -> Floats:
-    """Return ordered positions in [0, 1], at least ``step`` apart and as close to ``wanted`` as possible."""
+    """Return sorted positions, at least ``step`` apart and as close to the positions ``wanted`` as possible.
+
+    The positions are in [0, 1], unless there are too many positions for this interval.
+    """
     blocks: list[tuple[float, int]] = []  # (mean of wanted positions minus preceding steps, count)
     for i, place in enumerate(wanted):
         mean, n = float(place) - i * step, 1
@@ -129,9 +132,9 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
     ----------
     ax : Axes
     rounds : array-like of shape (n,)
-        Rounds of the measured weights, such as a learner's ``history_rounds_``.
+        Round of each row of ``weights``, such as a learner's ``history_rounds_``. Each triplet is one round.
     weights : array-like of shape (n, n_experts)
-        Metric weights in these rounds, such as a learner's ``weight_history_``.
+        Metric weights of the experts in each round, such as a learner's ``weight_history_``.
     """
     shares = np.asarray(weights, dtype=float).T
     n_experts = len(shares)
@@ -148,15 +151,16 @@ def weights_over_time(ax: Axes, rounds: ArrayLike, weights: ArrayLike) -> None:
 
 
 def learning_curves(ax: Axes, rounds: ArrayLike, curves: Mapping[str, ArrayLike], title: str, best: int) -> None:
-    """Draw one learning curve for each method. Curves are labelled with the name and the last value.
+    """Draw one learning curve for each method. The label of a curve is the method's name and last value.
 
     Parameters
     ----------
     ax : Axes
     rounds : array-like of shape (n,)
-        Rounds of the measured values.
+        Round of each value. Each triplet is one round.
     curves : mapping of str to array-like of shape (n,)
-        Values of each method, by name. A constant curve, such as that of an unlearned metric, is dashed and grey.
+        Values of each method, by name. A constant curve, such as the curve of an unlearned metric, is dashed and
+        grey.
     title : str
         Title of the axes.
     best : {0, 1}
@@ -206,7 +210,7 @@ def roc_curve(
     label : str, optional
         Name of the curve in the legend.
     operating_point : (far, tar), optional
-        Point to mark, such as the rates at the chosen threshold.
+        Point to mark, such as the false accept rate and the true accept rate at the chosen threshold.
     log : bool, default=False
         Whether the axis of the false accept rate is logarithmic. A later call with ``log=False`` does not make a
         logarithmic axis linear again.
@@ -249,7 +253,7 @@ def _rates(data: ArrayLike, what: str, n: int = 0) -> Floats:
 
 
 def _rate_axes(ax: Axes, log: bool, lowest: float, first: bool) -> None:
-    """Set up the axes of ROC curves. On the first call, also draw the diagonal and the ring in the legend."""
+    """Set up the axes of ROC curves. If ``first``, also draw the diagonal and add the ring to the legend."""
     if first:
         chance = np.append(0.0, np.geomspace(_LOWEST, 1.0, 200))
         ax.plot(chance, chance, ":", color=_MUTED, linewidth=1.2, label="chance", gid="chance")
@@ -276,9 +280,10 @@ def embeddings(
     limit: int = 2000,
     random_state: RandomState = 0,
 ) -> None:
-    """Draw items in each space along the first two principal components of that space.
+    """Draw the items of each space as points. The coordinates are the first two principal components of that space.
 
-    Up to 10 classes are distinguished by colour, up to 20 by colour and marker, and more by a colour scale.
+    Up to 10 classes are distinguished by colour, and up to 20 classes by colour and marker. More classes are
+    distinguished by a colour scale.
 
     Parameters
     ----------
@@ -293,9 +298,10 @@ def embeddings(
     weights : array-like of shape (n_spaces,), optional
         Weights of the spaces, such as ``metric.metric_weights``.
     limit : int, default=2000
-        Maximum number of items. If there are more items, a random sample is drawn. It is the same in each space.
+        Maximum number of items. If there are more items, a random sample of the items is drawn. All spaces show
+        the same sample.
     random_state : int, Generator or None, default=0
-        Random state of the sample.
+        Random state for drawing the sample.
     """
     places = list(np.ravel(np.asarray(axes, dtype=object)))
     spaces = [_finite(space, f"vectors[{level}]") for level, space in enumerate(vectors)]
@@ -375,10 +381,10 @@ def contact_sheet(
     Parameters
     ----------
     queries : sequence of images
-        Images of the queries. An image is an array of shape (h, w) or (h, w, 3). Its values are in [0, 1], where 1
-        is white, or of dtype uint8. `as_images` converts features to images.
+        Images of the queries. An image is an array of shape (h, w) or (h, w, 3). Its values are floats in [0, 1],
+        where 1 is white, or have dtype uint8. `as_images` converts features to images.
     results : sequence of sequences of images
-        Images of the results of each query. Queries may have different numbers of results.
+        Images of the results of each query. The queries may have different numbers of results.
     captions : sequence of sequences of str, optional
         Short text for each result. Long lines are cut.
     titles : sequence of str, optional
@@ -407,7 +413,7 @@ def pair_sheet(
     right: Sequence[bool | None],
     columns: int = 4,
 ) -> Figure:
-    """Return a figure with pairs of images, several pairs per row. Frames show whether an answer is right.
+    """Return a figure with pairs of images, several pairs per row. A frame shows whether an answer is right.
 
     Images, captions and frames have the same form as in `contact_sheet`.
     """
@@ -460,7 +466,10 @@ def _image(data: ArrayLike, what: str) -> Floats:
 
 
 def _sheet(rows: list[list[tuple[Floats, str, Any]]], with_key: bool) -> Figure:
-    """Return a figure with images, texts and frames. Coordinates are in inches from the upper left corner."""
+    """Return a figure with images, texts and frames.
+
+    Coordinates of the figure are in inches from the upper left corner.
+    """
     images, texts, _ = zip(*(cell for row in rows for cell in row), strict=True)
     width = min(max(_CELL, _LETTER * max(len(line) for text in texts for line in text.split("\n"))), _WIDEST)
     height = _CELL * float(np.clip(np.median([image.shape[0] / image.shape[1] for image in images]), 0.5, 2.0))
@@ -501,8 +510,8 @@ def _picture(ax: Axes, image: Floats, middle: tuple[float, float], room: tuple[f
 def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
     """Return rows of features as images with values in [0, 1], of shape (n_items, h, w) or (n_items, h, w, 3).
 
-    ``shape`` is the shape of an image, (h, w) or (h, w, 3). By default, images are square: grey images for s * s
-    features, colour images for 3 * s * s features.
+    ``shape`` is the shape of an image, (h, w) or (h, w, 3). By default, images are square. Items with s * s
+    features become grey images, and items with 3 * s * s features become colour images.
 
     >>> as_images([[0, 1, 2, 4]]).tolist()
     [[[0.0, 0.25], [0.5, 1.0]]]
@@ -527,7 +536,7 @@ def as_images(items: ArrayLike, shape: Sequence[int] | None = None) -> Floats:
 
 
 def _finite(given: ArrayLike, what: str) -> Floats:
-    """Return a copy of a table of finite numbers."""
+    """Return a copy of a table. Raise an error if a value is not finite."""
     table: Floats = as_table(given, what).astype(np.float64)
     finite = np.isfinite(table).all(axis=1)
     _require(finite.all(), f"The {what} must be finite numbers. Row {finite.argmin()} contains NaN or infinity.")

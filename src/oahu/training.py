@@ -1,8 +1,8 @@
-"""Training on a stream of lines. The training can continue after an interruption.
+"""Training on a stream of constraints, one constraint per line. Training can continue after an interruption.
 
 A model file stores the number of learned lines and a hash of these lines. When the same stream is read again, the
 learned lines are compared with the hash and skipped. The final model is identical to the model of one uninterrupted
-run, because the result of a learner does not depend on the batches.
+run, because a learner's result does not depend on how the lines are split into batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _POLL_SECONDS: Final = 0.1  # between two checks of ``stop``
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Position in a stream: the number of learned lines, and a hash of their constraints."""
+    """Position in a stream: the number of learned lines, and a hash of the constraints on these lines."""
 
     lines: int = 0
     digest: str = ""
@@ -62,7 +62,11 @@ class StreamMismatchError(InvalidInputError):
 
 
 class _Step(NamedTuple):
-    """A constraint to learn. ``lines`` are its line, and the lines directly before it that gave no constraint."""
+    """A constraint to learn, and its lines in the stream.
+
+    ``lines`` ends with the line that completes the constraint. The lines before it are pairs that have not been
+    joined yet. They are included, because they count as learned together with the last line.
+    """
 
     lines: list[StreamLine]
     constraint: Pair | Triplet
@@ -85,7 +89,8 @@ class Trainer:
     features : FeatureTable, optional
         Features of the items. Not needed if the constraints contain feature values instead of ids.
     position : StreamPosition, optional
-        Position after the last line that the learner has learned. By default, the start of the stream.
+        Position of the learner in the stream: after the last line that the learner has learned. By default, the
+        start of the stream.
     save_every : float
         Seconds between two saves of the model file.
     """
@@ -108,7 +113,7 @@ class Trainer:
         self._waiting_lines: list[StreamLine] = []  # since the last line that was learned
 
     def skip_learned(self, lines: Iterable[StreamLine]) -> Iterator[StreamLine]:
-        """Yield the lines after the position. Raise `StreamMismatchError` if the earlier lines have changed."""
+        """Yield the lines after ``position``. Raise `StreamMismatchError` if the lines before it have changed."""
         target, skipped = self.position, StreamPosition()
         for line in lines:
             if skipped.lines == target.lines:
@@ -130,7 +135,7 @@ class Trainer:
     def learn(self, batch: list[StreamLine]) -> None:
         """Learn lines in order. Save the model if the last save is at least ``save_every`` seconds ago.
 
-        If a line cannot be learned, raise `StreamError` with its line number. The lines before it have been
+        If a line cannot be learned, raise `StreamError` with its line number. All earlier lines have then been
         learned.
         """
         steps, error = self._steps(batch)
@@ -180,7 +185,10 @@ class Trainer:
         )
 
     def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
-        """Return the constraints to learn before the first line with an unknown item, and the error of the line."""
+        """Return the constraints to learn, and the error of the first invalid line.
+
+        The constraints are from the lines before the invalid line. If all lines are valid, the error is None.
+        """
         steps: list[_Step] = []
         for line in batch:
             try:
@@ -194,7 +202,10 @@ class Trainer:
         return steps, None
 
     def _join_pairs(self, line: StreamLine) -> Pair | Triplet | None:
-        """Return the constraint to learn with a line, or None for a pair that waits for a matching pair."""
+        """Return the constraint that a line completes.
+
+        Return None for a pair that is stored until a matching pair arrives.
+        """
         pair = line.constraint
         if not self._joins_pairs or isinstance(pair, Triplet):
             return pair
@@ -226,7 +237,7 @@ class Trainer:
             self.position = self.position.after(line)
 
     def _constraints(self, constraints: list[Pair | Triplet]) -> Tuples:
-        """Return constraints of one kind as a `Pairs` or `Triplets` object."""
+        """Return pairs as a `Pairs` object, or triplets as a `Triplets` object."""
         are_pairs = isinstance(constraints[0], Pair)
         items = [list(constraint[: 2 if are_pairs else 3]) for constraint in constraints]
         table = None
@@ -248,7 +259,10 @@ class Trainer:
 
 
 def _kind(step: _Step) -> tuple[bool, int]:
-    """Return properties that all constraints of one call must share: pair or triplet, and number of features."""
+    """Return whether a constraint is a pair, and its number of features, or -1 for ids.
+
+    All constraints of one call of the learner must agree in both values.
+    """
     first = step.constraint[0]
     return isinstance(step.constraint, Pair), len(first) if isinstance(first, list) else -1
 
@@ -276,7 +290,7 @@ def file_batches(lines: Iterator[StreamLine]) -> Iterator[list[StreamLine]]:
 
 
 def live_batches(lines: Iterator[StreamLine], stop: Callable[[], bool]) -> Iterator[list[StreamLine]]:
-    """Yield the lines that have arrived as batches, until the stream ends or ``stop`` returns True."""
+    """Yield batches of the lines that have arrived, until the stream ends or ``stop`` returns True."""
     arrived: queue.Queue[StreamLine | BaseException | None] = queue.Queue(_MAX_QUEUED)
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""Checks of a learner, one function per check. The error of a failed check includes advice."""
+"""Checks of a learner, one function per check. If a check fails, its error message includes advice."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_learner(learner: AnyLearner) -> None:
 
 
 def yield_checks(learner: Any) -> Iterator[Check]:
-    """Yield the checks that apply to a learner. A test can be parametrised with them."""
+    """Yield the checks that apply to a learner, for example to parametrise a test."""
     if not isinstance(learner, Learner):
         lacking = missing_methods(learner)
         missing = f" It has no {', '.join(lacking)}." if lacking else ""
@@ -216,7 +216,7 @@ _INVALID: dict[str, Callable[[Samples], Any]] = {
 
 
 def _with_value(triplets: NDArray[Any], value: float) -> NDArray[Any]:
-    """Return the triplets with one value replaced in the last block."""
+    """Return a copy of the triplets in which ``value`` replaces one feature of triplet 290, in the last block."""
     changed = triplets.copy()
     changed[290, 2, 3] = value
     return changed
@@ -361,7 +361,7 @@ def _unfitted_use_is_an_error(learner: AnyLearner, samples: Samples) -> None:
 
 def _interrupts_change_nothing(learner: AnyLearner, samples: Samples) -> None:
     class Interrupted(Triplets):
-        """Triplets that raise after their first block."""
+        """Triplets that raise an error after the first block of triplets is read."""
 
         def blocks(self, dtype: Any) -> Iterator[tuple[int, NDArray[Any]]]:
             yield next(Tuples.blocks(self, dtype))

@@ -40,13 +40,13 @@ class Samples:
     Attributes
     ----------
     triplets : ndarray of shape (300, 3, 5)
-        Triplets of feature values, enough for more than two blocks.
+        Triplets of feature values. Learners process them in more than two blocks.
     table : ndarray of shape (40, 5)
         Feature table of small integers, which every numeric type can represent.
     labels : ndarray of shape (40,)
-        Labels of the items in the table, with three classes.
+        Labels of the items in ``table``. There are three classes.
     indices : ndarray of shape (300, 3)
-        Triplets of row numbers in the table.
+        Triplets of items, given by row numbers of ``table``.
     """
 
     triplets: Floats
@@ -68,18 +68,18 @@ class Samples:
 
 
 def unfitted_copy(learner: Learner[Any], **parameters: Any) -> Learner[Any]:
-    """Return an unfitted copy of a learner, with a fixed seed and few constraints."""
+    """Return an unfitted copy of a learner, with a fixed random seed and a small ``n_constraints``."""
     copy: Learner[Any] = clone(learner)
     return copy.set_params(**({"random_state": 0, "n_constraints": 60} | parameters))
 
 
 def model_bytes(learner: Learner[Any]) -> bytes:
-    """Return the contents of the learner's model file: its learned state and its parameters."""
+    """Return the bytes of a model file of the learner. They contain the learned state and the parameters."""
     return model_files.to_bytes(learner)
 
 
 def outputs_of(model: Any, items: Floats) -> NDArray[Any]:
-    """Return the vectors that a learner or metric computes. If it computes no vectors, return its pair scores."""
+    """Return the vectors of the items. If the learner or metric computes no vectors, return pair scores instead."""
     others = np.roll(items, 1, axis=0)
     if isinstance(model, ScoresOnlyMixin):
         return np.asarray(model.pair_score(np.stack([items, others], axis=1)))  # type: ignore[attr-defined]
@@ -89,13 +89,13 @@ def outputs_of(model: Any, items: Floats) -> NDArray[Any]:
 
 
 def learned_attributes(learner: Learner[Any]) -> dict[str, Any]:
-    """Return the values of the public attributes that end with an underscore."""
+    """Return the public attributes with names that end with an underscore, by name."""
     names = [name for name in dir(learner) if name.endswith("_") and not name.startswith("_")]
     return {name: getattr(learner, name) for name in names if hasattr(learner, name)}
 
 
 def constraints_per_triplet(learner: Learner[Any]) -> int:
-    """Return the number of constraints that a triplet counts as."""
+    """Return the number of constraints that the learner counts for one triplet."""
     return 2 if isinstance(learner, PairLearner) else 1
 
 

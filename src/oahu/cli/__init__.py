@@ -1,4 +1,4 @@
-"""Command line interface. Each command has its own module, which imports the library only when the command runs."""
+"""Command line interface. Each command has its own module and imports the library only when it runs."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def backup(options: BackupOptions) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a consistent snapshot of a database into one file."""
+    """Copy a database into one file. The copy is consistent even if the service writes at the same time."""
     target.unlink(missing_ok=True)
     source_connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     target_connection = sqlite3.connect(target)

@@ -67,7 +67,7 @@ def _command_of(out: Path) -> str | None:
 
 
 def _methods(options: BenchOptions) -> list[Method]:
-    """Return the methods, with the parameters set by ``METHOD.NAME=VALUE``."""
+    """Return the methods of the benchmark, with the parameters that --set METHOD.NAME=VALUE sets."""
     methods = as_methods(options.method_names)
     for text in options.parameters or ():
         method_name, _, setting = text.partition(".")
@@ -132,7 +132,7 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
 
 
 def _tuning_modes(options: BenchOptions, protocol: str) -> tuple[bool, ...]:
-    """Return the modes to run: without tuning (False), with tuning (True), or both. `paper --tune` runs both."""
+    """Return the modes to run: without tuning (False), with tuning (True), or both for `paper --tune`."""
     if not options.tune or not PROTOCOLS[protocol].tunable:
         return (False,)
     return (False, True) if options.protocol == "paper" else (True,)
@@ -165,7 +165,7 @@ def _plan(options: BenchOptions, protocol: str, dataset: Dataset, tune: bool) ->
 
 
 def _print_summary(console: Console, record: BenchmarkRecord, path: Path) -> None:
-    """Print the time per step, the failures and the path of the report."""
+    """Print the time of each step, the failed trials and the path of the report."""
     spent: dict[str, float] = {}
     for outcome in record.outcomes:
         for step, seconds in outcome.seconds.items():

@@ -20,7 +20,7 @@ __all__ = ["ProgressTable", "format_duration", "format_params"]
 
 
 class ProgressTable(Listener):
-    """Live table with a row for each method. Without a terminal, a line is printed for each trial instead."""
+    """Live table with a row for each method. If the output is not a terminal, a line is printed for each trial."""
 
     def __init__(self, console: Console, jobs: int) -> None:
         self.console, self.jobs = console, jobs
@@ -93,9 +93,11 @@ class ProgressTable(Listener):
         return mean, number(sum(seconds) / len(seconds), 1) if seconds else NOTHING
 
     def _time_left(self) -> str:
-        """Estimate the remaining time from the mean time of each method.
+        """Return an estimate of the remaining time, as text.
 
-        For a method without results, the mean time of all methods is used."""
+        The estimate uses the mean time of each method. For a method without results, it uses the mean time of all
+        methods.
+        """
         spent: dict[str, list[float]] = {}
         for outcome in self._outcomes.values():
             spent.setdefault(outcome.trial.method, []).append(sum(outcome.seconds.values()))
@@ -108,7 +110,7 @@ class ProgressTable(Listener):
 
 
 def _format_mean(values: list[float]) -> str:
-    """Return the mean as text. If there are several values, add the standard deviation."""
+    """Return the mean as text. For several values, the text includes the standard deviation."""
     summary = Summary.of(values)
     return number(summary.mean) + (f" ± {number(summary.std)}" if summary.n > 1 else "")
 
@@ -119,6 +121,6 @@ def format_params(params: Mapping[str, Any]) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in minutes and seconds."""
+    """Return a duration as text, such as "40 s" or "2:05 min"."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d} min" if minutes else f"{rest} s"

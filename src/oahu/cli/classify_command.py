@@ -68,10 +68,12 @@ class _Predictions:
     Attributes
     ----------
     classes : ndarray of shape (n_classes,)
+        Labels of the classes.
     shares : ndarray of shape (n, n_classes)
         Share of the votes for each class.
     nearest : ndarray of shape (n,)
-        Row of the item nearest to each query, in the space of the expert with the largest weight.
+        Row number of the item that is nearest to each query. The space of the expert with the largest weight is
+        searched.
     familiarity : ndarray of shape (n,)
         Similarity of each query to its nearest item.
     known : ndarray of bool, of shape (n,)

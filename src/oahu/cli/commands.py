@@ -1,4 +1,4 @@
-"""Registration of commands. The fields of a dataclass become the options of a command."""
+"""Registration of commands. The options of a command are the fields of a dataclass."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def add_command(app: typer.Typer, run: Callable[[Any], None], name: str | None =
     Parameters
     ----------
     app : typer.Typer
+        Application that the command is added to.
     run : callable
         Function with one parameter, ``options``, which is annotated with a dataclass. Each field of the dataclass
         has a type ``Annotated[..., typer.Option(...)]`` and becomes one option. The docstring of the function is
@@ -51,7 +52,10 @@ def _parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """On an error of the library, a file error or a missing package, print one line and exit with status 1."""
+    """Print expected errors as one line, and exit with status 1.
+
+    Expected errors are errors of the library, file errors and missing packages.
+    """
     try:
         yield
     except (BrokenPipeError, typer.Exit):

@@ -41,8 +41,9 @@ class CompareOptions:
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Distance below which two items count as similar.",
-            show_default="0.55; none for unbounded distances",
+            help="Distance below which two items count as similar. If the model's distances have no upper bound, "
+            "there is no default. Then give --threshold or --calibrate.",
+            show_default="0.55, or the threshold of a saved comparator",
         ),
     ] = None
     rule: Annotated[
@@ -105,7 +106,7 @@ class CompareOptions:
 
 @dataclass(frozen=True, eq=False)
 class _ComparedPairs:
-    """Pairs with their answers, scores and probabilities. Without calibration, the probabilities are None."""
+    """Pairs with their answers, scores and probabilities. The probabilities are None if there is no calibration."""
 
     loaded: LoadedPairs
     answers: NDArray[np.str_]
@@ -119,10 +120,10 @@ class _ComparedPairs:
         return cls(loaded, *comparator.compare_all(loaded.pairs))
 
     def quality(self) -> dict[str, Any] | None:
-        """Return accuracy, error rates and ROC rates on the labelled pairs, or None if no pair is labelled.
+        """Return accuracy, error rates and ROC rates of the labelled pairs, or None if no pair is labelled.
 
         The false accept rate is the share of dissimilar pairs with the answer "yes". The false reject rate is the
-        share of similar pairs with the answer "no". An answer "unknown" is no error.
+        share of similar pairs with the answer "no". The answer "unknown" does not count as an error.
         """
         labelled = self.loaded.labelled
         if not labelled.any():
@@ -216,7 +217,7 @@ def _check(options: CompareOptions) -> None:
 
 
 def _comparator(options: CompareOptions, model: LoadedModel) -> oahu.Comparator:
-    """Return the saved comparator with the given options, or a new comparator."""
+    """Return the comparator in the model file, or a new comparator. The options replace its settings."""
     settings: dict[str, Any] = {
         "threshold": options.threshold,
         "rule": None if options.rule is None else options.rule.value,
@@ -272,7 +273,7 @@ def _check_threshold(comparator: oahu.Comparator, model: LoadedModel) -> None:
 def _compare(
     comparator: oahu.Comparator, options: CompareOptions, items: LoadedItems | None, model: LoadedModel
 ) -> _ComparedPairs | None:
-    """Return the given pairs with their answers, or None if no pairs are given."""
+    """Return the pairs that the user gave, with their answers, or None if the user gave no pairs."""
     if options.pairs is not None:
         loaded = read_pairs(options.pairs, items, model)
     elif options.ids and items is not None:
@@ -321,7 +322,7 @@ def _facts(
     calibration: dict[str, Any] | None,
     quality: dict[str, Any] | None,
 ) -> dict[str, str | None]:
-    """Return the threshold, and the scores on the calibration pairs and on the labelled pairs."""
+    """Return texts about the threshold, the calibration, and the quality on the labelled pairs."""
     facts: dict[str, str | None] = {"threshold": _threshold_text(comparator)}
     if calibration is not None:
         accuracy, error, unknown = (calibration[name] for name in ("accuracy", "eer", "unknown"))
@@ -343,7 +344,7 @@ def _facts(
 
 
 def _threshold_text(comparator: oahu.Comparator) -> str:
-    """Return a text with the thresholds as distances, and as scores. The table shows scores."""
+    """Return a text with the thresholds, as distances and as scores, because the table of pairs shows scores."""
     yes, no = comparator.thresholds
     offset = 0.0 if comparator.metric.diameter is None else 1.0
     if yes == no:
@@ -352,7 +353,7 @@ def _threshold_text(comparator: oahu.Comparator) -> str:
 
 
 def _draw_roc(options: CompareOptions, model: LoadedModel, compared: _ComparedPairs) -> None:
-    """Draw the ROC curve of the labelled pairs, and mark the point of the threshold."""
+    """Draw the ROC curve of the labelled pairs, and mark the rates at the threshold."""
     from oahu.plots import figure, roc_curve
 
     assert options.roc is not None

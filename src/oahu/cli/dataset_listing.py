@@ -82,7 +82,7 @@ def _show_progress(console: Console) -> Iterator[DownloadProgress]:
 
 
 def _availability(entry: DatasetSource, home: Path) -> str:
-    """Return "yes" if the data set is available, or else how to get it: "path", "copy" or "download"."""
+    """Return "yes" if the data set is available, or else the way to get it: "path", "copy" or "download"."""
     if not entry.file_sets:
         return "path"
     if entry.is_available(home):
@@ -107,7 +107,7 @@ def _facts(home: Path) -> dict[str, str | None]:
 
 
 def _note(entry: DatasetSource, home: Path) -> str | None:
-    """Return a text with the files to copy and the note of the registry, or None without both."""
+    """Return the note of a data set and a list of its files to copy, as text, or None if there is neither."""
     files = entry.manual_files(home)
     copy = [f"Copy {' and '.join(files)} to this folder."] if files else []
     return " ".join([*copy, *([entry.note] if entry.note else [])]) or None

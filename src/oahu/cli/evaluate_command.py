@@ -90,7 +90,7 @@ class _TestData:
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """Values of k for Recall@k. No value is larger than the number of items."""
+        """Values of k for Recall@k, at most the number of items."""
         return tuple(k for k in _DEPTHS if k <= len(self.items))
 
 
@@ -165,7 +165,7 @@ def _pairs(
 
 
 def _measure(metric: Metric, name: str, test: _TestData, advance: Advance) -> _Measurements:
-    """Measure one metric."""
+    """Measure all scores of one metric."""
     from oahu.evaluation import error_rate, macro_f1, recall_at_k
 
     advance(0, f"{name}: classification")
@@ -190,7 +190,7 @@ def _measure(metric: Metric, name: str, test: _TestData, advance: Advance) -> _M
 
 
 def _predict(metric: Metric, test: _TestData, advance: Advance) -> NDArray[Any]:
-    """Classify the queries."""
+    """Return the predicted labels of the queries."""
     with add_path_to_errors(test.items.path):
         classifier = oahu.Classifier(metric, test.k, **test.settings).fit(test.items.table, test.labels)
     predicted = []
@@ -272,7 +272,7 @@ def _table(model: LoadedModel, measured: dict[str, _Measurements]) -> Table:
 
 
 def _facts(options: EvaluateOptions, test: _TestData) -> dict[str, str | None]:
-    """Return a text about the test data of each task."""
+    """Return a text about the test data of each task, by name of the task."""
     pairs, triplets = test.pairs, test.triplets
     drawn = f"drawn from the labels of the queries, seed {options.seed}"
     comparison = None

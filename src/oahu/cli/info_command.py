@@ -54,7 +54,7 @@ def _describe(model: LoadedModel) -> dict[str, str]:
 
 
 def _describe_task(task: Any) -> dict[str, str]:
-    """Return the settings of a comparator, or the size of a retriever."""
+    """Return the settings of a comparator, or the size of a retriever, by name."""
     if isinstance(task, oahu.Retriever):
         return {"items": f"{len(task):,}"}
     settings = {

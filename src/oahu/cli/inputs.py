@@ -101,7 +101,7 @@ class LoadedItems:
         return self.features.ids
 
     def require_labels(self, option: str) -> NDArray[Any]:
-        """Return the labels. If there are none, raise an error with the name of the ``option`` for a label file."""
+        """Return the labels. If the items have no labels, raise an error with advice to use ``option``."""
         if self.labels is None:
             raise oahu.InvalidInputError(
                 f"{self.path} has no labels. Add labels as an array 'y' of a .npz file or as a column 'label' of a "
@@ -124,7 +124,10 @@ def check_label_types(items: LoadedItems, queries: LoadedItems) -> None:
 
 @contextmanager
 def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None]:
-    """Add a path before, and a hint after, the messages of the library's errors. Without a path, change nothing."""
+    """Put ``path`` before and ``hint`` after the message of an error of the library.
+
+    If ``path`` is None, messages do not change.
+    """
     try:
         yield
     except oahu.OAHUError as error:
@@ -134,7 +137,7 @@ def add_path_to_errors(path: Path | str | None, hint: str = "") -> Iterator[None
 
 
 def check_folder(path: Path | None) -> None:
-    """Raise an error if the folder of an output file is missing. Commands call this before any work is done."""
+    """Raise an error if the folder of an output file is missing. Commands call this function before other work."""
     if path is not None and not path.resolve().parent.is_dir():
         raise oahu.InvalidInputError(
             f"Cannot write {path.name}: the folder {path.resolve().parent} does not exist."
@@ -155,6 +158,6 @@ def check_picture(path: Path | None) -> None:
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Yield slices that cover ``n`` rows in blocks of at most ``size``."""
+    """Yield slices of at most ``size`` rows. Together, the slices cover ``n`` rows."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -52,7 +52,7 @@ class RevokeKeyOptions:
 
 
 def add_key(options: AddKeyOptions) -> None:
-    """Create a key and print it once. A running service accepts the key within a second."""
+    """Create a key and print it. It cannot be printed again. A running service accepts the key within a second."""
     from oahu.service.keys import KeyFile
 
     token = KeyFile(options.data).add(options.name, options.role.value)

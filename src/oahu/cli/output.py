@@ -42,7 +42,7 @@ error_console = Console(stderr=True)
 
 
 def article(name: str) -> str:
-    """Return the name with its indefinite article.
+    """Return a name with its indefinite article.
 
     >>> article("AnchoredOAHU"), article("OAHU"), article("Retriever")
     ('an AnchoredOAHU', 'an OAHU', 'a Retriever')
@@ -72,7 +72,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def table(*titles: str) -> Table:
-    """Return an empty table with these column titles. A title that begins with > marks a right-aligned column."""
+    """Return an empty table with these column titles. If a title begins with >, its column is right-aligned."""
     empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for title in titles:
         right = title.startswith(">")
@@ -92,9 +92,9 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def print_facts(console: Console, facts: Mapping[str, str | None], below: bool = True) -> None:
-    """Print each name and its value on one line. Skip values that are None.
+    """Print one line for each name and its value. Skip values that are None.
 
-    With ``below``, print an empty line first. It separates these lines from a table above.
+    If ``below`` is true, print an empty line first, to separate the lines from a table above.
     """
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="dim", no_wrap=True)
@@ -109,19 +109,19 @@ def print_facts(console: Console, facts: Mapping[str, str | None], below: bool =
 
 
 def print_hidden_count(console: Console, n_shown: int, n: int, noun: str) -> None:
-    """If some rows of a table are not shown, print the numbers of shown rows and of all rows."""
+    """If some rows of a table are not shown, print the number of shown rows and the number of all rows."""
     if n_shown < n:
         console.print(f"{n_shown} of {n:,} {noun} are shown. --limit 0 shows all.", style="dim", highlight=False)
 
 
 class Advance(Protocol):
-    """Function that advances a progress bar by ``n`` steps. It can also change the text of the bar."""
+    """Function that advances a progress bar by ``n`` steps. The function can also change the text of the bar."""
 
     def __call__(self, n: int, description: str | None = None) -> None: ...
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a progress bar. It is shown only on a terminal, and removed at the end."""
+    """Return a progress bar. The bar is visible only on a terminal, and disappears at the end."""
     columns = (
         BarColumn(bar_width=30),
         TextColumn("{task.description}"),

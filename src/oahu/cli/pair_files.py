@@ -1,4 +1,4 @@
-"""Reading of pairs from files. Pairs may have labels or not."""
+"""Reading of pairs from files. Labels of pairs are optional."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class LoadedPairs:
     Attributes
     ----------
     names : list of (first, second)
-        Ids of the two items of each pair. Items given by feature values are named by their line in the file.
+        Ids of the two items of each pair. For items given by feature values, the line number in the file
+        replaces the id.
     pairs : Pairs
         All pairs. ``pairs.same`` is meaningful only for labelled pairs.
     labelled : ndarray of bool, of shape (n_pairs,)
@@ -44,7 +45,7 @@ class LoadedPairs:
         return len(self.names)
 
     def only_labelled(self, source: str) -> LoadedPairs:
-        """Return the labelled pairs. If there are none, raise an error with the file name ``source``."""
+        """Return the labelled pairs. If no pair is labelled, raise an error with the file name ``source``."""
         if not self.labelled.any():
             raise oahu.InvalidInputError(
                 f"{source} has no labelled pairs. Add the field 'same' with the value true or false to each pair."
@@ -94,7 +95,7 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
 def _look_up(
     pair: oahu.Pair, line: int, items: LoadedItems | None, model: LoadedModel
 ) -> tuple[tuple[Key, Key], list[Any]]:
-    """Return the names of a pair's items, and the items as row numbers or feature values."""
+    """Return the names of the two items of a pair, and the two items as row numbers or as feature values."""
     both = [pair.first, pair.second]
     if isinstance(pair.first, list):
         expected = model.metric.n_features
@@ -168,9 +169,10 @@ class _LabelFiller:
 
 
 def _missing_columns(first_line: bytes) -> tuple[bytes, bytes] | None:
-    """Return the texts to append to the header and to each line of a CSV file, or None for JSON Lines.
+    """Return two texts that add a label column to a CSV file. Return None for JSON Lines.
 
-    The texts add a label column. They are empty if the file has a label column.
+    The first text is appended to the header, and the second text to each other line. Both texts are empty if the
+    file has a label column.
     """
     if first_line.startswith((b"{", b"[")):
         return None

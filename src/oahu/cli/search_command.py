@@ -187,7 +187,7 @@ def _index(options: SearchOptions, model: LoadedModel) -> _IndexedItems:
 
 
 def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Retriever) -> _IndexedItems:
-    """Return a saved index. Raise an error for options that would change its items or settings."""
+    """Return a saved index. Raise an error if an option would change the items or the settings of the index."""
     from oahu.io.features import FeatureTable
 
     fixed = {
@@ -213,7 +213,7 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
 
 
 def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]:
-    """Yield the items of the index with the ids given by --query."""
+    """Yield the queries that --query gives: items of the index."""
     from oahu.io.streams import as_id
 
     for text in options.query or ():
@@ -224,7 +224,7 @@ def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]
 
 
 def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
-    """Yield the items of the file --queries."""
+    """Yield the queries in the file --queries."""
     if queries is None:
         return
     labels = [None] * len(queries) if queries.labels is None else queries.labels.tolist()
@@ -233,7 +233,7 @@ def _other_queries(queries: LoadedItems | None) -> Iterator[_Query]:
 
 
 def _search(options: SearchOptions, indexed: _IndexedItems, queries: list[_Query]) -> list[oahu.RetrievalResult]:
-    """Return the matches of each query. Queries are searched one block at a time."""
+    """Return the matches of each query. The queries are processed in blocks."""
     results: list[oahu.RetrievalResult] = []
     with progress(error_console, len(queries), "queries") as advance:
         for rows in row_blocks(len(queries), _BLOCK):
@@ -322,7 +322,7 @@ def _draw_sheet(
 
 
 def _caption(key: Key, label: Any, match: oahu.Match | None = None) -> str:
-    """Return the key, label and distance of an item as text. Long keys, such as paths, are cut at the front."""
+    """Return the key, label and distance of an item as text. The first part of a long key is omitted."""
     text = str(key)
     text = text if len(text) <= _MAX_KEY_LENGTH else f"…{text[1 - _MAX_KEY_LENGTH :]}"
     name = text if label is None else f"{text} · {label}"

@@ -63,7 +63,7 @@ class TrainOptions:
 
     @property
     def live(self) -> bool:
-        """Whether the lines arrive over time, from standard input or a pipe, and are not in a regular file."""
+        """Whether the lines arrive over time, from standard input or from a pipe, instead of a regular file."""
         return self.constraints == "-" or not Path(self.constraints).is_file()
 
     @property
@@ -106,7 +106,7 @@ def train(options: TrainOptions) -> None:
 
 
 def _skip_learned(trainer: Trainer, lines: Iterator[StreamLine]) -> Iterator[StreamLine]:
-    """Yield the lines that the model has not learned. Raise an error with advice for a different stream."""
+    """Yield the lines that the model has not learned. Raise an error if the learned lines have changed."""
     from oahu.training import StreamMismatchError
 
     try:
@@ -145,7 +145,7 @@ def _standard_input() -> Any:
 
 
 def _open_learner(options: TrainOptions) -> tuple[Learner[Any], StreamPosition]:
-    """Return the learner and its position in the stream. The learner is loaded from the model file or new."""
+    """Return the learner and its position in the stream. The learner is new if there is no model file."""
     from oahu.learners.base import Learner
     from oahu.training import StreamPosition
 
@@ -188,7 +188,7 @@ def _new_learner(name: str, parameters: dict[str, Any]) -> Learner[Any]:
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """Return the name and the value in ``name=value``. The value is parsed as JSON, or else is a string.
+    """Return the name and the value in ``name=value``. A value that is not valid JSON is a string.
 
     >>> parse_parameter("tau=0.2"), parse_parameter("dtype=float64")
     (('tau', 0.2), ('dtype', 'float64'))
@@ -216,7 +216,8 @@ def check_parameter_names(learner: Learner[Any], parameters: dict[str, Any]) -> 
 def _catch_interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether the process has received SIGINT or SIGTERM.
 
-    After the first signal, the current batch is finished. A second signal has its default effect.
+    The first signal does not stop the process, so that the caller can finish the current batch. A second signal
+    has its default effect.
     """
     received: list[int] = []
 

@@ -15,8 +15,8 @@ _FAR = (1e-2, 1e-3)
 def roc_rates(roc: oahu.Roc | None) -> dict[str, float | None]:
     """Return the AUC, the equal error rate, and true accept rates at small false accept rates.
 
-    All rates are None if there is no curve. A true accept rate is None if there are too few dissimilar pairs to
-    measure its false accept rate.
+    If ``roc`` is None, all rates are None. If there are too few dissimilar pairs to measure a false accept rate,
+    the true accept rate at this false accept rate is None.
     """
     if roc is None:
         return {"auc": None, "eer": None, **{f"tar@far={far:g}": None for far in _FAR}}

@@ -42,6 +42,7 @@ class Plan:
     protocol : str
         Name of the protocol, one of `oahu.evaluation.protocols.PROTOCOLS`.
     dataset : Dataset
+        Data set of the plan.
     runs : int, optional
         Number of runs. By default, the protocol's default number of runs.
     tune : bool
@@ -53,7 +54,7 @@ class Plan:
     folds : int
         Number of folds of the cross-validation.
     tune_items : int
-        Maximum number of development items that the cross-validation uses.
+        Maximum number of development items in the cross-validation.
     scalings : sequence of str
         Input scalings that tuning tries.
     """
@@ -89,22 +90,25 @@ class Plan:
 
 
 class Listener:
-    """Base class of objects that are notified about the progress of a benchmark. Its methods do nothing."""
+    """Base class of objects that are notified about the progress of a benchmark.
+
+    The methods of this class do nothing. Subclasses override the methods that they need.
+    """
 
     def on_start(self, title: str, trials: Sequence[Trial]) -> None:
-        """Do something before a group of trials is measured."""
+        """Called before a group of trials is measured."""
 
     def on_outcome(self, outcome: Outcome, stored: bool) -> None:
-        """Do something when a trial has been measured, or when its stored outcome has been loaded."""
+        """Called after a trial has been measured. If ``stored``, its stored outcome has been loaded instead."""
 
     def on_tuned(self, plan: Plan, choices: Mapping[str, Candidate]) -> None:
-        """Do something when tuning has chosen a scaling and parameters for each method."""
+        """Called after tuning has chosen a scaling and parameters for each method."""
 
     def on_note(self, text: str) -> None:
-        """Show information about a plan, such as its input scaling."""
+        """Called with information about a plan, such as its input scaling."""
 
     def on_warning(self, text: str) -> None:
-        """Show a warning about a plan, such as an input scale that does not suit a method."""
+        """Called with a warning about a plan, for example about an input scale that does not suit a method."""
 
 
 def bench(
@@ -119,13 +123,14 @@ def bench(
     """Run all plans. Return the results and write them to ``out/results.json``.
 
     Finished trials are stored in ``out/trials``. A second call with the same folder continues an interrupted
-    benchmark. A failed trial does not stop the benchmark; it is listed in the returned results.
+    benchmark. A failed trial does not stop the benchmark. The returned results include the failed trials.
 
     Parameters
     ----------
     plans : sequence of Plan
+        Plans to run.
     methods : sequence of Method, Learner, Metric, (name, Learner or Metric) or str, optional
-        Methods to compare, in the forms that `oahu.evaluation.protocols.as_method` accepts. By default,
+        Methods to compare. `oahu.evaluation.protocols.as_method` documents the allowed values. By default,
         `oahu.evaluation.protocols.DEFAULT_METHODS`.
     out : path
         Folder for the results.
@@ -134,10 +139,11 @@ def bench(
     listener : Listener, optional
         Object that is notified about the progress.
     command : str
-        Command line that repeats the benchmark. It is stored with the results.
+        Command line that repeats the benchmark, to be stored with the results.
     reference : str, optional
-        Reference method of the significance tests. By default AnchoredOAHU; if AnchoredOAHU is not among the
-        methods, OAHU.
+        Reference method of the significance tests. By default, the first method in
+        `oahu.evaluation.protocols.DEFAULT_METHODS` that is among ``methods``: AnchoredOAHU, or else OAHU, and so
+        on.
 
     Examples
     --------

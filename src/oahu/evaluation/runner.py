@@ -40,12 +40,12 @@ class Runner:
     """Measure trials and store their outcomes in a folder.
 
     The scores of a trial do not depend on the order of the trials or on the number of jobs. Each trial uses one
-    thread. Code is compiled before the time of a trial is measured.
+    thread. The measured time of a trial does not include compilation.
 
     Parameters
     ----------
     out : path
-        Folder for the outcomes. Trials with a stored outcome are not measured again, unless they failed.
+        Folder for the outcomes. Successful trials with a stored outcome are not measured again.
     datasets : mapping of names to Dataset
         Data sets of the trials, by name.
     methods : sequence of Method
@@ -99,7 +99,7 @@ class Runner:
         return [self.outcomes[trial.id] for trial in trials]
 
     def mark_failed(self, trials: Sequence[Trial], error: str) -> None:
-        """Add failed outcomes for trials that are not measured."""
+        """Add a failed outcome with the message ``error`` for each trial. The trials are not measured."""
         for trial in trials:
             self._ids[trial.id] = None
             self.outcomes[trial.id] = Outcome(trial, error=error)
@@ -153,12 +153,12 @@ class Runner:
 
 
 def _ignore_interrupts() -> None:
-    """Ignore SIGINT in a worker process. A terminal sends it to all processes; the main process handles it."""
+    """Ignore SIGINT in a worker process. After Ctrl+C, all processes get SIGINT. The main process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: Path) -> Outcome:
-    """Measure a trial in one thread and store its outcome. On an exception, the outcome contains the error."""
+    """Measure a trial in one thread and store its outcome. If the trial fails, the outcome contains the error."""
     protocol = PROTOCOLS[trial.protocol]
     measure = protocol.measure if trial.stage == "result" else protocol.validate
     try:
@@ -178,7 +178,7 @@ def _measure(trial: Trial, dataset: Dataset, method: Method, cache: Path, path: 
 
 
 def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
-    """Compile the code of a trial by measuring a tiny random data set, once per process."""
+    """Compile the code that a trial needs: measure a trial on a tiny random data set. Do this once per process."""
     learner = None if method.learner is None else (method.learner.__class__, method.learner.get_params(deep=False))
     key = (trial.protocol, method.name, str(learner), str(dataset.n_features))
     if key in _warmed_up:

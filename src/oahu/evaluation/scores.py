@@ -1,4 +1,4 @@
-"""Scores for classification, comparison and retrieval, in [0, 1]. The true labels are the first argument."""
+"""Scores for classification, comparison and retrieval. All scores are in [0, 1]."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def error_rate(truth: ArrayLike, predicted: ArrayLike) -> float:
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Return the macro F1: the unweighted mean of the F1 scores of all classes.
 
-    F1 is 2 TP / (2 TP + FP + FN), with the numbers of true positives, false positives and false negatives. All
-    classes in ``truth`` or ``predicted`` count. A class that occurs only in ``predicted`` has F1 = 0.
+    The F1 score of a class is 2 TP / (2 TP + FP + FN), where TP, FP and FN are the numbers of true positives, false
+    positives and false negatives. All classes in ``truth`` or ``predicted`` count. A class that occurs only in
+    ``predicted`` has the F1 score 0.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
 def roc_auc(same: ArrayLike, scores: ArrayLike) -> float:
     """Return the area under the ROC curve.
 
-    It is the probability that a similar pair has a higher score than a dissimilar pair. A tie counts half.
+    This area is the probability that a random similar pair has a higher score than a random dissimilar pair. Equal
+    scores count as 0.5.
 
     Parameters
     ----------
@@ -102,7 +104,8 @@ def eer(same: ArrayLike, scores: ArrayLike) -> float:
 def tar_at_far(same: ArrayLike, scores: ArrayLike, far: float = 1e-3) -> float:
     """Return the highest true accept rate at a false accept rate of at most ``far``.
 
-    If there are fewer than 1 / ``far`` dissimilar pairs, the threshold accepts no dissimilar pair.
+    The false accept rate is the share of dissimilar pairs that are accepted. If there are fewer than 1 / ``far``
+    dissimilar pairs, no dissimilar pair may be accepted.
 
     Parameters
     ----------
@@ -154,10 +157,10 @@ def triplet_accuracy(similar_scores: ArrayLike, dissimilar_scores: ArrayLike) ->
 def recall_at_k(
     labels: ArrayLike, retrieved_labels: ArrayLike, ks: Iterable[int] = (1, 2, 4, 8)
 ) -> dict[int, float]:
-    """Return the share of queries with at least one item of their own label among the first k items, for each k.
+    """Return, for each k, the share of queries with at least one item of the same label among the first k items.
 
-    This is Recall@K as in the metric learning literature (Oh Song et al., CVPR 2016). A query counts 1 or 0,
-    regardless of the number of items with its label. A query must not be among its own retrieved items.
+    This is Recall@K as in the metric learning literature (Oh Song et al., CVPR 2016). A query counts as 1
+    or 0, regardless of the number of items with its label. A query must not be among its own retrieved items.
 
     Parameters
     ----------
@@ -234,7 +237,10 @@ def _check_objects(array: NDArray[Any], what: str) -> None:
 
 
 def _check_integers(array: NDArray[Any], what: str) -> None:
-    """Raise an error for floats that are not whole numbers, or too large to represent every integer."""
+    """Raise an error if a label is not a whole number, or if its absolute value is 2**53 or more.
+
+    Beyond 2**53, floats cannot represent every integer, so two different integers may become the same float.
+    """
     with np.errstate(invalid="ignore"):
         wrong = np.argwhere((array % 1 != 0) | (np.abs(array) >= _MAX_INTEGER))
     if len(wrong):

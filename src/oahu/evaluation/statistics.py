@@ -32,7 +32,7 @@ class Summary:
     mean : float
         Mean of the runs. NaN if there is no run.
     std : float
-        Sample standard deviation (denominator n - 1). NaN if there are fewer than two runs.
+        Sample standard deviation of the runs (with denominator n - 1). NaN if there are fewer than two runs.
     n : int
         Number of runs with a finite value.
 
@@ -104,8 +104,8 @@ def compare_runs(
     better : {"lower", "higher"}
         Whether lower or higher scores are better.
     paired : bool
-        Whether to use the paired t-test instead. It is more powerful if both methods used the same splits. Both
-        sequences must then have the scores of the same runs in the same order.
+        Whether to use the paired t-test instead. The paired test is more powerful if both methods used the same
+        splits. For the paired test, ``reference[i]`` and ``other[i]`` must be scores of the same run.
 
     Examples
     --------
@@ -149,7 +149,8 @@ class WinTieLoss:
 def _t_test(first: Floats, second: Floats, paired: bool) -> tuple[float, float]:
     """Return the test statistic and the p-value.
 
-    Samples without variation are handled here, because scipy's result would depend on rounding errors.
+    If the values do not vary, scipy's result would depend on rounding errors. In this case, the result is computed
+    without scipy.
     """
     difference = float(first.mean() - second.mean())
     rounding = _ROUNDING * float(max(np.abs(first).max(), np.abs(second).max()))

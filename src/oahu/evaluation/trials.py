@@ -33,7 +33,7 @@ class Trial:
     dataset, method : str
         Names of the data set and of the method.
     run : int
-        Number of the run. If the protocol has folds, number of the fold.
+        Number of the run, or of the fold if the protocol has folds. Numbers start at 0.
     settings : mapping
         All other values that the scores depend on, as JSON values: ``seed``, ``n_constraints``, ``n_seeds``,
         ``scaling``, ``pca``, ``params`` (parameters of the learner), ``k``, ``queries``, and the settings of the
@@ -117,7 +117,8 @@ class BenchmarkRecord:
     started : str
         Start time, in ISO format.
     seconds : float
-        Total duration of all sessions of this command. Pauses between sessions are not included.
+        Total duration of the benchmark in seconds. If the benchmark was interrupted and continued, pauses are not
+        included.
     machine : dict
         Processor, number of cores, operating system, and package versions.
     datasets : dict
@@ -125,9 +126,10 @@ class BenchmarkRecord:
     outcomes : tuple of Outcome
         Outcomes of all trials, including tuning trials.
     reference : str
-        Name of the reference method of the significance tests and of the win/tie/loss counts.
+        Name of the reference method. The significance tests and the win/tie/loss counts compare it with the other
+        methods.
     warnings : tuple of str
-        Warnings about the whole benchmark, such as an input scale that does not suit a method.
+        Warnings about the whole benchmark, for example about an input scale that does not suit a method.
     """
 
     command: str

@@ -1,7 +1,8 @@
 """Approximate nearest-neighbour search in a graph of neighbouring items (HNSW).
 
-A search among n items takes about O(log n) time instead of O(n), but may miss some neighbours. `ExactIndex` misses
-no neighbour. This module needs usearch, which is installed with ``oahu[ann]``.
+A search among n items takes about O(log n) time, but may miss some of the nearest neighbours. A search with
+`ExactIndex` takes O(n) time and misses none of them. This module needs usearch, which is installed with
+``oahu[ann]``.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ _CANDIDATES = 2**14  # candidates that are measured together
 
 
 class ApproximateIndex:
-    """A mutable `Index` that may miss some neighbours.
+    """A mutable `Index`. A search may miss some of the nearest neighbours.
 
-    `add` and `remove` change the index and return the same object.
+    `add` and `remove` change this index and return it.
 
-    The distances of the items that a search finds are computed again in float64, as in `ExactIndex`. Ties are
-    ordered by position. The index uses as many threads as numba. The graph depends on the timing of the threads.
-    Two indexes of the same items may therefore miss different neighbours. After many removals, a search misses more
-    neighbours, in particular with inner products.
+    For the items that a search finds, the index computes the distances again in float64, as in `ExactIndex`. Items
+    at the same distance are ordered by position. The index uses as many threads as numba. The links of the graph
+    depend on the timing of the threads. Two indexes of the same items may therefore miss different neighbours.
+    After many removals, a search misses more neighbours, in particular with inner products.
 
-    The index is thread-safe. A lock serialises calls, so that a search never runs during an `add` or `remove`.
+    The index is thread-safe. A lock ensures that only one call of `add`, `remove` or `search` runs at a time.
 
     Attributes
     ----------
@@ -78,8 +79,8 @@ class ApproximateIndex:
             The number of graph links per item. More links increase the recall and the memory.
         expansion_add, expansion_search : int
             The number of items whose distances are compared during an insertion (``expansion_add``) and during a
-            search (``expansion_search``). Higher numbers increase the recall and the time. Searches are exact if
-            there are at most ``expansion_search`` items.
+            search (``expansion_search``). Higher numbers increase the recall and the time. Searches in an index of
+            at most ``expansion_search`` items are exact.
         """
         if measure not in _METRICS:
             raise InvalidInputError(f"The measure must be 'l2' or 'ip'. Got {shorten(measure)} instead.")
@@ -131,7 +132,7 @@ class ApproximateIndex:
     def _candidates(self, queries: Rows, n_candidates: int, search_exactly: bool) -> Hits:
         """Return the approximately nearest items of each query, nearest first.
 
-        With ``search_exactly``, scan all items.
+        If ``search_exactly`` is True, scan all items and return the exact nearest items.
         """
         found = self._graph.search(queries, n_candidates, exact=search_exactly, threads=numba.get_num_threads())
         positions = np.full((len(queries), n_candidates), -1, np.int64)
@@ -147,7 +148,10 @@ class ApproximateIndex:
 
 
 def _distances(a: Rows, b: Rows, measure: Measure) -> NDArray[np.float64]:
-    """Return the distances, or negative inner products, of two arrays row by row, in float64."""
+    """Return the distances, or negative inner products, of row i of ``a`` and row i of ``b``, for every i.
+
+    The results are computed in float64.
+    """
     if measure == "ip":
         return np.asarray(0 - np.einsum("ij,ij->i", a, b, dtype=np.float64))
     differences = a.astype(np.float64) - b

@@ -1,4 +1,4 @@
-"""The memory of an exact index: blocks of items for scans, and the unchanged vectors of the items."""
+"""The memory of an exact index: the original vectors of the items, and blocks of items for fast scans."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ class ItemBlocks:
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, scanned_dimensions, width)
-        The input of a scan, with one item per column. The columns are the projected items, or the items themselves
-        if there is no projection. Empty if the items are quantized.
+        The vectors that a scan reads, with one item per column. The columns are the projected items, or the
+        original items if there is no projection. The array is empty if the items are quantized.
     quantized : QuantizedItems or None
-        The input of a scan for long vectors without a projection. None for other vectors.
+        The quantized items, which a scan reads instead of ``blocks``. Only used for long vectors without a
+        projection, otherwise None.
     exact : ndarray of shape (n_blocks, dimensions, width)
-        The items themselves. Either the same array as ``blocks``, or an array with one item per row, that is,
-        blocks of width 1.
+        The original items. This is either the same array as ``blocks``, or an array of blocks of width 1, that is,
+        with one item per block.
     halves : ndarray of shape (n_blocks, width), or None
-        Half the squared norm of every item (0 for inner products). None if the vectors are too short for BLAS.
+        Half the squared norm of every item (0 for inner products). None if the vectors are too short to benefit
+        from BLAS.
     n_filled : int
         The number of positions that are in use or reserved.
     """
@@ -61,7 +63,8 @@ class ItemBlocks:
     def with_capacity(cls, dimensions: int, count: int, sample: Rows, euclidean: bool) -> ItemBlocks:
         """Return blocks with ``count`` reserved positions and ``count / 2`` spare positions.
 
-        The projection is fitted to ``sample``, a sample of the items."""
+        If a projection is useful, it is fitted to ``sample``, a sample of the items.
+        """
         spare = min(count // 2, _MAX_SPARE)
         blocks = cls(dimensions, count + spare, Projection.fit(sample, euclidean), euclidean)
         blocks.n_filled = count
@@ -70,7 +73,8 @@ class ItemBlocks:
     def claim(self, count: int, begin: int) -> bool:
         """Reserve ``count`` positions from ``begin`` on.
 
-        Return False if these positions are in use or do not fit.
+        Return whether this succeeded. Return False if ``begin`` is not the next free position, or if there is not
+        enough memory.
         """
         with _CLAIM_LOCK:
             fits = begin == self.n_filled and begin + count <= self.n_blocks * self.width
@@ -78,7 +82,10 @@ class ItemBlocks:
         return fits
 
     def write(self, vectors: Rows, begin: int) -> float:
-        """Write vectors to reserved positions. Return an upper bound of the norms of the vectors to scan."""
+        """Write vectors to the reserved positions from ``begin`` on.
+
+        Return an upper bound of the norms of the vectors, after the projection if there is one.
+        """
         end = begin + len(vectors)
         scanned = self.as_scanned(vectors)
         row_major = scanned.flags.c_contiguous
@@ -104,20 +111,20 @@ class ItemBlocks:
             self.blocks[block, :, target] = columns[:, first - begin : last - begin]
 
     def as_scanned(self, vectors: Rows) -> Rows:
-        """Return the projected vectors, or the given vectors if there is no projection.
+        """Return the vectors that a scan reads.
 
-        These vectors are scanned.
+        These are the projected vectors, or the given vectors if there is no projection.
         """
         return vectors if self.projection is None else self.projection.apply(vectors)
 
     def columns(self, block: int) -> Rows:
-        """Return the exact items of a block as an array with one item per column."""
+        """Return the original items of a block as an array with one item per column."""
         if not self.in_rows:
             return np.asarray(self.blocks[block])
         return self.exact[block * self.width : (block + 1) * self.width, :, 0].T
 
     def first_rows(self, count: int) -> Rows:
-        """Return the first ``count`` exact items as an array with one item per row."""
+        """Return the first ``count`` original items as an array with one item per row."""
         n_blocks = -(-count // self.exact.shape[2])
         rows = self.exact[:n_blocks].transpose(0, 2, 1).reshape(-1, self.exact.shape[1])
         return np.ascontiguousarray(rows[:count])

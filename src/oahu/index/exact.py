@@ -1,16 +1,17 @@
-"""Exact nearest-neighbour search: a float32 scan selects candidates, which are measured in float64.
+"""Exact nearest-neighbour search: a float32 scan selects candidates, and their distances are computed in float64.
 
-The candidates are the nearest items according to the scan. The rounding error of the scan has a known bound. If
-another item might be as near as the k-th candidate within this bound, all such items are measured in float64 as
-well. The result is therefore the same as the result of a brute-force search in float64 over the same float32
-vectors, with ties ordered by position.
+The candidates are the nearest items according to the scan. The rounding error of the scan has a known bound. If the
+bound does not exclude that another item is as near as the k-th candidate, the float64 distance of this item is
+computed as well. The result is therefore the same as the result of a brute-force search in float64 over the same
+float32 vectors. Items at the same distance are ordered by position.
 
-Long vectors are scanned as projections (`oahu.index.projection`) if the projections exclude enough items. This is
-measured with the first queries of a batch. Without projections, a search with many queries multiplies queries and
-items with BLAS. A search with few queries scans quantized items (`oahu.index.quantized`), which take a quarter of
-the memory of the items. A search needs at most 16 MiB of memory in addition to its results, for any number of items
-and queries. There are two exceptions. If very many items are about as near as the k-th nearest item, the query
-needs one number for each of these items. If k is above 100, the query needs one number for every item.
+For long vectors, the scan reads low-dimensional projections of the items (`oahu.index.projection`) if the
+projections exclude enough items. The first queries of a batch show whether this is the case. Without projections, a
+search with many queries computes matrix products of queries and items with BLAS. A search with few queries scans
+quantized items (`oahu.index.quantized`), which take a quarter of the memory of the items. A search needs at most 16
+MiB of memory in addition to its results, for any number of items and queries. There are two exceptions. If very
+many items are about as near as the k-th nearest item, a query stores one number for each of these items. If k is
+above 100, a query stores one number for every item.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Index(Protocol):
         ...
 
     def remove(self, positions: NDArray[np.int64]) -> Index:
-        """Return an index without the items at these positions. The positions are not used again."""
+        """Return an index without the items at these positions. New items never get these positions."""
         ...
 
     def search(self, queries: Floats, k: int) -> Hits:
@@ -66,8 +67,9 @@ class Index(Protocol):
 class ExactIndex:
     """An immutable `Index` with exact search results.
 
-    `add` and `remove` return a new index. Searches in other threads continue with the old index. The old and the
-    new index share the memory of their items. Only the newest index can be extended without a copy.
+    `add` and `remove` return a new index. The old index stays valid, for example for searches in other threads. The
+    old and the new index share the memory of their items. `add` copies the items if it is called on an index that
+    is not the newest index.
 
     Examples
     --------
@@ -108,8 +110,8 @@ class ExactIndex:
     def reserve(self, count: int, sample: Callable[[], Floats]) -> IndexWriter:
         """Reserve positions for ``count`` items.
 
-        ``sample`` is a function that returns a sample of the items. It is called if new memory is allocated. A
-        projection is then fitted to the sample.
+        ``sample`` is a function that returns a sample of the new items. If the index needs more memory and its
+        vectors are long, the method calls this function and fits a projection to the sample.
         """
         items = self._items
         if items.claim(count, self.n_added):
@@ -128,7 +130,7 @@ class ExactIndex:
         return replace(self, _hidden=hidden)
 
     def prepare(self, queries: Rows, k: int) -> Search:
-        """Return a search for validated queries. The search has not started yet."""
+        """Return a `Search` object for validated queries. Call `exact_search.run` to run the search."""
         n_blocks = -(-self.n_added // self._items.width)
         kind = Search if self._items.quantized is None else QuantizedSearch
         return kind(self._items, self._hidden[:n_blocks], self._longest, self._euclidean, queries, k)
@@ -143,7 +145,7 @@ class ExactIndex:
         ----------
         queries : ndarray of shape (n_queries, dimensions)
         positions : ndarray of shape (n_queries, m)
-            The positions of the items to measure for each query. The distance for the position -1 is infinite.
+            The positions of the items for each query. The distance for the position -1 is infinite.
         """
         rows = np.ascontiguousarray(check_vectors(queries, self.dimensions, "query"))
         places = np.ascontiguousarray(positions, np.int64)
@@ -164,7 +166,10 @@ class IndexWriter:
         self._index, self._items, self._count, self._lengths = index, items, count, [longest]
 
     def write(self, first: int, vectors: Floats) -> None:
-        """Validate vectors and write them to the reserved positions, from reserved position ``first`` on."""
+        """Validate vectors and write them to the reserved positions.
+
+        ``first`` is the index of the first position to write, counted from the first reserved position.
+        """
         self.write_checked(first, check_vectors(vectors, self._index.dimensions, "vector"))
 
     def write_checked(self, first: int, vectors: Rows) -> None:
@@ -172,10 +177,10 @@ class IndexWriter:
         self._lengths.append(self._items.write(vectors, self._index.n_added + first))
 
     def unit_columns(self, first: int, count: int) -> tuple[Rows, int] | None:
-        """Return memory for ``count`` new items: an array and the number of its first column to write.
+        """Return an array for ``count`` new items, one per column, and the index of the first column to write.
 
-        ``first`` is the reserved position of the first item. Returns None if items cannot be written directly. The
-        caller must write finite vectors with norms of at most 1.
+        The caller must write finite vectors with norms of at most 1. ``first`` has the same meaning as in `write`.
+        Return None if the index does not store the vectors in this form.
         """
         width, begin = self._items.width, self._index.n_added + first
         if self._items.projection is not None or self._items.halves is not None or begin % width + count > width:
@@ -196,7 +201,9 @@ class IndexWriter:
 
 
 def search_all(indexes: Sequence[Index], queries: Sequence[Floats], k: int) -> list[Hits]:
-    """Search several indexes for the same queries. ``queries`` has one array of query vectors for each index.
+    """Return the k nearest items of the same queries in each of several indexes.
+
+    ``queries`` contains one array of query vectors for each index.
 
     If there are few queries, all exact indexes are searched in parallel.
     """

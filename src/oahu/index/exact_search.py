@@ -50,10 +50,11 @@ class Hits(NamedTuple):
     Attributes
     ----------
     positions : ndarray of shape (n_queries, k), int64
-        The position of an item is the number of items that were added before it. -1 if there are fewer than k
-        items.
+        The positions of the items. The position of an item is the number of items that were added before it. If
+        there are fewer than k items, the remaining entries are -1.
     distances : ndarray of shape (n_queries, k), float64
-        Euclidean distances, or negative inner products. Infinity if there are fewer than k items.
+        The Euclidean distances or the negative inner products. If there are fewer than k items, the remaining
+        entries are infinite.
     """
 
     positions: NDArray[np.int64]
@@ -67,7 +68,8 @@ class Candidates(NamedTuple):
     ----------
     positions : ndarray of shape (n_queries, n_candidates), int64
     floor : ndarray of shape (n_queries,), float64
-        A lower bound of the squared distances (or negative inner products) of all items that are not candidates.
+        For each query, a lower bound of the squared distances (or negative inner products) of all items that are
+        not candidates.
     """
 
     positions: NDArray[np.int64]
@@ -75,7 +77,10 @@ class Candidates(NamedTuple):
 
 
 def run(searches: Sequence[Search]) -> list[Hits]:
-    """Run searches in different spaces. The searches have the same queries and the same k."""
+    """Run searches in different spaces and return one result for each search.
+
+    All searches must have the same k and the same queries, encoded in the space of the search.
+    """
     few = len(searches[0].queries) <= _FEW_QUERIES
     if few and all(search.n_candidates <= _MAX_CANDIDATES for search in searches):
         return [search.finish(found) for search, found in zip(searches, _scan_one_by_one(searches), strict=True)]
@@ -83,7 +88,10 @@ def run(searches: Sequence[Search]) -> list[Hits]:
 
 
 def _scan_one_by_one(searches: Sequence[Search]) -> list[Candidates]:
-    """Scan the items once for each query. Each thread scans a part of the items of every space."""
+    """Return candidates from one scan of all items per query.
+
+    Each thread scans a part of the items of every space.
+    """
     n_parts = min(numba.get_num_threads(), max(1, *(len(search.hidden) for search in searches)))
     smallest = [_no_candidates((len(search.queries), n_parts, search.n_candidates)) for search in searches]
 
@@ -103,7 +111,7 @@ def _scan_one_by_one(searches: Sequence[Search]) -> list[Candidates]:
 class Search:
     """A search in two steps. A scan of all items selects candidates. Then the candidates are ranked exactly.
 
-    Internally, all distances are squared. The square roots are taken at the end of the search.
+    The private methods use squared Euclidean distances. The square roots are taken at the end of the search.
 
     The scan computes a sort value for each item: an approximate squared distance, or an approximate negative inner
     product. Items with small sort values become candidates.
@@ -114,7 +122,7 @@ class Search:
     hidden : ndarray of shape (n_blocks, width)
         0 for items to search, infinity for items to leave out.
     longest : float
-        An upper bound of the norms of the scanned vectors.
+        An upper bound of the norms of the items (of the projected items if there is a projection).
     euclidean : bool
         Whether to use Euclidean distances (True) or inner products (False).
     queries : ndarray of shape (n_queries, dimensions)
@@ -130,13 +138,17 @@ class Search:
         self.n_candidates = k + (_SPARE if items.projection is None else _SPARE_PROJECTED)
 
     def scan(self, query: int, begin: int, end: int, sort_values: Rows, positions: NDArray[np.int64]) -> None:
-        """Insert the items of the blocks ``begin`` to ``end`` into a query's list of smallest ``sort_values``."""
+        """Scan the blocks ``begin`` to ``end - 1`` for one query, and update its lists of candidates.
+
+        The lists are ``sort_values``, the smallest sort values so far in ascending order, and ``positions``, the
+        positions of these items.
+        """
         blocks, vector = self.items.blocks, self.scanned_queries[query]
         scan_one(blocks, self.hidden, begin, end, vector, self.euclidean, sort_values, positions)
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
-        """The norms of the scanned queries."""
+        """The norms of the queries (of the projected queries if there is a projection)."""
         return lengths_of(self.scanned_queries)
 
     def run(self) -> Hits:
@@ -153,20 +165,21 @@ class Search:
     def finish(self, candidates: Candidates) -> Hits:
         """Return the k nearest items of each query, selected from its candidates.
 
-        If the candidates of a query might not contain all of the k nearest items, all items are searched again for
+        If the candidates of a query might not contain all of the k nearest items, all items are scanned again for
         this query.
         """
         hits = self._no_hits()
         return self._complete(self._rank(_ALL, candidates, hits), hits)
 
     def _scan_or_multiply(self, hits: Hits) -> NDArray[np.intp]:
-        """Rank candidates from scans of projections or from matrix products.
+        """Search with scans of projections or with matrix products, and store the results in ``hits``.
 
-        Return the queries with an uncertain result.
+        Return the queries with an uncertain result (see `_rank`).
 
-        The first queries of the batch scan projections. If too many candidates remain, these queries are also
-        multiplied with the exact items. The other queries then use the faster method. The choice cannot be made
-        from the items alone, because the queries may have another distribution.
+        For the first queries of the batch, the method scans projections. If most of their results are uncertain, it
+        also tries matrix products with the original items. It then uses the faster of the two techniques for the
+        other queries. The choice cannot be made from the items alone, because the queries may have another
+        distribution than the items.
         """
         unsure = self._rank(slice(_TRIAL), self._scan_all(slice(_TRIAL)), hits)
         find_candidates = self._scan_all
@@ -180,9 +193,9 @@ class Search:
         return np.concatenate([unsure, self._rank(others, find_candidates(others), hits)])
 
     def _products_are_faster(self, unsure: NDArray[np.intp], hits: Hits) -> bool:
-        """Return whether matrix products are probably faster than scans.
+        """Return whether matrix products are probably faster than scans of projections.
 
-        The measurement of candidates is included.
+        The estimate includes the time to compute the float64 distances of all items that a scan cannot exclude.
         """
         limits = self._highest_sort_value(hits.distances[unsure, -1], self.lengths[unsure])
         _, counts = self._collect(unsure, limits, 1)
@@ -192,10 +205,10 @@ class Search:
         return bool(saved < _MEASURE_COST * n_features * n_measured)
 
     def _rank(self, subset: Subset, candidates: Candidates, hits: Hits) -> NDArray[np.intp]:
-        """Store the nearest candidates of some queries in ``hits``, unless ``hits`` contains nearer items.
+        """Compute the distances of the candidates of some queries, and store the k nearest candidates in ``hits``.
 
-        Returns the queries with an uncertain result. The result of a query is uncertain if an item that is not a
-        candidate may be as near as the k-th candidate.
+        Results in ``hits`` that contain nearer items are kept. Return the queries with an uncertain result. The
+        result of a query is uncertain if an item that is not a candidate may be as near as the k-th candidate.
         """
         positions, floor = candidates
         queries, distances = self.queries[subset], np.empty(positions.shape)
@@ -215,7 +228,7 @@ class Search:
         return rows[~certain]
 
     def _complete(self, unsure: NDArray[np.intp], hits: Hits) -> Hits:
-        """Search again for the queries with an uncertain result and return all results."""
+        """Search again for the queries with an uncertain result. Return the results of all queries."""
         if len(unsure):
             self._collect_and_rank(unsure, hits.distances[unsure, -1], hits)
         return self._with_roots(hits)
@@ -225,7 +238,7 @@ class Search:
         return Hits(np.full(shape, -1, np.int64), np.full(shape, np.inf))
 
     def _scan_all(self, subset: Subset = _ALL) -> Candidates:
-        """Return candidates from scans for groups of queries. The queries are divided among the threads."""
+        """Return candidates from scans. Each scan serves a group of queries. The threads share the groups."""
         scanned = self.scanned_queries[subset]
         queries = _pad_to_groups(scanned)
         sort_values, positions = _no_candidates((len(queries), self.n_candidates))
@@ -239,7 +252,7 @@ class Search:
         return Candidates(positions[: len(scanned)], self.lower_bound(sort_values[: len(scanned), -1], subset))
 
     def _multiply_all(self, subset: Subset = _ALL) -> Candidates:
-        """Return candidates from matrix products of a few hundred queries with each block of the exact items."""
+        """Return candidates from matrix products of a few hundred queries and each block of the original items."""
         queries = self.queries[subset]
         sort_values, positions = _no_candidates((len(queries), self.n_candidates))
         for start in range(0, len(queries), _MULTIPLIED):
@@ -273,14 +286,21 @@ class Search:
         return sort_values.ravel()
 
     def _upper_bound(self, query: int) -> float:
-        """Return an upper bound of the distance of the k-th nearest item. For at most k items, return infinity."""
+        """Return an upper bound of the distance of the k-th nearest item.
+
+        If there are at most k items, return infinity.
+        """
         sort_values = self._sort_values(query)
         if np.isfinite(sort_values).sum() <= self.k:
             return np.inf
         return float(self._distances(query, np.argpartition(sort_values, self.k)[: self.k]).max())
 
     def _collect_and_rank(self, unsure: NDArray[np.intp], worst: NDArray[np.float64], hits: Hits) -> None:
-        """Measure every item that may be as near as ``worst``. Store the nearest of these items in ``hits``."""
+        """Find the k nearest items of the queries ``unsure`` and store them in ``hits``.
+
+        For each of these queries, the distance of the k-th nearest item must be at most ``worst``. The method
+        computes the float64 distance of every item with a lower bound of at most ``worst``.
+        """
         highest = self._highest_sort_value(worst, self.lengths[unsure])
         capacity = max(_CAPACITY, 2 * self.k)
         step = max(1, _TOTAL_CAPACITY // capacity)
@@ -305,7 +325,10 @@ class Search:
     def _collect(
         self, rows: NDArray[np.intp], highest: NDArray[np.float64], capacity: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return up to ``capacity`` items with sort values up to ``highest``, and the number of all such items."""
+        """For each query, return the positions and the number of the items with sort values up to ``highest``.
+
+        At most ``capacity`` positions are returned for a query, but all such items are counted.
+        """
         queries, limits = _pad_to_groups(self.scanned_queries[rows]), _pad_to_groups(highest)
         limits[len(rows) :] = -np.inf
         found, counts = np.empty((len(queries), capacity), np.int64), np.zeros(len(queries), np.int64)
@@ -325,9 +348,9 @@ class Search:
         return found[: len(rows)], counts[: len(rows)]
 
     def _store_nearest(self, query: int, positions: NDArray[np.int64], hits: Hits) -> None:
-        """Store the nearest of the items at ``positions`` in ``hits``.
+        """Store the k nearest of the items at ``positions`` in ``hits``.
 
-        The positions must be ascending, to order ties.
+        The positions must be in ascending order, so that items at the same distance are ordered by position.
         """
         distances = self._distances(query, positions)
         nearest = np.argsort(distances, kind="stable")[: self.k]
@@ -335,7 +358,7 @@ class Search:
         hits.distances[query, : len(nearest)] = distances[nearest]
 
     def _block_sort_values(self, query: Rows, block: Rows) -> Rows:
-        """Return the sort values of the items of a block."""
+        """Return the sort values of the items of a block for one query."""
         if not self.euclidean:
             return np.asarray(-(query @ block))
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
@@ -347,18 +370,21 @@ class Search:
 
     @property
     def _relative_errors(self) -> tuple[float, float]:
-        """Upper bounds of the relative errors of a sort value from float32 sums and from the projection.
+        """Two upper bounds for the relative error of a sort value: from float32 sums, and from the projection.
 
         The error of a float32 sum of n terms is at most (n + 1) u times the sum of the absolute values of the
-        terms, with u = 2^-24. The error of a projection is its final rounding plus the square root of the error of
-        a float64 sum.
+        terms, with u = 2^-24. The error of a projection is the error of the final rounding to float32 plus the
+        square root of the error of a float64 sum.
         """
         n_terms, n_features = self.scanned_queries.shape[1], self.queries.shape[1]
         of_projection = 0.0 if self.items.projection is None else 4 * _U + 4e-8 * n_features**0.5
         return (n_terms + 8) * _U, of_projection
 
     def lower_bound(self, sort_values: Any, subset: Subset = _ALL) -> NDArray[np.float64]:
-        """Return a lower bound of the distance of an item for each query. The items have the given sort values."""
+        """Return a lower bound of an item's squared distance (or negative inner product) for each query.
+
+        ``sort_values`` contains the sort value of the item for each query.
+        """
         of_sum, of_projection = self._relative_errors
         lengths = self.lengths[subset]
         if not self.euclidean:
@@ -370,7 +396,11 @@ class Search:
         return np.asarray(np.square(np.maximum(radius, 0)))
 
     def _highest_sort_value(self, distances: Any, lengths: Any) -> Any:
-        """Return upper bounds of sort values, for the given distances of items and norms of queries."""
+        """Return upper bounds of the sort values of items with the given distances.
+
+        ``distances`` contains squared distances or negative inner products. ``lengths`` contains the norms of the
+        queries.
+        """
         of_sum, of_projection = self._relative_errors
         if not self.euclidean:
             return distances + (of_sum + 2 * of_projection) * lengths * self.longest + _UNDERFLOW
@@ -379,12 +409,12 @@ class Search:
         return np.square(radius) * (1 + 2 * of_sum) + _UNDERFLOW
 
     def _with_roots(self, hits: Hits) -> Hits:
-        """Return the hits with distances instead of squared distances."""
+        """Return the hits with Euclidean distances instead of squared distances. Inner products stay unchanged."""
         return hits if not self.euclidean else Hits(hits.positions, np.sqrt(hits.distances))
 
 
 class QuantizedSearch(Search):
-    """A search that scans quantized items. The sort values of quantized items are lower bounds of the distances."""
+    """A search that scans quantized items. The sort value of an item is a lower bound of its squared distance."""
 
     def __init__(
         self, items: ItemBlocks, hidden: Rows, longest: float, euclidean: bool, queries: Rows, k: int
@@ -425,7 +455,7 @@ class QuantizedSearch(Search):
 
 
 def lengths_of(rows: Rows) -> NDArray[np.float64]:
-    """Return the norms of rows, in float64."""
+    """Return the norm of each row, in float64."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)))
 
 

@@ -1,10 +1,12 @@
 """Low-dimensional projections of long vectors, used to compute lower bounds of distances.
 
-Most of the variance of long vectors lies in a few directions. A projected vector contains the coordinates along
-these directions and one additional coordinate, the norm of the residual. By the triangle inequality, projected
-vectors are never farther apart than the vectors themselves. For inner products, the Cauchy-Schwarz inequality gives
-a similar bound. A search can therefore skip every item with a projection farther away than the k-th nearest item.
-Such a search reads only a fraction of the numbers, but misses no neighbour.
+Most of the variance of long vectors usually lies in a few directions. A projected vector contains the coordinates
+along these directions and one additional coordinate. The additional coordinate is the norm of the residual, that
+is, of the part of the vector that is orthogonal to these directions. By the triangle inequality, the distance of
+two projected vectors is at most the distance of the original vectors. For inner products, the Cauchy-Schwarz
+inequality gives a similar bound. If the projection of an item is farther away from the projected query than the
+distance of the k-th nearest item, a search can skip the item. Such a search reads only a fraction of the numbers,
+but misses no neighbour.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """An orthonormal projection.
+    """A projection on a few orthonormal directions.
 
     Attributes
     ----------
     centre : ndarray of shape (dimensions,)
-        The vector that is subtracted before the projection. 0 for inner products.
+        The vector that is subtracted before the projection. For inner products, the vector is 0.
     basis : ndarray of shape (dimensions, n_directions)
         The directions of the projection, as orthonormal columns.
     """
@@ -63,10 +65,10 @@ class Projection:
         return projection if projection._share_of_candidates(sample, euclidean) <= _MAX_CANDIDATES else None
 
     def apply(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Return projected vectors, of shape (n, n_directions + 1).
+        """Return the projections of vectors, as an array of shape (n, n_directions + 1).
 
-        The computation uses float64. Only the final rounding to float32 can make the distance of two projections
-        larger than the distance of the two vectors.
+        The computation uses float64. The distance of two projections can exceed the distance of the two vectors
+        only by the rounding error, mainly from the final conversion to float32.
         """
         projected = np.empty((len(vectors), self.dimensions), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -79,10 +81,10 @@ class Projection:
         return projected
 
     def _share_of_candidates(self, sample: NDArray[np.float32], euclidean: bool) -> float:
-        """Return the median share of the sample items that remain as candidates for a query.
+        """Return the share of the sample that remains as candidates for a typical query.
 
-        The queries are items of the sample. An item remains if the lower bound of its distance is at most the
-        distance of the tenth nearest item.
+        The result is the median over several queries. The queries are items of the sample. An item remains if the
+        lower bound of its distance is at most the distance of the tenth nearest item.
         """
         probes = np.linspace(0, len(sample) - 1, _PROBES).astype(int)
         items = sample - self.centre.astype(np.float32)
@@ -94,10 +96,10 @@ class Projection:
 
 
 def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return approximations of the leading principal directions by subspace iteration.
+    """Return approximate leading principal directions of vectors, computed by subspace iteration.
 
     The directions need not be exact, because any orthonormal directions give correct bounds. Subspace iteration
-    takes a tenth of the time of an eigendecomposition.
+    takes about a tenth of the time of an eigendecomposition.
     """
     largest = float(np.abs(vectors).max()) or 1.0  # squares of very large values would overflow
     rows = vectors / np.float32(largest)
@@ -108,7 +110,7 @@ def _leading_directions(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _sort_values(a: NDArray[np.float32], b: NDArray[np.float32], euclidean: bool) -> NDArray[np.float32]:
-    """Return the squared distances, or the negative inner products, of all pairs of rows."""
+    """Return the squared distance, or the negative inner product, of each row of ``a`` and each row of ``b``."""
     products = a @ b.T
     if not euclidean:
         return -products

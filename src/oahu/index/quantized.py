@@ -1,11 +1,11 @@
 """Vectors that are quantized to eight bits per number, with an error bound for each vector.
 
 The speed of a search that reads all items once is limited by the memory bandwidth. Quantized items need a quarter
-of the memory. By the triangle inequality, the distance between a query and a quantized item, minus the quantization
-error, is a lower bound of the distance between the query and the item. For inner products, the Cauchy-Schwarz
-inequality gives a similar bound. A search can therefore skip every item with a lower bound above the distance of
-the k-th nearest item. Every item has its own quantization step, so that the bounds are tight for items of any
-scale. The step is the largest absolute value of the item divided by 127.
+of the memory of float32 items. By the triangle inequality, the distance between a query and a quantized item, minus
+the quantization error, is a lower bound of the distance between the query and the item. For inner products, the
+Cauchy-Schwarz inequality gives a similar bound. If the lower bound of an item is above the distance of the k-th
+nearest item, a search can skip the item. Every item has its own quantization step, so that the bounds are tight for
+small and for large values. The step is the largest absolute value of the item divided by 127.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class QuantizedItems:
     Attributes
     ----------
     blocks : ndarray of shape (n_blocks, dimensions, width), int8
-        The values of each item as multiples of the item's step.
+        The values of each item, divided by the item's quantization step and rounded.
     steps, lengths, errors : ndarray of shape (n_blocks, width), float64
-        For every item, the step, the norm of the quantized vector, and an upper bound of the distance between the
-        quantized vector and the item.
+        For every item: the quantization step, the norm of the quantized vector, and an upper bound of the distance
+        between the quantized vector and the item.
     """
 
     def __init__(self, n_blocks: int, dimensions: int, width: int) -> None:
@@ -77,7 +77,7 @@ class QuantizedQuery:
         self._square = float(np.square(vector, dtype=np.float64).sum())
 
     def sort_values(self, hidden: Rows, begin: int, end: int) -> Iterator[tuple[int, Rows]]:
-        """Yield the sort values of the blocks ``begin`` to ``end`` in parts.
+        """Yield the sort values of the items in the blocks ``begin`` to ``end - 1``, in several parts.
 
         Each part is a tuple of the position of its first item and the array of sort values."""
         items, n_terms = self._items, len(self._vector) + 8
@@ -102,7 +102,11 @@ class QuantizedQuery:
     def keep_smallest(
         self, hidden: Rows, begin: int, end: int, sort_values: Rows, positions: NDArray[np.int64]
     ) -> None:
-        """Insert the items of the blocks ``begin`` to ``end`` into the list of smallest ``sort_values``."""
+        """Scan the blocks ``begin`` to ``end - 1`` and update the lists ``sort_values`` and ``positions``.
+
+        ``sort_values`` contains the smallest sort values so far in ascending order, and ``positions`` contains the
+        positions of these items.
+        """
         for first, row in self.sort_values(hidden, begin, end):
             keep_smallest(row, first, sort_values, positions)
 
@@ -117,7 +121,10 @@ class QuantizedQuery:
 
 @kernel("exact search")
 def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any, errors: Any, begin: int) -> None:
-    """Quantize rows and store them as columns. Several rows are written at a time, to fill whole cache lines."""
+    """Quantize the rows of ``vectors`` and store them as columns of ``blocks``.
+
+    Several rows are written at a time, to fill whole cache lines.
+    """
     n_features, width = blocks.shape[1], blocks.shape[2]
     quantized = np.empty((_ROWS_PER_WRITE, n_features), np.int8)
     start = 0
@@ -147,7 +154,10 @@ def _quantize(vectors: Any, largest: Any, blocks: Any, steps: Any, lengths: Any,
 
 @helper
 def _multiply(block: Any, query: Any, row: Any) -> None:
-    """Compute the inner products of a query and the columns of a block, as multiples of each column's step."""
+    """Write the inner products of a query and the columns of a block to ``row``.
+
+    The product with a column is given as a multiple of the quantization step of the column.
+    """
     n_features = len(query)
     whole = n_features - n_features % 8
     row[:] = 0
@@ -180,11 +190,13 @@ def _lower_bounds(
     underflow: float,
     sort_values: Any,
 ) -> None:
-    """Compute the sort values of all items. Products are computed in float32, all other numbers in float64.
+    """Write the sort values of all items to ``sort_values``.
+
+    Inner products are computed in float32, all other intermediate results in float64.
 
     The error of a float32 sum of n products is at most (n + 1) u times the sum of the absolute values of the
-    products, with u = 2^-24. The sum of the absolute values is at most the product of the two norms. ``rounding``
-    is the error for an item with norm 1.
+    products, with u = 2^-24. The sum of the absolute values is at most the product of the norms of item and query.
+    ``rounding`` is the error bound for an item with norm 1.
     """
     for block in range(len(blocks)):
         row = sort_values[block]

@@ -1,11 +1,11 @@
-"""Compiled kernels of the exact search: scans of all items in float32, and distances of candidates in float64.
+"""Compiled functions of the exact search: scans of all items in float32, and distances of candidates in float64.
 
 Items are stored in blocks of shape (n_blocks, dimensions, width), with one item per column. A scan therefore adds
-long rows, which is fast with vector instructions. A scan computes a sort value for each item: the squared Euclidean
-distance, or the negative inner product. Sorting by this value orders items like sorting by distance. The squared
-distance is computed as a sum of squared differences. The usual expansion into a product and two squared norms would
-lose the differences between near items to float32 cancellation. The sort value of an item starts at 0, or at
-infinity if the item is hidden.
+up long rows, which is fast with the processor's vector instructions. A scan computes a sort value for each item:
+the squared Euclidean distance, or the negative inner product. The order by sort value is the order by distance. The
+squared distance is computed as a sum of squared differences. The usual expansion into an inner product and two
+squared norms would be inaccurate for near items, because the terms cancel each other and float32 has few digits.
+The sort value of an item starts at 0, or at infinity if the item is hidden.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def squared_lengths(columns: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @kernel("exact search")
 def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], begin: int) -> None:
-    """Write rows as the columns from ``begin`` on.
+    """Write the rows of ``vectors`` to the columns of ``blocks``, starting at the position ``begin``.
 
     Several rows are written at a time, to fill whole cache lines.
     """
@@ -78,9 +78,9 @@ def write_columns(vectors: NDArray[np.float32], blocks: NDArray[np.float32], beg
 
 @helper
 def _insert(sort_values: Any, positions: Any, sort_value: Any, position: Any) -> Any:
-    """Insert a sort value into the sorted list of smallest ``sort_values``.
+    """Insert a sort value into ``sort_values``, the ascending list of the smallest sort values.
 
-    Return the largest value of the list.
+    The largest value is removed from the list. Return the new largest value.
     """
     at = len(sort_values) - 1
     while at > 0 and sort_values[at - 1] > sort_value:
@@ -122,7 +122,7 @@ def keep_smallest(
 
 @helper
 def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Add the squared distance between each column and a query to the sort value of the column."""
+    """Add the squared distance between each column and a query to the sort value of the column in ``row``."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -144,7 +144,7 @@ def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None
 
 @helper
 def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Subtract the inner product of each column and a query from the sort value of the column."""
+    """Subtract the inner product of each column and a query from the sort value of the column in ``row``."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -235,7 +235,7 @@ def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any)
 
 @helper
 def _group_sort_values(block: Any, hidden: Any, start: Any, queries: Any, euclidean: Any, rows: Any) -> None:
-    """Compute the sort values of the columns of a tile for a group of queries."""
+    """Write the sort values of some columns of a block to ``rows``, with one row for each query of a group."""
     for i in range(GROUP):
         for j in range(rows.shape[1]):
             rows[i, j] = hidden[start + j]
@@ -256,7 +256,11 @@ def scan_one(
     sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Insert the items of the blocks ``begin`` to ``end`` into the query's list of smallest ``sort_values``."""
+    """Scan the blocks ``begin`` to ``end - 1`` and update the lists ``sort_values`` and ``positions``.
+
+    ``sort_values`` contains the query's smallest sort values so far in ascending order, and ``positions`` contains
+    the positions of these items.
+    """
     width = blocks.shape[2]
     sums = np.empty(min(width, _COLUMNS), np.float32)
     for block in range(begin, end):
@@ -280,7 +284,10 @@ def scan_groups(
     sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Find the smallest sort values for each query. The number of queries must be a multiple of `GROUP`."""
+    """Scan all items and update each query's lists ``sort_values`` and ``positions``, as in `scan_one`.
+
+    The number of queries must be a multiple of `GROUP`.
+    """
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
     for block in range(len(hidden)):
@@ -303,10 +310,11 @@ def collect_below(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Write the items with sort values up to ``highest`` to ``found``, and the number of these items to ``counts``.
+    """Find all items with sort values up to ``highest`` for each query.
 
-    The items are in ascending order of position. Items beyond the capacity of ``found`` are only counted. Hidden
-    items are skipped. The number of queries must be a multiple of `GROUP`.
+    Write the positions of these items to ``found``, in ascending order, and the number of these items to
+    ``counts``. If ``found`` has too few columns for all positions, the last positions are counted but not written.
+    Hidden items are skipped. The number of queries must be a multiple of `GROUP`.
     """
     width = blocks.shape[2]
     rows = np.empty((GROUP, min(width, TILE)), np.float32)
@@ -333,7 +341,7 @@ def keep_smallest_products(
     sort_values: NDArray[np.float32],
     positions: NDArray[np.int64],
 ) -> None:
-    """Insert the values ``bias - products`` into each query's list of smallest values.
+    """Insert the sort values ``bias - products`` into each query's list of smallest ``sort_values``.
 
     ``products`` is overwritten.
     """
@@ -352,7 +360,10 @@ def _measure(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute squared Euclidean distances, or negative inner products, in float64; infinity at position -1."""
+    """Write the squared distances, or negative inner products, of a query and the items at ``positions``.
+
+    The results are computed in float64 and written to ``distances``. The result for the position -1 is infinite.
+    """
     n_features, width = blocks.shape[1], blocks.shape[2]
     for i in range(len(positions)):
         distance = np.inf
@@ -377,7 +388,10 @@ def measure(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute squared Euclidean distances, or negative inner products, in float64; infinity at position -1."""
+    """Write the squared distances, or negative inner products, of a query and the items at ``positions``.
+
+    The results are computed in float64 and written to ``distances``. The result for the position -1 is infinite.
+    """
     _measure(blocks, query, euclidean, positions, distances)
 
 
@@ -389,7 +403,7 @@ def measure_each(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute the distances of `measure` between each query and the items at its positions."""
+    """Compute the same values as `measure`, for each query and the items at the positions in its row."""
     for query in range(len(queries)):
         _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 
@@ -402,9 +416,9 @@ def measure_and_sort(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute the distances of `measure` for the candidates of each query. Sort the candidates by distance.
+    """Compute the same values as `measure` for the candidates of each query, and sort the candidates by value.
 
-    Ties are ordered by position.
+    Candidates with equal values are ordered by position.
     """
     for query in range(len(queries)):
         places, values = positions[query], distances[query]

@@ -1,7 +1,7 @@
 """Thread pools for compiled kernels that release the GIL.
 
-The number of threads is the number of numba's threads. Set ``NUMBA_NUM_THREADS`` or call ``numba.set_num_threads``
-to change it.
+The pools use as many threads as numba. To change the number of threads, set ``NUMBA_NUM_THREADS`` or call
+``numba.set_num_threads``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def run_row_slices(work: Callable[[slice], None], n_rows: int, multiple_of: int 
 def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
     """Run ``work`` on the parts 0 ... n_parts - 1 in n threads, with single-threaded BLAS.
 
-    Thread i runs the parts i, i + n, i + 2 n, ... Use this function for work that multiplies matrices. Otherwise,
-    the threads of BLAS would wait for each other after every product, which takes long on a busy machine.
+    Thread i runs the parts i, i + n, i + 2 n, ... Use this function for work that multiplies matrices. With
+    multi-threaded BLAS, the BLAS threads would wait for each other after every product, which is slow on a busy
+    machine.
     """
     n_threads = min(numba.get_num_threads(), n_parts)
 
@@ -62,10 +63,8 @@ def run_interleaved(work: Callable[[int], None], n_parts: int) -> None:
 def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
     """Run ``work`` on the parts 0 ... n_parts - 1 in parallel.
 
-    Part 0 runs in the calling thread, all others in the pool.
-
-    If the calling thread belongs to the pool, this thread runs all parts, because waiting for the pool could
-    deadlock.
+    Part 0 runs in the calling thread, and all other parts run in a thread pool. If the calling thread itself
+    belongs to the pool, it runs all parts, because it could deadlock if it waited for other threads of the pool.
     """
     if current_thread().name.startswith(_THREAD_NAME):
         for part in range(n_parts):
@@ -84,7 +83,7 @@ def run_parallel(work: Callable[[int], None], n_parts: int) -> None:
 
 @contextmanager
 def limit_threads(n_threads: int) -> Iterator[None]:
-    """Inside the ``with`` block, let calls from the current thread use at most ``n_threads`` threads."""
+    """Limit parallel functions that are called inside the ``with`` block to ``n_threads`` threads."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, n_threads))
     try:
@@ -106,7 +105,7 @@ if hasattr(os, "register_at_fork"):
 def _single_threaded_blas() -> Iterator[None]:
     """Limit BLAS to one thread inside the ``with`` block.
 
-    Only one caller at a time sets this limit of the process.
+    The limit applies to the whole process. If another caller has already set the limit, do nothing.
     """
     if not _BLAS_LIMIT.acquire(blocking=False):
         yield

@@ -10,7 +10,7 @@ __all__ = ["replace_atomically", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str, *, mode: int = 0o666) -> None:
-    """Write a file through a temporary file in the same folder.
+    """Write a file atomically: write a temporary file in the same folder, then rename it.
 
     The data is on disk when this function returns. If the path is a symbolic link, the target of the link is
     written.
@@ -40,7 +40,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str, *, mode: i
 
 
 def replace_atomically(temporary: Path, path: Path) -> None:
-    """Rename a complete temporary file to ``path`` in the same folder. The rename is on disk when this returns."""
+    """Rename a complete temporary file to ``path`` in the same folder. Then flush the folder to disk."""
     with temporary.open("rb+") as file:  # Windows flushes only files that are open for writing
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -1,9 +1,9 @@
 """Registry of the classes that a model file may contain.
 
 A file contains the names of its classes: ``Class`` for built-in classes, ``module:Class`` for classes outside oahu.
-Loading a file imports the module of a class outside oahu only if the caller allows the class, or if an installed
-package declares the class in the entry-point group ``oahu.learners``. Classes that are already imported are
-allowed.
+Importing a module runs its code. For a class outside oahu that has not been imported, loading a file therefore
+imports the module only in two cases: the caller allows the class, or an installed package declares the class in the
+entry-point group ``oahu.learners``. Classes that are already imported are allowed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ClassRegistry:
         self._registered: dict[str, type[Storable]] = {}
 
     def register(self, cls: type[Storable]) -> None:
-        """Allow model files to contain ``cls``. A class with the same name and module replaces an earlier class."""
+        """Allow model files to contain ``cls``. It replaces an earlier class with the same name and module."""
         self._registered[class_name(cls)] = cls
 
     def name_of(self, cls: type) -> str:

@@ -8,8 +8,8 @@
 - ``.parquet``: the same columns as ``.csv``. The features may also be one column of lists of equal length.
 
 Without ids, the id of an item is its row number, counted from 0. Labels are integers or strings. Labels that are
-whole floats or booleans become integers. Labels in text files become integers if all labels are written as Python
-writes integers. Spaces around a label in a text file are removed.
+whole floats or booleans become integers. Labels in text files become integers if every label is written as
+Python writes integers (``7``, but not ``007``). Spaces around a label in a text file are removed.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class FeatureTable:
     table : ndarray of shape (n_items, n_features)
         Features of the items. The array may be a memory map that is larger than the memory.
     rows : dict, or None
-        Row number of each id. None if the ids are the row numbers. The ids "7" and 7 are the same id and stored as
-        7.
+        Row number of each id. None if the ids are the row numbers. The ids "7" and 7 are the same id, stored as the
+        integer 7.
     labels : ndarray of shape (n_items,), or None
         Labels of the items: integers or strings.
 
@@ -102,7 +102,7 @@ def read_features(path: str | os.PathLike[str]) -> FeatureTable:
     """Read a feature table from a file. The module `oahu.io.features` documents the file formats.
 
     A missing file raises FileNotFoundError. An invalid file raises InvalidInputError. This function does not check
-    that the values are finite; learners do.
+    that the values are finite, because learners check their input.
     """
     path = Path(path)
     with _add_path_to_errors(path, "features"):
@@ -208,7 +208,10 @@ def _read_npz(path: Path) -> _Contents:
 
 
 def _check_npz_member(archive: Any, name: str, path: Path) -> None:
-    """Raise an error if the array contains Python objects. The message includes advice on the conversion."""
+    """Raise an error if the array ``name`` in a .npz archive contains Python objects.
+
+    The error message shows how to convert the array to numbers or strings.
+    """
     if f"{name}.npy" not in archive.zip.namelist():
         return  # not an array
     convert = f"{name}.astype({'str' if name in _ID_ARRAYS + _LABEL_ARRAYS else 'float'})"
@@ -217,7 +220,10 @@ def _check_npz_member(archive: Any, name: str, path: Path) -> None:
 
 
 def _check_no_objects(file: IO[bytes], what: str, convert: str) -> None:
-    """Raise an error if an open .npy file contains Python objects, because loading a pickle could run code."""
+    """Raise an error if an open .npy file contains Python objects.
+
+    NumPy stores Python objects as a pickle, and loading a pickle could run code.
+    """
     read_header = (
         np.lib.format.read_array_header_1_0
         if np.lib.format.read_magic(file) == (1, 0)
@@ -285,7 +291,7 @@ def _decode_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
 
 
 def _id_and_label(names: list[str]) -> tuple[int | None, int | None]:
-    """Return the indices of the id column and of the label column. The index of a missing column is None."""
+    """Return the index of the id column and the index of the label column. For a missing column, return None."""
     id_column = next((i for i, name in enumerate(names) if name in _ID_COLUMNS), None)
     return id_column, names.index(_LABEL_COLUMN) if _LABEL_COLUMN in names else None
 
@@ -293,7 +299,8 @@ def _id_and_label(names: list[str]) -> tuple[int | None, int | None]:
 def _check_header(names: list[str]) -> None:
     """Raise an error if the first line is not a valid header.
 
-    Without this check, the first item could be lost, or row numbers could be used as features.
+    If a file has no header, its first item would be read as a header. If a header has an unnamed column, the column
+    may contain row numbers, which are not features.
     """
     if not all(names):
         raise InvalidInputError(f"each column needs a name. Column {names.index('') + 1} has none.")

@@ -73,7 +73,9 @@ class Content:
     def array(self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Check the shape, type and values of the array ``name``, and return the array.
 
-        None in ``shape`` allows any length of an axis. ``dtype=None`` allows float32 and float64."""
+        If an entry of ``shape`` is None, this axis may have any length. If ``dtype`` is None, float32 and float64
+        are allowed.
+        """
         if name not in self.arrays:
             raise ModelFileError(f"it has no array {name!r}")
         array = self.arrays[name]
@@ -99,7 +101,7 @@ class Content:
 
 
 class Storable(Protocol):
-    """Interface of classes with objects that can be written to model files."""
+    """Interface of objects that can be written to model files."""
 
     def _to_content(self) -> Content: ...
 
@@ -108,9 +110,9 @@ class Storable(Protocol):
 
 
 def save(model: Storable, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
-    """Write ``model`` to ``path`` atomically. The notes are stored in the file, and `read_notes` returns them.
+    """Write ``model`` to ``path`` atomically. The file also contains ``notes``, which `read_notes` returns.
 
-    If the process is killed, the file is either the old file or the complete new file. A ``.tmp`` file may remain.
+    If the process is killed, ``path`` is either the old file or the complete new file. A ``.tmp`` file may remain.
     """
     write_atomically(path, to_bytes(model, notes))
 
@@ -157,7 +159,7 @@ def from_bytes(data: bytes, name: str | os.PathLike[str], allow: Collection[Allo
 
 
 def with_nested_model(content: Content, name: str, model: Any) -> Content:
-    """Return the content with an added nested model. `nested_model` with the same ``name`` returns this model."""
+    """Return the content with an added model. `nested_model` with the same ``name`` returns the added model."""
     inner = model._to_content()
     arrays = {f"{name}/{label}": array for label, array in inner.arrays.items()}
     state = {name: {"class": REGISTRY.name_of(type(model)), "state": inner.state}}
@@ -223,7 +225,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
-    """Return the header of oahu, and the offset of the end of the last array."""
+    """Return oahu's part of the header, and the number of bytes of all arrays."""
     if not text.rstrip(b" ").endswith(b"}"):  # safetensors pads with spaces only
         raise ModelFileError("its header is not JSON: it is not an oahu model file, or it is damaged")
     try:
@@ -255,7 +257,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
 
 
 def _canonical(header: Mapping[str, Any]) -> str:
-    """Return the canonical JSON of a header."""
+    """Return a header as canonical JSON. Equal headers give equal text."""
     return json.dumps(header, sort_keys=True)
 
 

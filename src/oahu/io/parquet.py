@@ -117,7 +117,7 @@ class ParquetColumn:
         return np.asarray(numbers.to_numpy())
 
     def _first_null(self) -> int | None:
-        """Return the first row with a null value, or None. NaN is not null: learners check for NaN."""
+        """Return the first row with a null value, or None. NaN is not null. Learners check for NaN."""
         return _first(self.values.is_null().to_numpy()) if self.values.null_count else None
 
     def _check_no_nulls(self, needed: str) -> None:
@@ -133,7 +133,10 @@ class ParquetColumn:
 
 
 def read_columns(path: Path) -> list[ParquetColumn]:
-    """Return the columns of a file in order, with categories decoded. Raise ValueError for an invalid file."""
+    """Return the columns of a file, in the order of the file. Categorical columns contain their decoded values.
+
+    Raise ValueError for an invalid file.
+    """
     try:
         from pyarrow import ArrowException, parquet, types
     except ImportError as error:
@@ -167,7 +170,7 @@ def feature_table(columns: list[ParquetColumn]) -> NDArray[Any]:
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Raise an error for duplicate column names and for an index column of pandas, because it is not a feature."""
+    """Raise an error for duplicate column names, and for an index column of pandas, which is not a feature."""
     for name, times in Counter(names).items():
         if times > 1:
             raise InvalidInputError(f"{path} has {times} columns named {name!r}. Column names must be unique.")

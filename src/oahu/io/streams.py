@@ -9,11 +9,12 @@ JSON Lines, one constraint per line::
     {"anchor": [0.1, 2.0], "positive": [0.2, 1.9], "negative": [7.0, -1.0]}
 
 An item is either an id (a string or an integer) or a list of numbers (its features). All items of a line must be of
-the same kind. ``same`` is true or false, or 1 or -1. A list with true or false as third entry is a pair. Any other
-list is a triplet. Other fields of an object are ignored. An object with the fields of a pair and of a triplet is a
-triplet.
+the same kind. ``same`` is true or false, or 1 or -1. A list with true or false as its third entry is a pair. Any
+other list is a triplet. An object with the fields of a pair and of a triplet is a triplet. Unknown fields of an
+object are ignored.
 
-CSV with commas, or TSV with tabs. A header contains the column names, in any order. Other columns are ignored::
+CSV with commas, or TSV with tabs. The first line is a header with the column names, in any order. Unknown columns
+are ignored::
 
     anchor,positive,negative            first.0,first.1,second.0,second.1,same
     tea,green tea,coffee                0.1,2.0,0.2,1.9,true
@@ -83,7 +84,7 @@ class StreamLine(NamedTuple):
 
 
 def read_stream(source: PathOrFile, *, format: StreamFormat | None = None) -> Iterator[StreamLine]:  # noqa: A002
-    """Yield the lines of a stream with their constraints. Each line is yielded as soon as it has arrived.
+    """Yield each line of a stream with its constraint, as soon as the line has arrived.
 
     Parameters
     ----------
@@ -112,8 +113,8 @@ def write_stream(
 ) -> int:
     """Write constraints line by line. Return the number of constraints.
 
-    Each constraint is validated before it is written. If a constraint is invalid, an error is raised, and the
-    constraints before it have been written. In CSV, all constraints must have the same columns.
+    Each constraint is validated before it is written. If a constraint is invalid, an error is raised. The earlier
+    constraints have then been written. In CSV, all constraints must have the same columns.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ def write_stream(
 
 
 def as_id(text: str) -> int | str:
-    """Return the id in a text: an integer if the text is an integer as Python writes it, otherwise the text itself.
+    """Return the id in a text. If Python would write an integer as this text, the id is the integer, else the text.
 
     >>> as_id("7"), as_id("007"), as_id("tea")
     (7, '007', 'tea')
@@ -161,7 +162,7 @@ _is_integer = re.compile(r"0|-?[1-9][0-9]{0,4000}").fullmatch  # int() rejects m
 
 
 def _choose_format(file: PathOrFile, given: StreamFormat | None, method: str) -> StreamFormat | None:
-    """Return the given format, or else the format of the file suffix, or None if both are missing.
+    """Return the format ``given``, or else the format of the file suffix, or None if both are missing.
 
     Raise an error if an open file does not have the method ``method``.
     """
@@ -178,7 +179,7 @@ def _choose_format(file: PathOrFile, given: StreamFormat | None, method: str) ->
 
 @contextmanager
 def _open(target: PathOrFile, mode: Literal["rb", "wb"]) -> Iterator[tuple[IO[Any], str]]:
-    """Yield the file to read or write, and its name for error messages. Close the file if it was opened here."""
+    """Yield the file to read or write, and its name for error messages. Afterwards, close a file opened here."""
     if isinstance(target, str) and target == "-":
         if mode == "rb":
             yield getattr(sys.stdin, "buffer", sys.stdin), "standard input"
@@ -355,7 +356,7 @@ def _pair(items: Sequence[Any], same: Any) -> Pair:
 
 
 def _validate_items(items: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return the items. Raise an error unless all are ids, or all are lists of the same number of features."""
+    """Return the items. Raise an error unless all items are ids, or all items are lists of equal length."""
     if type(items[0]) is list:
         return [_features(item, name, len(items[0])) for item, name in zip(items, names, strict=False)]
     for position, item in enumerate(items):
@@ -390,7 +391,7 @@ def _features(item: Any, name: str, width: int) -> list[float]:
 
 
 def _validate(constraint: Pair | Triplet) -> Pair | Triplet:
-    """Convert a constraint to Python types and validate it in the same way as a constraint in a file."""
+    """Convert a constraint to Python types. Validate it by the same rules as a constraint in a file."""
     if not isinstance(constraint, Pair | Triplet):
         raise InvalidInputError(f"the constraint must be a Pair or a Triplet. Got {shorten(constraint)} instead.")
     first, second, third = map(_as_python, constraint)

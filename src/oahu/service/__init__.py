@@ -2,6 +2,6 @@
 
 A `Collection` has four components. The catalogue contains the items and their features. The feedback log contains
 the feedback and the constraint graph. The learner loop trains the learner on the log and publishes metrics. The
-query engine answers queries with the catalogue and the newest metric. The store keeps all data on disk. The HTTP
-API and the web page call the methods of collections.
+query engine answers queries with the catalogue and the newest metric. The store saves the data of all components on
+disk. The HTTP API and the web page call the methods of collections.
 """

@@ -60,8 +60,8 @@ class Catalogue:
     ) -> CatalogueChange:
         """Add items, or replace the items with the same keys.
 
-        An item with new features gets a new number, because feedback about the old features does not apply to the
-        new features. The features of the old number are deleted, unless ``in_use`` returns True for the old number.
+        An item with new features gets a new item number, because feedback about the old features does not apply to
+        the new features. The old features are deleted, unless ``in_use`` returns True for the old item number.
         """
         state = self._current(transaction)
         n_new = len({item.key for item in items} - state.numbers.keys())
@@ -97,7 +97,7 @@ class Catalogue:
     def delete_items(
         self, transaction: Transaction, keys: Sequence[str], in_use: Callable[[int], bool]
     ) -> CatalogueChange:
-        """Delete items. The features of an item remain if ``in_use`` returns True for its number."""
+        """Delete items. If ``in_use`` returns True for an item number, the features of this item are kept."""
         state = self._current(transaction)
         distinct = list(dict.fromkeys(keys))
         numbers = [self.number_of(transaction, key, "keys", at) for at, key in enumerate(distinct)]
@@ -110,9 +110,10 @@ class Catalogue:
         return change
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
-        """Return the number of an item.
+        """Return the item number of the item with this key.
 
-        ``where`` and ``at``, its position in the request, are used in error messages.
+        The error message contains the name of the request field (``where``) and the index of the item in this field
+        (``at``).
         """
         number = self._current(transaction).numbers.get(key)
         if number is None:
@@ -156,7 +157,7 @@ class Catalogue:
     # -- reads -------------------------------------------------------------------------------------------
 
     def key_of(self, number: int) -> str:
-        """Return the key of an item. Deleted items keep their key."""
+        """Return the key of the item with this item number. The item may be deleted."""
         return self.features.key(number)
 
     def item(self, key: str) -> CatalogueItem:
@@ -171,11 +172,15 @@ class Catalogue:
         return self._store.items_by_key(self._collection, keys)
 
     def page(self, after: int, limit: int, label: str | None = None) -> list[CatalogueItem]:
-        """Return items with a number above ``after``, in the order in which they were added."""
+        """Return one page of the items, in the order in which they were added.
+
+        The page contains at most ``limit`` items with an item number above ``after``. If ``label`` is given, it
+        contains only items with this label.
+        """
         return self._store.items(self._collection, after, limit, label)
 
     def all_items(self) -> tuple[list[int], list[str | None]]:
-        """Return the numbers and labels of all items, in the order in which they were added."""
+        """Return the item numbers and labels of all items, in the order in which the items were added."""
         found = list(self._store.keys(self._collection))
         return [number for _, number, _ in found], [label for _, _, label in found]
 
@@ -188,7 +193,10 @@ class Catalogue:
         return self.vectors([key])[key][1]
 
     def vectors(self, keys: Iterable[str]) -> dict[str, tuple[int, NDArray[Any]]]:
-        """Return a dictionary from key to number and features. Raise `NotFoundError` for a missing key."""
+        """Return a dictionary that maps each key to the item number and the features of the item.
+
+        Raise `NotFoundError` for a missing key.
+        """
         requested = list(keys)
         table, found = self.features.table, self.items(requested)
         for key in requested:

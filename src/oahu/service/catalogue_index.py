@@ -1,4 +1,4 @@
-"""The search index of a catalogue: an immutable index of items encoded with one version of the metric."""
+"""The search index of a catalogue: an immutable set of items, encoded with one version of the metric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_FILTERS = 64  # cached label filters
 
 
 class _Rows:
-    """The features of selected items. The rows are read from the table block by block."""
+    """The features of selected items, as a sequence of rows. The rows are read from the feature table on access."""
 
     def __init__(self, table: ItemFeatureTable, numbers: Sequence[int]) -> None:
         self._table, self._numbers = table, np.array(numbers, np.int64)
@@ -36,7 +36,7 @@ class _Rows:
 class CatalogueIndex:
     """An index of items encoded with one version of the metric.
 
-    Items keep their positions. Removed items are masked.
+    An item stays at its position when other items are added or removed. Searches skip removed items.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class CatalogueIndex:
     gallery : IndexedItems
         The encoded items.
     numbers, labels : ndarray of shape (n_positions,)
-        The number and the label of the item at each position.
+        The item number and the label of the item at each position.
     positions : ndarray
         The position of each item, indexed by item number. -1 for an item that is not in the index.
     """
@@ -112,7 +112,7 @@ class CatalogueIndex:
         )
 
     def changed(self, change: CatalogueChange, table: ItemFeatureTable) -> CatalogueIndex:
-        """Return the index after a change of the catalogue.
+        """Return a new index that includes a change of the catalogue.
 
         ``table`` is the current feature table. Items that a later change removes may already be missing in the
         table.
@@ -147,14 +147,14 @@ class CatalogueIndex:
         return len(self.numbers) * self.gallery.dimensions
 
     def position(self, number: int) -> int | None:
-        """Return the position of an item, or None if the item is not in the index."""
+        """Return the position of the item with this item number, or None if the item is not in the index."""
         position = int(self.positions[number]) if number < len(self.positions) else -1
         return None if position < 0 else position
 
     def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
-        """Return the given items that are in the index and have the given label.
+        """Return the given item numbers, without items that are not in the index or have another label.
 
-        Without a label, any label matches.
+        If ``label`` is None, items with any label are returned.
         """
         requested = np.array(numbers, np.int64)
         requested = requested[requested < len(self.positions)]
@@ -163,18 +163,18 @@ class CatalogueIndex:
         return requested if label is None else requested[self.labels[positions] == label]
 
     def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
-        """Return the gallery restricted to the given items."""
+        """Return the encoded items (``gallery``), restricted to the given item numbers."""
         masked = np.ones(len(self.numbers), bool)
         masked[self.positions[numbers]] = False
         return self.gallery.remove(np.flatnonzero(masked))
 
     def items(self) -> tuple[list[int], list[str | None]]:
-        """Return the numbers and labels of all items, in the order in which they were added."""
+        """Return the item numbers and labels of all items, in the order in which the items were added."""
         positions = np.sort(self.positions[self.positions >= 0])
         return self.numbers[positions].tolist(), self.labels[positions].tolist()
 
     def with_label(self, label: str | None) -> IndexedItems:
-        """Return the gallery restricted to a label, or to all labelled items if ``label`` is None."""
+        """Return the encoded items (``gallery``) with this label, or all labelled items if ``label`` is None."""
         found = self._filtered.get(label)
         if found is None:
             matching = self.labels != None if label is None else self.labels == label  # noqa: E711 - elementwise
@@ -186,14 +186,14 @@ class CatalogueIndex:
     def candidates(
         self, queries: NDArray[Any], n: int, gallery: IndexedItems, exclude: int | None
     ) -> NDArray[np.int64]:
-        """Return the positions of the n nearest items of a query in each space, sorted and without duplicates.
+        """Return the item numbers of the n nearest items of a query in each space, without duplicates.
 
         Parameters
         ----------
         gallery : IndexedItems
-            The gallery of this index, or a restricted gallery.
+            The items to search: the ``gallery`` of this index, or the result of `only` or `with_label`.
         exclude : int or None
-            The number of an item to exclude.
+            The item number of an item to leave out.
         """
         if not self.n_items:
             return np.empty(0, np.int64)

@@ -3,14 +3,15 @@
 Data flow::
 
     put_items ────▶ Catalogue ──────────────────────┐ features, candidates
-                        │ numbers of keys           ▼
+                        │ item number of each key   ▼
     add_feedback ─▶ FeedbackLog ── relations ─▶ QueryEngine ──▶ search, classify, compare
                         │ log, training examples    ▲
                         ▼                           │ published metrics
                       Store ─────────────────▶ LearnerLoop
 
 Only the feedback log has a constraint graph. The learner loop reads only from the store. The query engine gets
-metrics from the learner loop. If a command changes several components, `Collection` runs it in one transaction.
+metrics from the learner loop. If a command changes several components, `Collection` makes all changes in one
+transaction.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Collection:
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
 
-        If the newest snapshot of the learner covers the whole log, the index is built while the log is loaded.
+        If the newest snapshot of the learner has learned the whole log, the index is built while the log is loaded.
         """
         last_seq = self.feedback_log.last_seq
         with ThreadPoolExecutor(1) as executor:
@@ -145,7 +146,10 @@ class Collection:
         return self._submit(command, len(items))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
-        """Delete items, either all items or none. Feedback about deleted items still affects the metric."""
+        """Delete items.
+
+        Either all given items are deleted or none. Feedback about deleted items still affects the metric.
+        """
 
         def command(transaction: Transaction) -> CatalogueChange:
             change = self.catalogue.delete_items(transaction, keys, self._in_use(transaction))
@@ -157,7 +161,10 @@ class Collection:
     # -- feedback ----------------------------------------------------------------------------------------
 
     def add_feedback(self, records: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
-        """Add feedback records, either all records or none. ``request`` is the idempotency key."""
+        """Add feedback records.
+
+        Either all records are stored or none. ``request`` is the idempotency key of the request.
+        """
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
         if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
@@ -220,7 +227,7 @@ class Collection:
         return self.queries.search(query, k, label, use_feedback)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
-        """Return the votes of the k nearest labelled items. See `QueryEngine.classify`."""
+        """Return the votes of the k nearest labelled items for each label. See `QueryEngine.classify`."""
         return self.queries.classify(query, k)
 
     def compare(self, first: str | NDArray[Any], second: str | NDArray[Any]) -> ComparisonResult:
@@ -228,7 +235,10 @@ class Collection:
         return self.queries.compare(first, second)
 
     def calibrate(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> Future[None]:
-        """Store labelled pairs. Whenever the metric changes, `compare` chooses its thresholds from these pairs."""
+        """Store labelled pairs and a target.
+
+        After every change of the metric, `compare` chooses its thresholds from them.
+        """
 
         def command(transaction: Transaction) -> None:
             def number(key: str, at: int, side: int) -> int:
@@ -286,7 +296,10 @@ class Collection:
     # -- commands ----------------------------------------------------------------------------------------
 
     def _submit(self, command: Callable[[Transaction], T], weight: int = 1) -> Future[T]:
-        """Run a command in a transaction. Raise `NotFoundError` if an earlier command deleted the collection."""
+        """Run a command in a transaction.
+
+        The command fails with `NotFoundError` if the collection was deleted before.
+        """
 
         def run(transaction: Transaction) -> T:
             if self._deleted:

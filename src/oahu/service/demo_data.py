@@ -29,7 +29,7 @@ def create_image_collection(
     images : ndarray of shape (n_items, height, width)
         The images. 0 is black, 255 is white.
     labels : ndarray of shape (n_items,)
-        The label of each image, as an index into ``label_names``.
+        For each image, the index of its label in ``label_names``.
     """
     n, height, width = images.shape
     zoom = max(1, _THUMBNAIL_WIDTH // (width + 2))

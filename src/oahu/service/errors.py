@@ -31,13 +31,13 @@ class ServiceError(OAHUError):
     status : int
         The HTTP status.
     kind : str
-        The last part of the problem type. Programs can distinguish errors by this part.
+        The last part of the problem type URI in the HTTP response. Programs can distinguish errors by this part.
     title : str
         A short description of the kind of error.
     more : dict
         Further fields of the HTTP response, as plain JSON.
     retry_after : float or None
-        Seconds after which the client may send the request again.
+        The number of seconds after which the client may send the request again. None if this time is unknown.
     """
 
     status = 500
@@ -68,7 +68,7 @@ class ConflictError(ServiceError):
 
 
 class ContradictoryFeedbackError(ServiceError):
-    """Feedback contradicts earlier feedback. ``proof`` is the chain of constraints that implies the opposite."""
+    """Feedback contradicts other feedback. ``proof`` is the chain of constraints that implies the opposite."""
 
     status, kind, title = 409, "contradiction", "The feedback contradicts earlier feedback"
 

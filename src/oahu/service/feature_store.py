@@ -27,7 +27,10 @@ class ItemFeatureTable:
         self._n_rows = 0
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """Return the features of items. Numbers of shape (...) give an array of shape (..., dimension)."""
+        """Return the features of items.
+
+        For an array of item numbers of shape (...), the result has the shape (..., dimension).
+        """
         requested = np.asarray(numbers, np.int64)
         rows = self._row_by_number[requested]
         if (rows < 0).any():
@@ -35,20 +38,21 @@ class ItemFeatureTable:
         return np.asarray(self._rows[rows])
 
     def key(self, number: int) -> str:
-        """Return the key of an item. Deleted items keep their key."""
+        """Return the key of the item with this item number. The item may be deleted."""
         return self._keys[number]
 
     def __contains__(self, number: int) -> bool:
         return number in self._keys
 
     def __len__(self) -> int:
-        """Return the number of rows. A number that was added twice has two rows."""
+        """Return the number of rows. An item number that was added twice has two rows."""
         return self._n_rows
 
     def _add(self, numbers: Sequence[int], keys: Iterable[str], new: NDArray[Any]) -> None:
         """Add rows.
 
-        A row is written before its index entry. Concurrent readers therefore never see an empty row.
+        The features are written before the row becomes visible to readers. Concurrent readers therefore never get
+        an empty row.
         """
         end = self._n_rows + len(new)
         if end > len(self._rows):
@@ -65,7 +69,7 @@ class ItemFeatureTable:
         self._n_rows = end
 
     def _without(self, purged: set[int]) -> ItemFeatureTable:
-        """Return a copy of the table without the purged numbers."""
+        """Return a copy of the table without the given item numbers."""
         remaining = {number: key for number, key in self._keys.items() if number not in purged}
         table = ItemFeatureTable(self._rows.shape[1], self._rows.dtype, len(remaining))
         if remaining:
@@ -74,7 +78,7 @@ class ItemFeatureTable:
 
 
 class FeatureStore:
-    """The current feature table of a collection. It is thread-safe, and compacted when most rows are unused.
+    """A thread-safe store for the feature table of a collection. The table is compacted when most rows are unused.
 
     Parameters
     ----------
@@ -89,14 +93,17 @@ class FeatureStore:
         self._purged: set[int] = set()
 
     def add(self, numbers: Sequence[int], keys: Iterable[str], data: bytes) -> None:
-        """Add features, given as bytes. A number that is added again gets the new features."""
+        """Add features, given as bytes.
+
+        If an item number was added before, the new features replace its old features.
+        """
         rows = np.frombuffer(data, self.dtype).reshape(len(numbers), self.dimension)
         with self._lock:
             self._purged.difference_update(numbers)
             self.table._add(numbers, keys, rows)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Mark item numbers as unused. When most rows are unused, the other rows are copied to a new table.
+        """Mark item numbers as unused. When most rows are unused, the used rows are copied to a new table.
 
         A reader with a reference to the old table can still read all rows.
         """
@@ -107,11 +114,14 @@ class FeatureStore:
                 self.table, self._purged = self.table._without(self._purged), set()
 
     def take(self, numbers: Any) -> NDArray[Any]:
-        """Return the features of items. Numbers of shape (...) give an array of shape (..., dimension)."""
+        """Return the features of items.
+
+        For an array of item numbers of shape (...), the result has the shape (..., dimension).
+        """
         return self.table.take(numbers)
 
     def key(self, number: int) -> str:
-        """Return the key of an item. Deleted items keep their key."""
+        """Return the key of the item with this item number. The item may be deleted."""
         return self.table.key(number)
 
     def __len__(self) -> int:

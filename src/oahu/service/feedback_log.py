@@ -1,8 +1,8 @@
 """The feedback log of a collection, and the constraint graph that is built from the log.
 
-Each feedback record is expanded into training examples once, when the record is accepted. The constraints of the
-record are added to the graph. The training examples are written to the store, where the learner reads them. Queries
-use the graph to look up which items are similar or dissimilar.
+When a feedback record is accepted, its constraints are added to the graph. The record is also expanded into
+training examples: its constraints, and further constraints that the graph implies. The training examples are
+written to the store, where the learner reads them. Queries use the graph to look up similar and dissimilar items.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def effective_records(
 
 
 class Items(Protocol):
-    """The interface that converts keys of items to numbers, and numbers to keys."""
+    """The interface that converts the keys of items to item numbers, and item numbers to keys."""
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
-        """Return the number of an existing item."""
+        """Return the item number of the item with this key. See `Catalogue.number_of`."""
         ...
 
     def key_of(self, number: int) -> str:
-        """Return the key of an item. Deleted items keep their key."""
+        """Return the key of the item with this item number. The item may be deleted."""
         ...
 
 
@@ -100,12 +100,12 @@ class FeedbackLog:
     # -- reads -------------------------------------------------------------------------------------------
 
     def similar_to(self, number: int) -> list[int]:
-        """Return the items that are similar to an item according to given or implied feedback."""
+        """Return the item numbers of similar items, according to given or implied feedback."""
         with self._lock:
             return [] if self._state is None else self._state.graph.similar_to(number)
 
     def dissimilar(self, number: int, others: Iterable[int]) -> set[int]:
-        """Return the items in ``others`` that are dissimilar to an item according to given or implied feedback."""
+        """Return the items in ``others`` that are dissimilar to an item, according to given or implied feedback."""
         with self._lock:
             if self._state is None:
                 return set()
@@ -113,9 +113,10 @@ class FeedbackLog:
             return {other for other in others if graph.are_dissimilar(number, other)}
 
     def page(self, after: int, limit: int) -> list[tuple[LoggedChange, bool]]:
-        """Return log entries with item keys instead of numbers.
+        """Return at most ``limit`` log entries with a sequence number above ``after``.
 
-        The second value is True for feedback that is not undone.
+        The entries contain item keys instead of item numbers. The second value of each tuple is True if the entry
+        is feedback that is not undone.
         """
         entries = self._store.log(self._collection, after, limit)
         effective = {seq for seq, _ in effective_records(entries, self._store.undone(self._collection))}
@@ -137,9 +138,10 @@ class FeedbackLog:
     def append(
         self, transaction: Transaction, records: Sequence[FeedbackRecord], request: str | None = None
     ) -> Receipt:
-        """Add feedback records, either all records or none.
+        """Add feedback records. Either all records are stored or none.
 
-        ``request`` is the idempotency key. A repeated request gets the same receipt and changes nothing.
+        ``request`` is the idempotency key of the request. A second request with the same idempotency key returns
+        the same receipt and changes nothing.
         """
         digest = ""
         if request is not None:
@@ -201,7 +203,10 @@ class FeedbackLog:
         return state.last_seq
 
     def is_referenced(self, transaction: Transaction, number: int) -> bool:
-        """Return whether the log refers to an item. A replay of the log needs the features of such items."""
+        """Return whether the log refers to an item.
+
+        If it does, a replay of the log needs the features of the item.
+        """
         return number in self._current(transaction).referenced
 
     def _with_numbers(self, transaction: Transaction, record: FeedbackRecord, at: int) -> FeedbackRecord:
@@ -226,9 +231,9 @@ class FeedbackLog:
         return encode_examples(constraints, examples)
 
     def _append_undo(self, transaction: Transaction, undo: Undo) -> int:
-        """Append an undo to the log, rebuild the graph, and expand the records after the undone records again.
+        """Append an undo to the log, rebuild the graph, and expand later records into training examples again.
 
-        The undo can change the training examples of these records.
+        The undo can change the training examples of all records after the first undone record.
         """
         state = self._current(transaction)
         transaction.after_rollback(self._reload)
@@ -276,7 +281,11 @@ class FeedbackLog:
         begin: int,
         constraints: list[tuple[int, Pair | Triplet]],
     ) -> ContradictoryFeedbackError:
-        """Return the error with its proof. Constraints with numbers from ``begin`` on are in the request."""
+        """Return the error for a contradiction, with its proof.
+
+        Constraints are numbered in the order of their addition to the graph. Constraints from number ``begin`` on
+        come from the request.
+        """
         key_of = self._items.key_of
         chain, sentences = [], []
         for number, first, second, same in found.chain:
@@ -322,7 +331,7 @@ class FeedbackLog:
             self._state = state
 
     def _build_state(self, records: Iterable[tuple[int, FeedbackRecord]]) -> _State:
-        """Return a state with a graph that contains the constraints of the given records."""
+        """Return a new state. Its graph contains the constraints of the given records."""
         graph = ConstraintGraph("newest" if self._config.contradictions == "newest" else "raise")
         seqs = array("q")
 
@@ -351,7 +360,7 @@ def _sentence(pair: dict[str, Any]) -> str:
 
 
 def _referenced(changes: Iterable[Change]) -> set[int]:
-    """Return the items that log entries refer to."""
+    """Return the item numbers to which log entries refer."""
     numbers: set[int] = set()
     for change in changes:
         if isinstance(change, Click):

@@ -1,4 +1,4 @@
-"""Functions for thumbnails: detection of image types, and encoding of images."""
+"""Functions for thumbnails: detect the type of an image, and encode an image as PNG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["encode_png", "image_type"]
 def image_type(data: bytes) -> str | None:
     """Return the media type of a PNG, JPEG, WebP or GIF image, or None for other data.
 
-    Other formats are rejected, because they could contain scripts.
+    The service rejects other formats, because some of them (such as SVG) can contain scripts.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"

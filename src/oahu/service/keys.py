@@ -56,15 +56,16 @@ class Key:
 class KeyFile:
     """The file with the API keys of a service. A running service reads changes of the file within a second.
 
-    A key has the form ``oahu_<id>_<secret>``. The secret has 256 random bits. An unsalted hash of such a secret
-    does not reveal the secret.
+    The token of a key has the form ``oahu_<id>_<secret>``. The secret has 256 random bits. The file contains only
+    the hash of the secret. The hash needs no salt, because such a secret cannot be guessed.
 
     Parameters
     ----------
     folder : path
         The data folder of the service.
     always : bool
-        Whether a key is required even if the file contains no keys. Without keys, all requests are then rejected.
+        Whether requests need a key even if the file contains no keys. If so, a service without keys rejects all
+        requests.
     """
 
     def __init__(self, folder: Path, always: bool = False) -> None:
@@ -80,7 +81,9 @@ class KeyFile:
         return list(self._keys.values())
 
     def is_required(self) -> bool:
-        """Return whether requests need a key. If no key is required, every local user may do everything.
+        """Return whether requests need a key.
+
+        If they do not, everyone who can connect to the service has all permissions.
 
         Once the service has loaded a key, a key is required until the service restarts. Revoking the last key
         therefore does not give everybody access.
@@ -125,9 +128,9 @@ class KeyFile:
         return revoked
 
     def _reload(self, now: bool = False) -> None:
-        """Read the file again if the interval has passed.
+        """Read the file again if the last check was some time ago, or if ``now`` is True.
 
-        If this fails, a running service keeps its loaded keys.
+        If the file cannot be read, a running service keeps the keys that it has loaded.
         """
         clock = time.monotonic()
         if not now and clock - self._loaded_at < _RELOAD_INTERVAL:
@@ -161,7 +164,7 @@ class KeyFile:
             self._required = self._required or bool(self._keys)
 
     def _file_stamp(self) -> _Stamp:
-        """Return values that change whenever the file is written."""
+        """Return file properties, such as the modification time, that change whenever the file is written."""
         try:
             status = self._path.stat()
         except FileNotFoundError:

@@ -28,7 +28,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
     Raises
     ------
     InvalidRequestError
-        If the learner does not exist, a parameter is invalid, or the model would be too large.
+        If there is no learner with the configured name, a parameter is invalid, or the model would be too large.
     """
     learner_class = _learner_class(config)
     names = set(learner_class().get_params()) - {"preprocessor"}
@@ -71,7 +71,7 @@ def _learner_class(config: CollectionConfig) -> type[Any]:
 
 
 def _n_parameters(learner: Learner[Any], n_features: int) -> int:
-    """Return the estimated number of parameters in the layers or in the matrix of a model."""
+    """Return the estimated number of parameters in the network layers or in the matrix of a learner."""
     parameters = learner.get_params(deep=False)
     if "hidden_size" in parameters:
         layers, hidden, embedding = (parameters[name] for name in ("n_layers", "hidden_size", "embedding_size"))

@@ -1,7 +1,8 @@
 """The learner loop: reads the feedback log, trains the learner, and publishes metrics.
 
-The model depends only on the log. The loop can therefore always rebuild the model from a snapshot or from the start
-of the log. To undo feedback, the loop loads a snapshot from before the feedback and learns the later entries again.
+The model depends only on the log. The loop can therefore always rebuild the model: it loads a snapshot or an
+untrained learner, and learns the later log entries. To undo feedback, the loop loads a snapshot from before the
+feedback and learns the later entries again, without the undone feedback.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class LearnerLoop:
     published : PublishedMetric
         The newest metric.
     n_rejected : int
-        Number of constraints since the start of the service that were not learned, because they would overflow the
-        model.
+        Number of constraints since the start of the service that were skipped, because training on them would
+        overflow the model.
     error : Exception or None
         The error that stopped the loop. None if the loop has not failed.
     """
@@ -108,13 +109,13 @@ class LearnerLoop:
         self._thread.start()
 
     def notify(self, head: int) -> None:
-        """Report new log entries to the loop. ``head`` is the last sequence number of the log."""
+        """Notify the loop of new log entries. ``head`` is the last sequence number of the log."""
         with self._changed:
             self._head = max(self._head, head)
             self._changed.notify_all()
 
     def request(self, seq: int) -> None:
-        """Make the loop learn the log up to ``seq`` without waiting for more feedback."""
+        """Make the loop learn the log up to ``seq`` immediately, without the usual wait for a larger batch."""
         if self.published.version < seq:
             with self._changed:
                 self._requested = max(self._requested, seq)
@@ -180,9 +181,10 @@ class LearnerLoop:
                 self._changed.notify_all()
 
     def _is_urgent(self) -> bool:
-        """Return whether to learn without delay.
+        """Return whether to learn immediately.
 
-        Normally learning waits a little to collect a larger batch, because large batches cost less per constraint.
+        Normally, the loop waits a short time for more feedback, because a large batch takes less time per
+        constraint than a small batch.
         """
         return self._requested > self._seq or self._head - self._seq >= _FULL_BATCH or self._stop.is_set()
 
@@ -216,9 +218,10 @@ class LearnerLoop:
             self._save_snapshot_if_due()
 
     def _learn(self, entries: Sequence[TrainingEntry], metric: Any) -> None:
-        """Evaluate ``metric`` on a sample of the entries.
+        """Evaluate ``metric`` on a sample of the entries, then learn the entries.
 
-        Then learn the entries up to the first model replacement.
+        If the entries contain a model replacement, learning stops after the replacement. If ``metric`` is None,
+        there is no evaluation.
         """
         undone = undone_between(self._undone, self._seq, self._seq + len(entries))
         effective = [entry for entry in entries if entry.seq not in undone]
@@ -242,7 +245,10 @@ class LearnerLoop:
             self._seq = entries[-1].seq if replacement is None else replacement
 
     def _evaluate(self, metric: Any, triplets: NDArray[Any]) -> None:
-        """Update the error rate with the metric's errors on triplets that it was not trained on."""
+        """Update the error rate with the metric's errors on triplets.
+
+        The metric must not be trained on these triplets yet.
+        """
         with suppress(OverflowedItemError):
             positive, negative = metric.scores_to_first(triplets.reshape(-1, triplets.shape[2]), 3)
             for wrong in (positive <= negative).astype(float).tolist():
@@ -250,9 +256,9 @@ class LearnerLoop:
                 self._error_rate = wrong if before is None else _DECAY * before + (1 - _DECAY) * wrong
 
     def _train(self, values: NDArray[Any], same: NDArray[Any] | None) -> int:
-        """Train on constraints.
+        """Train on constraints, and return the number of skipped constraints.
 
-        Skip constraints that would overflow the model. Return the number of skipped constraints.
+        Constraints that would overflow the model are skipped.
         """
         n_rejected = 0
         while len(values):
@@ -268,7 +274,10 @@ class LearnerLoop:
         return n_rejected
 
     def _roll_back(self, undos: Sequence[UndoEntry]) -> None:
-        """Load the newest snapshot from before the first log entry that new undos change."""
+        """Load the newest snapshot from before the first log entry that the undos activate or deactivate.
+
+        If the learner has not learned this log entry yet, keep the learner.
+        """
         changed = undos[0].seq
         for undo in undos:
             changed = min(changed, first_changed_seq(self._undos, undo))
@@ -308,7 +317,10 @@ class LearnerLoop:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def _load_snapshot(self, before: int) -> tuple[Learner[Any], int]:
-        """Return the newest valid snapshot up to sequence number ``before``, or an untrained learner."""
+        """Return the learner and the sequence number of the newest valid snapshot up to ``before``.
+
+        If there is no such snapshot, return an untrained learner and 0.
+        """
         for seq in self._store.snapshots(self._collection):
             if seq > before:
                 continue
@@ -322,7 +334,10 @@ class LearnerLoop:
         return new_learner(self._config), 0
 
     def _snapshot_notes(self, seq: int) -> dict[str, Any]:
-        """Return values that identify the log of a snapshot: the time of the last entry, and the undone ranges."""
+        """Return the metadata of a snapshot, which show later whether the snapshot still matches the log.
+
+        The metadata are the sequence number and the time of the last learned log entry, and the undone ranges.
+        """
         times = [entry.time for entry in self._store.log(self._collection, seq - 1, 1)]
         undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= seq)
         return {"seq": seq, "time": times[:1], "undone": undone}
@@ -345,9 +360,10 @@ class LearnerLoop:
 def _select_snapshots(seqs: Sequence[int], limit: int) -> list[int]:
     """Return the snapshots to keep. ``seqs`` contains the sequence numbers of all snapshots, newest first.
 
-    The two newest snapshots and the oldest snapshot are kept. One of the other snapshots is removed at a time,
-    until ``limit`` snapshots are left. The removed snapshot has the smallest gap between its two neighbours,
-    relative to the distance of the gap from the newest snapshot. As a result, newer snapshots are closer together.
+    The two newest snapshots and the oldest snapshot are always kept. The other snapshots are removed one by one,
+    until ``limit`` snapshots are left. Each step removes the snapshot with the smallest gap between its two
+    neighbours, relative to the distance of the gap from the newest snapshot. As a result, recent snapshots are
+    closer together than old snapshots.
 
     >>> _select_snapshots([100, 90, 80, 70, 60, 50, 40, 30, 20, 10], 6)
     [100, 90, 80, 70, 50, 10]

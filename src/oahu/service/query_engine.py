@@ -1,9 +1,9 @@
 """The query engine: searches, classifies and compares items with the newest metric.
 
-A search has two steps. First, it takes candidates from an index of the catalogue, which was encoded with a recent
-metric. Then it re-ranks the candidates with the newest metric. Only the choice of candidates can therefore be
-outdated, never the ranking. From time to time, a background thread encodes the catalogue again and replaces the
-index.
+A search has two steps. First, it takes candidates from an index of the catalogue. The index was encoded with a
+recent metric, which is not always the newest metric. Then the search ranks the candidates with the newest metric.
+Only the choice of candidates can therefore be outdated, never the ranking. From time to time, a background thread
+encodes the catalogue again and replaces the index.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PER_THREAD: Final = 2**28  # vector components per thread; a second thread is u
 
 
 class MetricSource(Protocol):
-    """The source of metrics for the query engine."""
+    """The interface from which the query engine gets metrics."""
 
     @property
     def published(self) -> PublishedMetric:
@@ -85,7 +85,7 @@ class FeedbackRelations(Protocol):
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The metrics that were used for a result.
+    """The base class of the results of queries, with the metrics that were used.
 
     Attributes
     ----------
@@ -105,9 +105,10 @@ class RankedItem(NamedTuple):
     Attributes
     ----------
     match : Match
-        The score, the distance and the similarity of the item. ``match.key`` is the number of the item.
+        The score, the distance and the similarity of the item. ``match.key`` is the item number, not the key of the
+        item.
     relation : {"similar", "dissimilar"} or None
-        The relation between the item and the query according to feedback.
+        The relation between the item and the query according to feedback. None if there is no feedback about them.
     """
 
     key: str
@@ -124,7 +125,10 @@ class SearchResult(QueryResult):
 
 @dataclass(frozen=True)
 class ClassificationResult(QueryResult):
-    """The labels with their shares of the votes, largest share first, and the familiarity of the query."""
+    """The labels with their shares of the votes, largest share first, and the familiarity of the query.
+
+    The familiarity is defined in `Classifier.familiarity`.
+    """
 
     labels: tuple[tuple[str, float], ...]
     familiarity: float
@@ -151,7 +155,7 @@ class ComparisonResult(QueryResult):
 
 
 class _ActiveQueries:
-    """A context manager that counts running queries. Thread-safe."""
+    """A thread-safe context manager that counts running queries."""
 
     def __init__(self) -> None:
         self._n, self._changed = 0, Condition()
@@ -178,11 +182,11 @@ class QueryEngine:
     Parameters
     ----------
     vote : {"experts", "joint"}
-        The ranking rule of an ensemble metric.
+        The ranking rule for a metric with several spaces. See `Retriever`.
     n_candidates : int
-        Minimum number of candidates from each space.
+        Minimum number of candidates that a search takes from each space.
     fresh_wait : float
-        Maximum time in seconds that a query waits until earlier feedback is learned.
+        Maximum time in seconds that a query waits until the learner has learned all earlier feedback.
 
     Attributes
     ----------
@@ -257,7 +261,7 @@ class QueryEngine:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the index was encoded with an older metric, or most of its items were removed."""
+        """Whether the index was encoded with an older metric than the newest, or most of its items were removed."""
         index = self.index
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
         return mostly_removed or index.published.version != self._metrics.published.version
@@ -302,8 +306,8 @@ class QueryEngine:
         label : str or None
             Only return items with this label.
         use_feedback : bool
-            Whether to use feedback about the query. If True, similar items are ranked first and dissimilar items
-            last.
+            Whether to use feedback about the query in the ranking. If True, items that are similar to the query
+            according to feedback are ranked first. Items that are dissimilar according to feedback are ranked last.
         """
         vector, number = self._resolve(query)
         fresh_metric = self._request_fresh_metric()
@@ -311,7 +315,10 @@ class QueryEngine:
             return self._search(vector, number, k, fresh_metric, label, use_feedback)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
-        """Return the votes of the k nearest labelled items. The query item itself has no vote."""
+        """Return the share of each label in the votes of the k nearest labelled items.
+
+        The query item itself has no vote.
+        """
         vector, number = self._resolve(query)
         fresh_metric = self._request_fresh_metric()
         with self._answering():
@@ -328,7 +335,10 @@ class QueryEngine:
             raise ConflictError(f"{error} To calibrate, send labelled pairs to the calibrate operation.") from error
 
     def check_calibration(self, pairs: Sequence[tuple[str, str, bool]], target: dict[str, Any]) -> list[str]:
-        """Return the warnings of a calibration. Raise `InvalidRequestError` if the pairs give no threshold."""
+        """Return the warnings of a calibration with the newest metric.
+
+        Raise `InvalidRequestError` if no threshold can be chosen from the pairs.
+        """
         vectors = self._catalogue.vectors({key for pair in pairs for key in pair[:2]})
         values = np.array([[vectors[first][1], vectors[second][1]] for first, second, _ in pairs])
         try:
@@ -338,7 +348,7 @@ class QueryEngine:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features of a query and its item number. The number is None if the query is not an item."""
+        """Return the features and the item number of a query. The item number is None if the query is not a key."""
         if not isinstance(query, str):
             return query, None
         number, vector = self._catalogue.vectors([query])[query]
@@ -353,7 +363,11 @@ class QueryEngine:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Count a query as active. Limit the threads of the query, because the learner also needs a processor."""
+        """Count a query as active inside the ``with`` block.
+
+        The number of threads depends on the size of the index. A query in a small index does not use all threads,
+        because the learner also needs a processor.
+        """
         with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
             yield
 
@@ -397,9 +411,9 @@ class QueryEngine:
         number: int | None,
         use_feedback: bool,
     ) -> tuple[NDArray[np.int64], set[int]]:
-        """Return candidates, and the dissimilar candidates.
+        """Return the item numbers of the candidates, and the subset that is dissimilar according to feedback.
 
-        If possible, at least k candidates are not dissimilar.
+        If the index contains enough items, at least k candidates are not dissimilar.
         """
         while True:
             found = index.candidates(vector[None], n, gallery, number)
@@ -413,7 +427,10 @@ class QueryEngine:
     def _nearest(
         self, index: CatalogueIndex, vector: NDArray[Any], numbers: NDArray[np.int64], n: int
     ) -> NDArray[np.int64]:
-        """Return the given items. If there are more than n items, return only the n nearest items."""
+        """Return the given item numbers.
+
+        If there are more than n items, return only the n nearest items in each space.
+        """
         if len(numbers) <= n:
             return numbers
         return index.candidates(vector[None], n, index.only(numbers), None)
@@ -472,7 +489,7 @@ class QueryEngine:
 def _ranked(ranking: Retriever, vector: NDArray[Any], k: int, relations: dict[Any, Relation]) -> list[Match]:
     """Return the k best items: similar items first, then items without a relation, then dissimilar items.
 
-    The votes of experts depend on the set of items. Each group is therefore ranked separately.
+    Each of these three groups is ranked separately, because the votes of experts depend on the set of items.
     """
     groups: dict[Relation | None, list[Any]] = {"similar": [], None: [], "dissimilar": []}
     for key in ranking.keys:

@@ -1,8 +1,8 @@
 """Data types that the components of the service share.
 
-Clients identify an item by its key. The service identifies an item by its number. An item gets a new number when
-its features change, and numbers are never reused. A replay of the log therefore gives the same model, even if items
-were replaced or deleted.
+Clients identify an item by its key. The service identifies an item internally by its item number. An item gets a
+new item number when its features change, and item numbers are never reused. A replay of the log therefore gives the
+same model, even if items were replaced or deleted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class Undo(NamedTuple):
 
 
 class ModelReplacement(NamedTuple):
-    """A replacement of the learner by a model file. The file is in the store, under the same sequence number."""
+    """A replacement of the learner by the learner in a model file.
+
+    The store contains the model file under the sequence number of this log entry.
+    """
 
     sha256: str
 
@@ -111,8 +114,9 @@ class TrainingEntry(NamedTuple):
 def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
     """Return the constraints of a feedback record.
 
-    A click is converted to the smallest number of triplets that contains every positive and every negative item.
-    These triplets imply all other combinations.
+    A click is converted to the smallest set of triplets in which every positive and every negative item occurs.
+    These triplets imply all other combinations of a positive and a negative item. A click without positive items or
+    without negative items is converted to pairs.
 
     >>> constraints_of(Click("a", ("b", "c"), ("d",)))
     [Triplet(anchor='a', positive='b', negative='d'), Triplet(anchor='a', positive='c', negative='d')]
@@ -156,9 +160,9 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
 
 
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
-    """Return the first log entry that an additional undo activates or deactivates.
+    """Return the sequence number of the first log entry that an additional undo activates or deactivates.
 
-    The entry can precede ``undo.first`` if the new undo undoes an older undo.
+    If ``undo`` undoes an older undo, this log entry can precede ``undo.first``.
 
     >>> first_changed_seq([UndoEntry(3, 1, 1)], Undo(2, 3))
     1
@@ -170,7 +174,7 @@ def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int
 
 
 def change_to_json(change: Change) -> list[Any]:
-    """Return a change as JSON data. The log stores changes in this form."""
+    """Return a log change as JSON data. The store saves changes in this form."""
     return [_KIND_NAMES[type(change)], *change]
 
 
@@ -222,7 +226,7 @@ class CatalogueItem:
 
 
 class AddedItem(NamedTuple):
-    """An item that received a new number."""
+    """An item that received a new item number."""
 
     number: int
     key: str
@@ -239,10 +243,10 @@ class CatalogueChange:
     added : list of AddedItem
     relabelled : list of (number, label)
     removed : list of int
-        Numbers of removed or replaced items.
+        The item numbers of removed items, and the old item numbers of replaced items.
     purged : list of int
-        The removed numbers for which the features were deleted, because no log entry and no calibration refers to
-        them.
+        The removed item numbers for which the features were deleted, because neither the log nor the calibration
+        refers to them.
     """
 
     added: list[AddedItem] = field(default_factory=list)
@@ -269,7 +273,10 @@ class CollectionConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Labelled pairs of item numbers, and a target. The thresholds for every metric are chosen from these pairs."""
+    """Labelled pairs of item numbers, and a target.
+
+    For every new metric, the thresholds are chosen from these pairs.
+    """
 
     pairs: tuple[tuple[int, int, bool], ...]
     target: dict[str, Any]
@@ -277,7 +284,7 @@ class Calibration:
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers of the items in the pairs."""
+        """The item numbers in the pairs."""
         return {number for pair in self.pairs for number in pair[:2]}
 
 
@@ -303,8 +310,8 @@ class PublishedMetric:
     constraints : int
         The number of learned constraints.
     error_rate : float or None
-        The recent share of triplets that the metric ranked wrongly before it was trained on them. None without
-        triplets.
+        The recent share of triplets that the metric ranked wrongly before it was trained on them. None if there was
+        no triplet yet.
     """
 
     metric: Metric

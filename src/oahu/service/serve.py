@@ -57,8 +57,8 @@ def serve(settings: Settings, started: Started) -> None:
 def _gc_frozen() -> Iterator[None]:
     """Turn the garbage collector off inside the ``with`` block, then call `gc.freeze`.
 
-    Later garbage collections skip the objects that were loaded inside the block. Garbage collections can be rare,
-    because reference counting frees most objects.
+    Later garbage collections skip the objects that were created inside the block. The function also makes garbage
+    collections rare, because reference counting frees most objects.
     """
     gc.disable()
     try:

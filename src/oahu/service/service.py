@@ -113,9 +113,9 @@ class Service:
                     log.exception("cannot refresh the index of %r", collection.config.name)
 
     def _pause(self, seconds: float) -> None:
-        """Pause after ``seconds`` of work.
+        """Pause after ``seconds`` of work on an index.
 
-        Also wait for running queries, because they need the memory bandwidth.
+        Also wait until no query is running, because queries need the memory bandwidth.
         """
         self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))
         for collection in self.collections:

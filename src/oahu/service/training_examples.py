@@ -1,4 +1,4 @@
-"""Training examples: the constraints of a feedback record, and the constraints that follow from them.
+"""Training examples: the constraints of a feedback record, and further constraints that they imply.
 
 A feedback record is expanded into training examples once, when the record is accepted, with the constraint graph at
 that time. The store keeps the examples together with the log. The learner therefore needs no constraint graph, and
@@ -23,9 +23,10 @@ def expand(
 ) -> list[Pair | Triplet]:
     """Add the constraints of a feedback record to the graph, and return the training examples.
 
-    The examples of a constraint are the constraint itself and at most ``closure`` implied constraints. A pair
-    learner gets both pairs of a triplet. A triplet learner gets the triplets that a pair completes. The sequence
-    number ``seq`` seeds the random selection of implied constraints.
+    The examples of a constraint are the constraint itself and at most ``closure`` implied constraints. If
+    ``for_pairs`` is True, the examples are pairs, and a triplet is converted to its two pairs. If ``for_pairs`` is
+    False, the examples are triplets, and a pair is converted to the triplets that it forms with earlier pairs.
+    Implied constraints are selected at random, with the sequence number ``seq`` as the random seed.
     """
     generator = np.random.default_rng(seq)
     examples: list[Pair | Triplet] = []

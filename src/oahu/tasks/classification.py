@@ -41,8 +41,7 @@ class ClassVotes(NamedTuple):
     familiarity : ndarray of shape (n,)
         The similarity of each item to the nearest labelled item. See `Classifier.familiarity`.
     neighbours : SpaceNeighbours
-        The k nearest labelled items in every space. ``positions`` and ``distances`` have the shape (n_spaces, n,
-        k).
+        The k nearest labelled items in every space, as arrays of shape (n_spaces, n, k).
     """
 
     shares: NDArray[np.float64]
@@ -53,28 +52,32 @@ class ClassVotes(NamedTuple):
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify items by their k nearest neighbours, with any metric.
 
-    Each of the k nearest items scores ``exp(-(D - d_min) / (d_max - d_min)) alpha`` (Section 3.6 of the paper). The
-    weight of the space is alpha. The nearest item scores alpha, and the k-th nearest item scores alpha / e. The
-    class with the highest sum of scores wins. ``vote="joint"`` searches the joint vectors for the k nearest items,
-    with alpha = 1. ``vote="experts"`` is the paper's rule: it finds the k nearest items in each of the L + 1 spaces
-    of an ensemble and adds the scores over all spaces.
+    Each of the k nearest items votes for its class with the score ``exp(-(D - d_min) / (d_max - d_min)) alpha``
+    (Section 3.6 of the paper). D is the distance of the item, and alpha is the weight of the space. The distance of
+    the nearest item is d_min, so that this item scores alpha. The distance of the k-th nearest item is d_max, so
+    that this item scores alpha / e. The predicted class has the highest sum of scores.
 
-    If several classes have the same sum, the first of these classes in ``classes_`` wins. If several items have the
-    same distance, an earlier item counts as nearer than a later item. If all k distances are equal (d_max = d_min),
-    each item scores alpha. If there are fewer than k items, all items vote.
+    ``vote="joint"`` searches the joint vectors for the k nearest items, with alpha = 1. ``vote="experts"`` is the
+    paper's rule: it finds the k nearest items in each of the L + 1 spaces of an ensemble and adds the scores over
+    all spaces.
+
+    If several classes have the same sum, the first of these classes in ``classes_`` is predicted. If several items
+    have the same distance, an item that was added earlier counts as nearer. If all k distances are equal (d_max =
+    d_min), each item scores alpha. If there are fewer than k items, all items vote.
 
     Parameters
     ----------
     metric : Metric, optional
         Any metric, for example ``learner.metric()`` or a metric loaded from a file. The default is the Euclidean
-        distance. A change of ``metric`` or ``vote`` takes effect at the next `fit`.
+        distance. If you change ``metric`` or ``vote``, call `fit` again.
     k : int, default=5
         Number of nearest neighbours in each space.
     vote : {"joint", "experts"}, default="joint"
         "joint" searches the joint vectors. "experts" lets each space of the metric vote. For a metric with one
         space, both modes give the same result.
     unknown_below : float, optional
-        Items with a lower `familiarity` than this value get the label ``unknown``. By default, no item does.
+        Items with a lower `familiarity` than this value get the label ``unknown``. By default, no item gets this
+        label.
     unknown : str or int, default="unknown"
         The label for items that are too far from all labelled items.
 
@@ -124,8 +127,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Add labelled items. New labels are added to ``classes_``.
 
-        ``classes`` lists labels that are added to ``classes_`` even if no item in ``y`` has them. Items with these
-        labels may follow in later calls.
+        The labels in ``classes`` are also added to ``classes_``, even if no item in ``y`` has one of these labels.
         """
         with _rolled_back_on_error(self):
             self._check_parameters()
@@ -147,7 +149,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate([self._predicted(votes) for votes in self._vote_blocks(X)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the share of the votes for each class, of shape (n_items, n_classes)."""
+        """Return the share of the votes for each class, as an array of shape (n_items, n_classes)."""
         return np.concatenate([votes.shares for votes in self._vote_blocks(X)])
 
     def votes(self, X: ArrayLike) -> ClassVotes:
@@ -166,15 +168,15 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the similarity of each item to the nearest labelled item.
 
-        D is the distance to the nearest item, as the weighted mean over the spaces. For metrics with distances of
-        at most 2 (OAHU, cosine), the similarity is ``1 - D / 2``, from 0 to 1. For other metrics, the similarity is
-        ``-D``. For a metric without distances, it is the score. ``unknown_below`` is a threshold on this
-        similarity.
+        D is the distance to the nearest labelled item. With several spaces, D is the weighted mean over the spaces.
+        For metrics with distances of at most 2 (OAHU, cosine), the similarity is ``1 - D / 2``, from 0 to 1. For
+        other metrics, the similarity is ``-D``. For a metric without distances, the similarity is the metric's
+        score. ``unknown_below`` is a threshold on this similarity.
         """
         return np.concatenate([self._familiarity(found) for found in self._search_blocks(X, 1)])
 
     def kneighbors(self, X: ArrayLike, k: int | None = None) -> SpaceNeighbours:
-        """Return the positions and distances of the nearest items in every space.
+        """Return the positions and distances of the k nearest labelled items in every space.
 
         The position of an item is the number of items that were added before it.
         """
@@ -212,7 +214,10 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _with_unknown(self.unknown, answers, votes.familiarity < self.unknown_below)
 
     def _class_scores(self, found: SpaceNeighbours) -> NDArray[np.float64]:
-        """Return S(c_i) of Section 3.6, the sum of scores for each class, of shape (n_queries, n_classes)."""
+        """Return the sum of scores for each class, S(c_i) of Section 3.6 of the paper.
+
+        The shape of the result is (n_queries, n_classes).
+        """
         scores = neighbour_scores(found.distances, self._indexed.weights)
         n_queries = found.positions.shape[1]
         cells = self._codes[found.positions] + np.arange(n_queries)[:, None] * len(self.classes_)
@@ -286,9 +291,9 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _with_unknown(unknown: Any, answers: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
-    """Replace the answers at ``where`` by ``unknown``.
+    """Return ``answers`` with ``unknown`` at the positions where ``where`` is True.
 
-    If ``unknown`` and the labels have different types, return objects.
+    If ``unknown`` and the answers have different types, the result is an array of objects.
     """
     label = np.array([unknown])
     same_kind = label.dtype.kind == answers.dtype.kind

@@ -74,7 +74,9 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     2 (OAHU, cosine), D_l is divided by 2. For a metric without distances, D_l is the negative score. The vote share
     ``P = sum_l alpha_l [D_l < T]`` is the total weight of the spaces with a distance below the threshold T. The
     answer is yes if P is at least 1/2, that is, if the weighted median of the distances is below T. The score is
-    one minus this median. An `AnchoredMetric` is replaced by its ``for_verification`` metric.
+    one minus this median (see `decision_function` for metrics with other distances). Instead of an
+    `AnchoredMetric`, the comparator uses its ``for_verification`` metric, because the distances of that metric suit
+    one threshold for all pairs.
 
     Parameters
     ----------
@@ -85,23 +87,25 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         the paper's value, 0.55. Other metrics need a threshold or a calibration. The best threshold depends on the
         metric. Calibration is therefore recommended for every metric.
     rule : {"vote", "mean"}, default="vote"
-        "vote" is the paper's rule. "mean" compares the weighted mean of the distances in all spaces with T, and
-        often ranks pairs slightly better. For a metric with one space, both rules are the same.
+        "vote" is the paper's rule. "mean" compares the weighted mean of the distances in all spaces with T. The
+        scores of "mean" often separate similar and dissimilar pairs slightly better. For a metric with one space,
+        both rules give the same result.
     band : float, default=0
-        The answer is "unknown" if the distance differs from the threshold by less than ``band``.
+        Half the width of the interval of unknown answers. The answer is "unknown" if the distance differs from the
+        threshold by less than ``band``.
     preprocessor : array-like of shape (n_items, n_features), optional
         The features of the items. With a preprocessor, pairs can be given as row numbers of this array.
 
     Attributes
     ----------
     yes_below_, no_from_ : float
-        The thresholds set by `calibrate`. The answer is yes for distances below ``yes_below_``, no for distances of
-        at least ``no_from_``, and unknown for all other distances.
+        The thresholds that `calibrate` chose. The answer is yes for distances below ``yes_below_``, no for
+        distances of at least ``no_from_``, and unknown for all other distances.
     slope_, intercept_ : float
-        The parameters of the probability, set by `calibrate`. A pair with the distance D is similar with the
+        The parameters of the probability, fitted by `calibrate`. A pair with the distance D is similar with the
         probability ``1 / (1 + exp(-(slope_ D + intercept_)))``.
     calibration_warnings_ : list of str
-        The warnings of the last call of `calibrate`. Files do not store these warnings.
+        The warnings of the last call of `calibrate`. `save` does not store these warnings.
 
     Examples
     --------
@@ -162,7 +166,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return self._answers(self._combined(self._space_distances(pairs)))
 
     def probability(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the calibrated probability that each of n pairs is similar. Call `calibrate` first."""
+        """Return the probability that a pair is similar, for each of n pairs. Call `calibrate` first."""
         self._check_parameters()
         if not hasattr(self, "slope_"):
             raise NotFittedError(
@@ -195,11 +199,12 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         target_far: float | None = None,
         target_frr: float | None = None,
     ) -> Self:
-        """Choose the threshold and fit the probabilities on labelled pairs. Pass ``target`` or ``target_far``.
+        """Choose the threshold and fit the probabilities on labelled pairs.
 
-        The target rates are met on the given pairs; on other pairs they may differ. A warning is issued if there
-        are too few pairs for a target rate. ``target_far`` needs at least ``10 / target_far`` dissimilar pairs, and
-        ``target_frr`` needs at least ``10 / target_frr`` similar pairs.
+        Pass either ``target`` or ``target_far``. On the given pairs, the error rates are at most the target rates.
+        On other pairs, the error rates may be higher. A warning is issued if there are too few pairs for a target
+        rate. ``target_far`` needs at least ``10 / target_far`` dissimilar pairs, and ``target_frr`` needs at least
+        ``10 / target_frr`` similar pairs.
 
         The probability of a pair is a logistic function of its distance (Platt scaling). The probabilities are
         valid only for data with the same share of similar pairs as the calibration pairs.
@@ -208,16 +213,16 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         ----------
         pairs : Pairs, or array-like of shape (n, 2, n_features), or (n, 2) with ``preprocessor``
         same : array-like of shape (n,)
-            The labels: +1 or True for similar pairs, -1 or False for dissimilar pairs. Not allowed if ``pairs`` is
-            a `Pairs` object, because a `Pairs` object contains the labels.
+            The labels: +1 or True for similar pairs, -1 or False for dissimilar pairs. Do not pass ``same`` if
+            ``pairs`` is a `Pairs` object, because a `Pairs` object contains the labels.
         target : {"accuracy", "f1", "eer"}
-            Maximise the accuracy, maximise the F1 score (similar is the positive class), or make the false accept
-            rate (FAR) and the false reject rate (FRR) equal.
+            "accuracy" maximises the accuracy. "f1" maximises the F1 score, with similar pairs as the positive
+            class. "eer" makes the false accept rate (FAR) and the false reject rate (FRR) as equal as possible.
         target_far : float
             The highest allowed FAR. The threshold accepts as many similar pairs as possible at this FAR.
         target_frr : float
-            The highest allowed FRR, only in combination with ``target_far``. Then there are two thresholds, and the
-            answer for pairs between the two thresholds is unknown.
+            The highest allowed FRR. It requires ``target_far``. With both target rates, `calibrate` chooses two
+            thresholds, and the answer for pairs between the two thresholds is unknown.
         """
         given = [name for name, value in (("target", target), ("target_far", target_far)) if value is not None]
         if len(given) != 1 or (target_frr is not None and target_far is None):
@@ -255,23 +260,30 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return Roc.of(self.decision_function(labelled), truth)
 
     def auc(self, pairs: Any, same: Any = None) -> float:
-        """Return the area under `roc`: the probability that a similar pair scores higher than a dissimilar pair."""
+        """Return the area under the ROC curve (AUC).
+
+        The area is the probability that a similar pair scores higher than a dissimilar pair.
+        """
         return self.roc(pairs, same).auc
 
     def eer(self, pairs: Any, same: Any = None) -> float:
-        """Return the equal error rate: the false accept rate at which the false reject rate has the same value."""
+        """Return the equal error rate (EER).
+
+        At the threshold of the EER, the false accept rate and the false reject rate are equal.
+        """
         return self.roc(pairs, same).eer
 
     def tar_at_far(self, pairs: Any, same: Any = None, far: float = 1e-3) -> float:
-        """Return the highest share of similar pairs that is accepted at a false accept rate of at most ``far``."""
+        """Return the highest true accept rate of all thresholds with a false accept rate of at most ``far``."""
         return self.roc(pairs, same).tar_at_far(far)
 
     @property
     def thresholds(self) -> tuple[float, float]:
         """The two thresholds: the answer is yes below the first threshold and no from the second threshold on.
 
-        The thresholds are the calibrated values if `calibrate` was called, else the ``threshold`` parameter, else
-        the paper's value. The band is subtracted from the first threshold and added to the second threshold.
+        The thresholds are the values that `calibrate` chose. Without calibration, both are the ``threshold``
+        parameter, or the paper's value if ``threshold`` is None. In all cases, ``band`` is subtracted from the
+        first threshold and added to the second threshold.
         """
         if hasattr(self, "yes_below_"):
             yes, no = self.yes_below_, self.no_from_
@@ -321,7 +333,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     # -- internals ---------------------------------------------------------------------------------------
 
     def _space_distances(self, pairs: Any) -> NDArray[np.float64]:
-        """Return the distances of n pairs, divided by the metric's diameter, of shape (n_spaces, n)."""
+        """Return the distances of n pairs in every space, as an array of shape (n_spaces, n).
+
+        If the metric has a diameter, the distances are divided by it.
+        """
         self._check_parameters()
         valid = self._as_pairs(pairs)
         if not valid.by_value and not valid.is_sparse and len(self.metric.spaces) > 1:
@@ -341,7 +356,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts, axis=1) / (self.metric.diameter or 1.0)
 
     def _distances_by_row(self, pairs: Pairs) -> NDArray[np.float64]:
-        """Return the distances of pairs of rows in every space. A row in several pairs is encoded only once."""
+        """Return the distances in every space, for pairs of rows of the preprocessor.
+
+        If a row is in several pairs, it is encoded only once.
+        """
         rows, ends = np.unique(pairs.indices, return_inverse=True)
         try:
             encoded = self.metric.for_verification.encode(pairs.table[rows])
@@ -415,7 +433,7 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
         return _sigmoid(self.slope_ * combined + self.intercept_)
 
     def _vote_share(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(x1, x2) of Eq. (sim_com), with the mean of the two thresholds as T."""
+        """Return the vote share of each pair, P(x1, x2) of Eq. (sim_com). T is the mean of the two thresholds."""
         weights = np.array([space.weight for space in self.metric.spaces])
         yes_below, no_from = self.thresholds
         middle = yes_below if yes_below == no_from else yes_below + (no_from - yes_below) / 2
@@ -430,9 +448,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
 
 
 def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
-    """Raise `OverflowedItemError` for the first pair with an item whose encoding overflows.
+    """Raise `OverflowedItemError` for the first pair that contains an item with an overflow in its encoding.
 
-    ``start`` is the number of the first pair.
+    ``left`` and ``right`` contain the items of a block of pairs. ``start`` is the index of the first pair of the
+    block.
     """
     for row in range(left.shape[0]):
         try:
@@ -443,7 +462,10 @@ def _raise_for_pair(metric: Metric, start: int, left: Any, right: Any) -> None:
 
 
 def _too_few_pairs(name: str, rate: float | None, n_errors: int, n_pairs: int, kind: str) -> list[str]:
-    """Return a warning if there are too few pairs to choose a threshold for a target rate."""
+    """Return a list with a warning if there are too few pairs to choose a threshold for a target rate.
+
+    If there are enough pairs, the list is empty.
+    """
     if rate is None or n_pairs * rate >= _ERRORS_NEEDED:
         return []
     needed = "infinitely many" if rate < 1e-100 else f"about {_ERRORS_NEEDED / rate:,.0f}"
@@ -457,8 +479,8 @@ def _too_few_pairs(name: str, rate: float | None, n_errors: int, n_pairs: int, k
 def _platt_scaling(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the slope and the intercept of ``P(similar) = sigmoid(slope D + intercept)`` by maximum likelihood.
 
-    The labels are smoothed as in Platt, Probabilistic outputs for support vector machines, 1999. The smoothing
-    keeps the slope finite if a threshold separates the similar from the dissimilar pairs.
+    The labels are smoothed as in Platt, Probabilistic outputs for support vector machines, 1999. Without smoothing,
+    the slope would be infinite if a threshold separates all similar pairs from all dissimilar pairs.
     """
     from sklearn.linear_model import LogisticRegression
 

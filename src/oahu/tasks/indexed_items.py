@@ -59,10 +59,11 @@ class SpaceNeighbours(NamedTuple):
     Attributes
     ----------
     positions : ndarray of shape (n_spaces, n_queries, k)
-        The position of an item is the number of items that were added before it. -1 if there are fewer than k
-        items.
+        The positions of the items. The position of an item is the number of items that were added before it. If
+        there are fewer than k items, the remaining entries are -1.
     distances : ndarray of shape (n_spaces, n_queries, k)
-        Distances, or negative scores for a metric without distances. Infinity if there are fewer than k items.
+        The distances, or the negative scores for a metric without distances. If there are fewer than k items, the
+        remaining entries are infinite.
     """
 
     positions: NDArray[np.int64]
@@ -109,15 +110,15 @@ class IndexedItems:
     # -- adding and removing -----------------------------------------------------------------------------
 
     def add(self, items: FeatureRows, after_block: AfterBlock | None = None) -> IndexedItems:
-        """Return a set that also contains the given items. They are encoded and indexed block by block.
+        """Return a set that also contains the given items. The new items are encoded and indexed block by block.
 
         Parameters
         ----------
         items : FeatureRows
             Validated items.
         after_block : callable, optional
-            A function that is called after each block with the duration of that block in seconds. With a callback,
-            blocks are smaller, so that other threads get to run more often.
+            A function that is called after each block with the duration of that block in seconds. With this
+            function, blocks are smaller, so that other threads can run between the blocks.
         """
         if not len(items):
             return self
@@ -192,7 +193,7 @@ class IndexedItems:
     def encode_queries(self, queries: NDArray[Any]) -> list[Floats]:
         """Return the encoded queries: an array of shape (n_queries, dimensions) for each space.
 
-        Queries must be valid.
+        The caller must have validated the queries.
         """
         return self.metric.encode_queries_checked(queries, self.joint)
 
@@ -217,9 +218,9 @@ class IndexedItems:
         vectors : sequence of ndarray of shape (n_queries, dimensions)
             The result of `encode_queries`.
         positions : ndarray of shape (n_queries, k)
-            The positions of the items to measure for each query. The distance for a negative position is infinite.
+            The positions of the items for each query. The distance for a negative position is infinite.
         items : ndarray of shape (n_items, n_features)
-            The features of all items. An approximate index needs them, because it may have removed an item after
+            The features of all items. They are used with an approximate index, which may have removed an item after
             the search.
         """
         if all(isinstance(index, ExactIndex) for index in self.indexes):
@@ -234,7 +235,7 @@ class IndexedItems:
     def _encoded_distances(
         self, vectors: Sequence[Floats], positions: NDArray[np.int64], items: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
-        """Return the distances in every space, after encoding the items again."""
+        """Encode the items again, and return the distances between queries and items in every space."""
         distances = [np.full(positions.shape, np.inf) for _ in vectors]
         found = np.nonzero(positions >= 0)
         if len(found[0]):
@@ -247,11 +248,12 @@ class IndexedItems:
 
 
 def merge_rounding_ties(found: SpaceNeighbours, rounding: NDArray[np.float64]) -> SpaceNeighbours:
-    """Treat neighbours as ties if their distances differ only by rounding.
+    """Return the neighbours, with equal distances for neighbours whose distances differ only by rounding.
 
-    Tied neighbours are ordered by position and all get the smallest of their distances. The last bits of an encoded
-    item depend on the batch size, because a matrix product of another size is summed in another order. Without this
-    function, these bits could decide the order of equal items.
+    Such neighbours are ordered by position and all get the smallest of their distances. ``rounding`` is an upper
+    bound of the rounding errors. The last bits of an encoded item depend on the batch size, because a matrix
+    product of another size is summed in another order. Without this function, these bits could decide the order of
+    equal items.
 
     >>> found = SpaceNeighbours(np.array([[[7, 3, 5]]]), np.array([[[0.0, 1e-8, 0.2]]]))
     >>> merge_rounding_ties(found, np.full((1, 1, 1), 1e-6))
@@ -290,7 +292,7 @@ def neighbour_scores(distances: NDArray[np.float64], weights: NDArray[np.float64
     """Return the score S(x, x_j) of Section 3.6 for the k nearest items in each space.
 
     The score is ``exp(-(D - d_min) / (d_max - d_min)) alpha``. If all k distances are equal (d_max = d_min), each
-    item scores alpha. A missing item scores 0.
+    item scores alpha. A missing item (with an infinite distance) scores 0.
 
     >>> neighbour_scores(np.array([[[1.0, 3.0], [2.0, 2.0], [5.0, np.inf]]]), np.array([1.0])).round(3)
     array([[[1.   , 0.368],

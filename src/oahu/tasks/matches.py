@@ -1,4 +1,4 @@
-"""Search results. They are stored as arrays, and `Match` objects are created on access."""
+"""Search results. The results are stored as arrays, and `Match` objects are created on access."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ Key = str | int
 
 @dataclass(frozen=True)
 class SpaceVote:
-    """The vote of one space for a match. A space votes for its k nearest items of the query.
+    """The vote of one space for a match.
+
+    Each space votes for the k items that are nearest to the query in this space.
 
     Attributes
     ----------
     space : str
-        The name of the space: "joint", or an expert such as "E_2", which has two hidden layers.
+        The name of the space: "joint" for the joint vectors, or the name of an expert. For example, "E_2" is the
+        expert with two hidden layers.
     rank : int
         The rank of the match in that space: 1 for the nearest item.
     distance : float or None
@@ -73,8 +76,7 @@ class RetrievalResult(Sequence[Match]):
         The version of the metric that the search used.
     vote_scores : tuple of float
         The paper's score of each match. With ``vote="experts"``, matches are ordered by this score. The score
-        depends on k. Scores of different searches are therefore not comparable, but distances are. ``repr`` omits
-        the scores.
+        depends on k. Distances of different searches are comparable, but scores are not. ``repr`` omits the scores.
     """
 
     matches: tuple[Match, ...]
@@ -107,7 +109,7 @@ class RetrievalResults(Sequence[RetrievalResult]):
     ----------
     distances : ndarray of shape (n_queries, k)
         The metric's distances between each query and its matches, best match first. For a metric without distances,
-        the negative scores. Infinity if there are fewer than k matches.
+        the entries are negative scores. If there are fewer than k matches, the remaining entries are infinite.
     version : int
         The version of the metric that the searches used.
     """
@@ -134,17 +136,23 @@ class RetrievalResults(Sequence[RetrievalResult]):
 
     @property
     def similarities(self) -> NDArray[np.float64]:
-        """The negative distances, of shape (n_queries, k). Minus infinity if there are fewer than k matches."""
+        """The negative distances, as an array of shape (n_queries, k).
+
+        The entry of a missing match is minus infinity.
+        """
         return 0.0 - self.distances
 
     @property
     def vote_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the matches, of shape (n_queries, k). 0 if there are fewer than k matches."""
+        """The paper's scores of the matches, as an array of shape (n_queries, k).
+
+        The entry of a missing match is 0.
+        """
         return self._space_scores[0] if self._vote_scores is None else self._vote_scores
 
     @cached_property
     def _space_scores(self) -> NDArray[np.float64]:
-        """The paper's scores of the neighbours in every space, of shape (n_spaces, n_queries, k)."""
+        """The paper's scores of the neighbours in every space, as an array of shape (n_spaces, n_queries, k)."""
         return neighbour_scores(self._neighbours.distances, self._weights)
 
     @overload

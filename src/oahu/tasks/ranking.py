@@ -13,7 +13,7 @@ __all__ = ["combine_votes", "without_excluded"]
 def combine_votes(
     positions: NDArray[np.int64], scores: NDArray[np.float64], k: int, add_up: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the k distinct items with the highest scores, and their scores. Ties are ordered by position.
+    """Return the k distinct items with the highest scores, and their scores. Equal scores are ordered by position.
 
     Parameters
     ----------
@@ -21,13 +21,14 @@ def combine_votes(
         The positions and scores of the m items that each space found. The position -1 marks a missing item.
     k : int
     add_up : bool
-        If several spaces found the same item, whether it gets the sum of the scores (True) or the highest score
-        (False).
+        The rule for an item that several spaces found: the item gets the sum of its scores (True) or its highest
+        score (False).
 
     Returns
     -------
     positions, scores : ndarray of shape (n_queries, k)
-        The position is -1 and the score is 0 where there are fewer than k items.
+        The positions and scores of the items, highest score first. If there are fewer than k items, the remaining
+        positions are -1 and the remaining scores are 0.
 
     Examples
     --------
@@ -59,10 +60,10 @@ def combine_votes(
 
 
 def without_excluded(found: SpaceNeighbours, k: int, excluded: NDArray[np.int64], n_items: int) -> SpaceNeighbours:
-    """Return the first k neighbours in every space that are not excluded and have a position below ``n_items``.
+    """In every space, return the first k neighbours that are not excluded and have a position below ``n_items``.
 
-    ``excluded`` is an array of shape (n_queries, m) with the positions that are excluded for each query. Negative
-    entries are ignored.
+    ``excluded`` is an array of shape (n_queries, m). Each row contains the positions to exclude for one query.
+    Negative entries are ignored.
     """
     out = found.positions >= n_items
     if excluded.shape[1]:

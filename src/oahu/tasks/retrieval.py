@@ -1,4 +1,4 @@
-"""The Retriever: search for the items that are most similar to a query (analogue retrieval)."""
+"""The Retriever: search for the items that are most similar to a query (called analogue retrieval in the paper)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ _KEY_TYPES: Final = (str, int, np.integer)
 class _RetrieverState:
     """An immutable snapshot of the retriever. A search uses one snapshot from beginning to end.
 
-    Later snapshots share and extend ``keys``, ``items`` and ``positions``. Only positions below ``n_added`` belong
-    to this snapshot. ``positions`` maps the keys of the ``n_present`` items that have not been removed to their
-    positions.
+    Later snapshots may share ``keys``, ``items`` and ``positions`` with this snapshot and add entries. Only entries
+    with a position below ``n_added`` belong to this snapshot. ``positions`` maps the key of each item to its
+    position. Removed items are not in ``positions``. ``n_present`` is the number of items that have not been
+    removed.
     """
 
     indexed: IndexedItems
@@ -89,7 +90,10 @@ class _RetrieverState:
         return list(positions), self.items[list(positions.values())]
 
     def valid_positions(self) -> dict[Key, int]:
-        """Return ``positions`` without the entries of interrupted calls. The caller must hold the write lock."""
+        """Return ``positions`` without entries that an interrupted call of `add` left in the dictionary.
+
+        The caller must hold the write lock.
+        """
         if len(self.positions) == self.n_present:
             return self.positions
         return {key: position for key, position in self.positions.items() if position < self.n_added}
@@ -104,14 +108,14 @@ class Retriever:
 
     ``vote="experts"`` is the vote of Section 3.6 of the paper. Each of the k nearest items in each of the L + 1
     spaces gets the score ``exp(-(D - d_min) / (d_max - d_min)) alpha``. The matches are the k distinct items with
-    the highest scores. For an `EnsembleMetric`, this order differs from the order by distance: on the digits
-    dataset, only about one query in eight has the same ten matches in the same order. For metrics with one space,
-    both orders are the same.
+    the highest scores. For an `EnsembleMetric`, the order by score differs from the order by distance: on the
+    digits dataset, both orders have the same first ten matches for only about one query in eight. For metrics with
+    one space, both orders are the same.
 
-    Items with equal distances or equal scores are in the order of addition.
+    Items with equal distances or equal scores are ordered by the time of their addition.
 
-    The retriever is thread-safe. A search uses the items and the metric that the retriever had when the search
-    started.
+    The retriever is thread-safe. If another thread changes the items or the metric during a search, the search does
+    not use the change.
 
     Parameters
     ----------
@@ -200,8 +204,8 @@ class Retriever:
         keys : sequence of n strings or integers
             The keys of the items. The retriever must not contain items with these keys yet.
         X : array-like of shape (n, n_features)
-            The features of the items. They are stored in the dtype of the retriever's first metric, float32 by
-            default.
+            The features of the items. They are stored in the dtype of the metric with which the retriever was
+            created, float32 by default.
         """
         with self._write_lock:
             names, items = self._validate(keys, X)
@@ -238,7 +242,7 @@ class Retriever:
         """Replace the metric.
 
         All items are encoded with the new metric, block by block, while searches use the old metric. Then the new
-        metric replaces the old metric atomically. Other changes of the retriever wait until then.
+        metric replaces the old metric atomically. Calls of `add`, `update` and `remove` wait until then.
         """
         checked = as_metric(metric, self)
         if checked.n_features != self.metric.n_features:
@@ -382,10 +386,11 @@ _Ranked = tuple[SpaceNeighbours, NDArray[np.int64], NDArray[np.float64], NDArray
 def _search_blocks(
     state: _RetrieverState, queries: NDArray[Any], k: int, exclude: list[list[Key]], combine: Combine
 ) -> tuple[list[_Ranked], bool]:
-    """Rank the matches of validated queries in blocks of queries.
+    """Search for validated queries, block by block, and rank the matches.
 
-    Returns the arguments of `RetrievalResults` for each block. The second value is True if an approximate index
-    found items that another thread added after ``state``. Such items are left out of the results.
+    The first returned value contains the arguments of `RetrievalResults` for each block. The second value is True
+    if an approximate index found items that another thread added after ``state`` was created. Such items are left
+    out of the results.
     """
     excluded = _padded(
         [[position for key in keys if (position := state.position(key)) is not None] for keys in exclude],
@@ -486,7 +491,10 @@ def _python_keys(keys: Any) -> list[Key]:
 
 
 def _padded(rows: list[list[int]], n: int) -> NDArray[np.int64]:
-    """Return rows of different lengths as an array of n rows, padded with -2. Missing rows contain only -2."""
+    """Return rows of different lengths as an array of n rows, padded with -2.
+
+    If there are fewer than n rows, the remaining rows of the array contain only -2.
+    """
     width = max(map(len, rows), default=0)
     padded = np.full((n, width), -2, np.int64)
     for row, positions in zip(padded, rows, strict=False):

@@ -25,13 +25,14 @@ class Roc:
     """The receiver operating characteristic of scored pairs. Higher scores mean more similar pairs.
 
     A pair is accepted, that is, classified as similar, if its score is at least a threshold. The curve has one
-    point for every set of accepted pairs. The first point accepts no pair (threshold inf). Each further point
-    lowers the threshold to the next distinct score, until all pairs are accepted. For n pairs, `Roc.of` takes O(n
-    log n) time and every other method takes at most O(n) time.
+    point for every distinct threshold. At the first point, the threshold is inf and no pair is accepted. At each
+    further point, the threshold is the next lower distinct score. At the last point, all pairs are accepted. For n
+    pairs, `Roc.of` takes O(n log n) time and every other method takes at most O(n) time.
 
     The methods return thresholds half-way between the lowest accepted score and the highest rejected score, because
-    the scores of new pairs may lie between these two scores. If no float lies between the two scores, or if all
-    pairs are accepted, the threshold is the lowest accepted score. If no pair is accepted, the threshold is inf.
+    the scores of new pairs may lie between these two scores. If there is no floating-point number between the two
+    scores, or if all pairs are accepted, the threshold is the lowest accepted score. If no pair is accepted, the
+    threshold is inf.
 
     Attributes
     ----------
@@ -74,8 +75,8 @@ class Roc:
         scores : array-like of shape (n,)
             Finite numbers. A higher score must mean a more similar pair. Pass negative distances, not distances.
         same : array-like of shape (n,)
-            The labels of similar and dissimilar pairs: True and False, 1 and 0, or +1 and -1. There must be at
-            least one pair of each kind.
+            The labels: True, 1 or +1 for similar pairs, and False, 0 or -1 for dissimilar pairs. There must be at
+            least one similar pair and one dissimilar pair.
         """
         numbers = as_scores(scores, "scores")
         similar = _as_same(same, len(numbers))
@@ -125,7 +126,8 @@ class Roc:
     def tar_at_far(self, far: float) -> float:
         """Return the highest TAR of all points with a FAR of at most ``far``.
 
-        The TAR is not interpolated. On the given pairs, the threshold from `threshold_at_far` has this TAR.
+        The TAR is not interpolated: it is the TAR of the threshold that `threshold_at_far` returns, on the pairs of
+        this curve.
         """
         return float(self.tar[self._last_within(far)])
 
@@ -138,15 +140,15 @@ class Roc:
         return self._threshold(int(np.argmax(self.frr <= _as_rate(frr, "frr"))))
 
     def best_threshold(self, target: Target) -> float:
-        """Return the best threshold for the given pairs.
+        """Return the best threshold for the pairs of this curve.
 
-        If several thresholds are equally good, return the highest.
+        If several thresholds are equally good, return the highest of these thresholds.
 
         Parameters
         ----------
         target : {"accuracy", "f1", "eer"}
-            Maximise the accuracy, maximise the F1 score ``2 tp / (2 tp + fp + fn)`` (similar is the positive
-            class), or minimise ``|FAR - FRR|``.
+            "accuracy" maximises the accuracy. "f1" maximises the F1 score ``2 tp / (2 tp + fp + fn)``, with similar
+            pairs as the positive class. "eer" minimises ``|FAR - FRR|``.
 
         Returns
         -------
@@ -172,7 +174,7 @@ class Roc:
     def _accepted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the number of false accepts and the number of true accepts at each point.
 
-        Unlike rates, these are exact.
+        These numbers are exact integers, in contrast to the rates.
         """
         return (
             np.rint(self.far * self.n_dissimilar).astype(np.int64),
@@ -180,7 +182,7 @@ class Roc:
         )
 
     def _gap(self) -> NDArray[np.int64]:
-        """Return FAR - FRR in units of 1 / (n_similar n_dissimilar). The values increase from point to point."""
+        """Return (FAR - FRR) * n_similar * n_dissimilar, an exact integer for each point, in ascending order."""
         false_accepts, true_accepts = self._accepted()
         return false_accepts * self.n_similar - (self.n_similar - true_accepts) * self.n_dissimilar
 
@@ -188,7 +190,10 @@ class Roc:
         return int(np.searchsorted(self.far, _as_rate(far, "far"), side="right")) - 1
 
     def _threshold(self, point: int) -> float:
-        """Return the threshold half-way between the score of ``point`` and the next lower score."""
+        """Return the threshold for a point of the curve.
+
+        The threshold is half-way between the score of the point and the next lower score.
+        """
         own = self.thresholds[point]
         if point == 0 or point == len(self.thresholds) - 1:
             return float(own)
@@ -198,10 +203,10 @@ class Roc:
 
 
 def rate_upper_bound(n_errors: int, n_pairs: int, confidence: float = 0.95) -> float:
-    """Return the exact (Clopper-Pearson) upper confidence bound on an error rate.
+    """Return the exact (Clopper-Pearson) upper confidence bound of an error rate.
 
-    The bound is also valid for a threshold that was chosen on the same pairs such that it makes ``n_errors``
-    errors.
+    ``n_errors`` of ``n_pairs`` pairs are errors. The bound is also valid if the threshold was chosen such that it
+    makes ``n_errors`` errors on these pairs.
 
     >>> round(rate_upper_bound(0, 5), 3), round(rate_upper_bound(0, 30_000), 6)
     (0.451, 0.0001)
@@ -234,7 +239,7 @@ def as_scores(scores: ArrayLike, what: str) -> NDArray[np.floating[Any]]:
 
 
 def _as_same(same: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return the labels of n pairs as booleans. The given labels are booleans, 1 and 0, or +1 and -1."""
+    """Return the labels of n pairs as booleans. ``same`` contains booleans, the numbers 1 and 0, or +1 and -1."""
     values = as_array(same, "values of same")
     if values.shape != (n,):
         raise InvalidInputError(

@@ -25,9 +25,10 @@ _MAX_PADDING: Final = 1 << 20  # zeros after the end of the archive
 def read_batches(
     path: Path, names: Sequence[str], n_label_bytes: int, n_classes: int
 ) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Return images and labels of the batches, in the order of ``names``.
+    """Return the images and the labels in batch files.
 
-    A batch stores each image as its label bytes followed by 3,072 pixel bytes. The last label byte is the class.
+    A batch file stores the label bytes of an image, followed by its 3,072 pixel bytes. The last label byte is the
+    class.
     The archive is not unpacked to disk.
 
     Parameters
@@ -44,16 +45,17 @@ def read_batches(
     Returns
     -------
     list of (images, labels)
-        One tuple per batch. Images have shape (n_images, 3, 1024). The second axis is the colour: red, green, blue.
+        One tuple per batch file, in the order of ``names``. Images have shape (n_images, 3, 1024). The second axis
+        is the colour: red, green, blue.
     """
     members = _read_members(path, names)
     return [_parse_batch(members[name], f"{path}, {name}", n_label_bytes, n_classes) for name in names]
 
 
 def _read_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Return the contents of files in the archive.
+    """Return the contents of the files ``names`` in the archive.
 
-    The archive is read to its end, so that gzip verifies the checksum.
+    The archive is read to its end, because gzip verifies the checksum only at the end.
     """
     try:
         with gzip.open(path) as unpacked:

@@ -1,4 +1,4 @@
-"""CIFAR-100: photographs of 100 classes, as deep features if available (as in the paper), otherwise as pixels."""
+"""CIFAR-100: photographs of 100 classes, as deep features if available, otherwise as pixels."""
 
 from __future__ import annotations
 

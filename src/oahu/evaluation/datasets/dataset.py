@@ -27,7 +27,7 @@ class Fold:
     same : ndarray of shape (n_pairs,)
         True for similar pairs, False for dissimilar pairs.
     n_missing : int
-        Number of official pairs that are left out because an item has no features.
+        Number of official pairs that are not in ``pairs``, because an item has no features.
     """
 
     pairs: NDArray[np.intp]
@@ -40,14 +40,14 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """The two sets of pairs of the verification protocol of LFW, which calls them View 1 and View 2.
+    """The two sets of pairs of LFW's verification protocol. LFW calls these sets View 1 and View 2.
 
     Attributes
     ----------
     development : tuple of Fold
-        View 1, for development: the training pairs and the test pairs.
+        View 1, used for development: one fold of training pairs and one fold of test pairs.
     folds : tuple of Fold
-        View 2, for the result: ten folds. No person occurs in two folds.
+        View 2, used for the results: ten folds. No person occurs in two folds.
     """
 
     development: tuple[Fold, Fold]
@@ -55,7 +55,7 @@ class Views:
 
     @property
     def pairs(self) -> NDArray[np.intp]:
-        """All pairs of both views, of shape (n, 2). These pairs must not be used as constraints."""
+        """All pairs of both views, of shape (n_pairs, 2). These pairs must not be used as constraints."""
         return np.concatenate([fold.pairs for fold in (*self.development, *self.folds)])
 
 

@@ -24,7 +24,10 @@ from oahu.version import __version__
 __all__ = ["DownloadProgress", "RemoteFile", "data_home", "download"]
 
 DownloadProgress = Callable[[str, int, int | None], None]
-"""Function of a file name, the number of bytes received so far, and the total number of bytes (None if unknown)."""
+"""Function that is called with a file name, the number of bytes received so far, and the total number of bytes.
+
+The total number is None if it is unknown.
+"""
 
 _TIMEOUT: Final = 30.0  # seconds without any data
 _ATTEMPTS: Final = 3  # per address, while each attempt receives data
@@ -76,14 +79,15 @@ class _DownloadError(Exception):
 
 
 class _ConnectionLostError(_DownloadError):
-    """Raised if a connection ended before the file was complete."""
+    """Raised if a connection ends before the file is complete."""
 
 
 def download(remote: RemoteFile, home: Path, homepage: str, progress: DownloadProgress | None = None) -> Path:
-    """Download a file to the data folder, if the folder does not contain it. Return the path of the file.
+    """Download a file to the data folder, if the folder does not contain the file. Return the path of the file.
 
-    The data is written to NAME.part. This file is renamed when it is complete and its checksum is correct. An
-    interrupted download is resumed only if a checksum is known, because the file on the server may have changed.
+    The data is written to a partial file, NAME.part. When the partial file is complete and its checksum is correct,
+    it is renamed to NAME. An interrupted download is resumed only if a checksum is known, because the file on the
+    server may have changed.
     """
     target = home / remote.path
     if target.is_file():
@@ -123,7 +127,10 @@ def _complete(part: Path, url: str, remote: RemoteFile, progress: DownloadProgre
 
 
 def _receive(part: Path, url: str, name: str, progress: DownloadProgress | None) -> None:
-    """Download over one connection. If the server does not support range requests, start at the first byte."""
+    """Append data to a partial file over one connection.
+
+    If the server does not support range requests, the download starts at the first byte again.
+    """
     size = _size(part)
     response = _request(url, size)
     if response is None:  # the part is complete

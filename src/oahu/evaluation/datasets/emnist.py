@@ -1,4 +1,4 @@
-"""EMNIST Balanced: 28 x 28 images of handwritten digits and letters, with rows and columns swapped in the files."""
+"""EMNIST Balanced: 28 x 28 images of handwritten digits and letters. The files store the images transposed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _read(home: Path) -> Dataset:
 
 
 def _from_archive(packed: IO[bytes], path: Path) -> list[tuple[IO[bytes], object]]:
-    """Return the four gzipped files of EMNIST Balanced, with their names, from the archive."""
+    """Return the four gzipped files of EMNIST Balanced that the archive contains, with their names."""
     wanted = [file.rpartition("/")[2] for file in _FILES]
     try:
         with zipfile.ZipFile(packed) as archive:

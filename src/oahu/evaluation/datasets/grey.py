@@ -1,6 +1,7 @@
 """Conversion to greyscale as in OpenCV versions before 4.5, with weights of 14 bits.
 
-OpenCV 4.5 uses weights of 15 bits. Its results differ by one grey level for 0.26 % of all colours.
+OpenCV 4.5 uses weights of 15 bits. For 0.26 % of all colours, its result differs by one grey level from the result
+with 14 bits.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ _BLOCK: Final = 4096  # images at a time: the sums need four times the memory
 
 
 def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the luminance of 8-bit images in fixed point: (4899 r + 9617 g + 1868 b + 8192) >> 14.
+    """Return images in greyscale. The grey level of a pixel is (4899 r + 9617 g + 1868 b + 8192) >> 14.
 
     Parameters
     ----------
     rgb : ndarray of shape (n_images, 3, n_pixels)
-        Pixel values of each image: red, green, blue.
+        Pixel values of the images. The second axis is the colour: red, green, blue.
 
     Returns
     -------
     ndarray of shape (n_images, n_pixels)
+        Grey levels of the images.
 
     Examples
     --------

@@ -23,7 +23,8 @@ _MAX_BYTES: Final = 1 << 30  # ten times the size of EMNIST's largest array
 def read_idx(packed: IO[bytes], file: object, n_axes: int) -> NDArray[np.uint8]:
     """Return the array in a gzipped idx file of unsigned bytes.
 
-    At most as many bytes are unpacked as the header states, so that a damaged file cannot fill the memory.
+    The header states the size of the array. No more bytes than this size are unpacked, so that a damaged file
+    cannot fill the memory.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def read_labelled(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return images and their labels from two files.
 
-    ``images`` and ``labels`` are tuples (file, name to show in error messages).
+    ``images`` and ``labels`` are tuples of an open file and the name of the file for error messages.
     """
     pixels, classes = read_idx(*images, n_axes=3), read_idx(*labels, n_axes=1)
     if len(pixels) != len(classes):

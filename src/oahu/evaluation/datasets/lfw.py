@@ -1,8 +1,8 @@
 """Labeled Faces in the Wild (LFW): attributes of faces, and the official pairs for verification.
 
 The features of ``lfw`` are the 73 attributes of Kumar et al. The features of ``lfw-soft`` are 40 attributes that
-the user has predicted as probabilities. The probabilities are converted to logits, because most of them are close
-to 0 or 1. Both data sets have the same pairs.
+the user has predicted as probabilities. The probabilities are converted to logits, because most probabilities
+are close to 0 or 1. Both data sets have the same pairs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reader of data sets that the user has prepared as .npz archives.
 
-The array ``X`` contains the features. The arrays ``Q``, ``low`` and ``step`` can replace ``X``: they contain
-features quantised to 8 bits, with X = low + Q * step. The array ``y`` contains the labels. Optional arrays are
-``is_train`` (the official split), and one of ``image``, ``keys`` and ``ids`` (the keys of the items).
+The array ``X`` contains the features. The arrays ``Q``, ``low`` and ``step`` can replace ``X``. Then ``Q`` contains
+the features quantised to 8 bits, and the features are low + Q * step. The array ``y`` contains the labels. Optional
+arrays are ``is_train`` (the official split), and one of ``image``, ``keys`` and ``ids`` (the keys of the items).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ ARRAYS: Final = ("X", "Q", "low", "step", "y", "is_train", *_KEY_NAMES)
 def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = None, n: int = 0) -> Dataset:
     """Return the data set in an archive.
 
-    If an archive of ``n`` items has no array ``is_train``, its first ``n_train`` items are the training items.
+    If the archive has no array ``is_train`` but contains exactly ``n`` items, its first ``n_train`` items are the
+    training items.
     """
     dataset = dataset_of(read_arrays(path, ARRAYS), path, name, scaling)
     dataset = replace(dataset, image_folder=image_folder_of(path.parent, name))
@@ -56,7 +57,7 @@ def image_folder_of(home: Path, name: str) -> Path | None:
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays in ``names`` that the archive contains. Raise an error for pickled objects."""
+    """Return the arrays ``names`` of the archive, without missing arrays. Raise an error for pickled objects."""
     with path.open("rb") as file:  # given a path, NumPy does not close a damaged archive
         try:
             arrays = np.load(file, allow_pickle=False)

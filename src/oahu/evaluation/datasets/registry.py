@@ -40,7 +40,7 @@ _SOURCES: Final = {
 }
 
 DATASETS: Final[tuple[str, ...]] = tuple(_SOURCES)
-"""Names of all data sets. The last name, ``any``, stands for a user's own file."""
+"""Names of all data sets. The last name is ``any``. It is not a data set, but the registry entry for user files."""
 
 
 def source(name: str) -> DatasetSource:
@@ -75,7 +75,7 @@ def load(
     home : path, optional
         Data folder. By default, ``data_home()``.
     labels : path, optional
-        Separate label file for your own file (.npy, .txt or .csv).
+        Separate label file (.npy, .txt or .csv). Allowed only with your own file.
 
     Raises
     ------

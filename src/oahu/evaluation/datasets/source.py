@@ -31,10 +31,10 @@ class DatasetSource:
     licence, homepage : str
         Licence, and address of the official web page.
     file_sets : tuple of tuples of str
-        Alternative sets of files, as paths relative to the data folder. One complete set is sufficient. The tuple
-        is empty only for the entry ``any``, which stands for a user's own file.
+        Alternative sets of files, as paths relative to the data folder. One complete set is sufficient. Only the
+        registry entry ``any``, which is for user files, has an empty tuple.
     read : callable
-        Function of the data folder that reads and returns the data set.
+        Function with one argument, the data folder. It reads the files and returns the data set.
     downloads : tuple of RemoteFile
         Files that can be downloaded.
     note : str
@@ -59,7 +59,7 @@ class DatasetSource:
         return any(not _missing(files, home) for files in self.file_sets)
 
     def missing_files(self, home: Path) -> tuple[str, ...]:
-        """Return the missing files of the most complete set of files. Return () if the data set is available."""
+        """Return the missing files of the most complete set of files, or () if a set is complete."""
         return min((_missing(files, home) for files in self.file_sets), key=len, default=())
 
     def manual_files(self, home: Path) -> tuple[str, ...]:

@@ -25,16 +25,17 @@ FILE_TYPES: Final = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 
 
 def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Dataset:
-    """Return a user's file as a data set. Its name is the file name.
+    """Return a user's file as a data set. The name of the data set is the file name.
 
-    uint8 features are unchanged. Other features are converted to float32. By default, features are not scaled.
+    Features of type uint8 are unchanged. Other features are converted to float32. The default scaling of the data
+    set is "none".
 
     Parameters
     ----------
     path : path
         File with the features, and optionally the labels.
     labels : path, optional
-        Separate label file (.npy, .txt or .csv). It replaces labels in the feature file.
+        Separate label file (.npy, .txt or .csv). Its labels replace labels in the feature file.
     """
     path = Path(path)
     for file in (path, labels):
@@ -60,7 +61,7 @@ def read_user_file(path: str | os.PathLike[str], labels: str | os.PathLike[str] 
 
 
 def _from_table(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the contents of a feature file as arrays, with the names of the arrays in a prepared archive."""
+    """Return the contents of a feature file as arrays. The arrays are named as in a prepared archive."""
     features = read_features(path)
     parts: dict[str, NDArray[Any]] = {
         "X": np.array(features.table)

@@ -33,13 +33,14 @@ class EvaluationProtocol(ABC):
     higher_is_better : bool
         Whether a higher score is better.
     tunable : bool
-        Whether parameters can be tuned with `validate`.
+        Whether methods can be tuned for this protocol. Tuning calls `validate`.
     tuned_as : str, optional
-        Name of the protocol that is used for tuning, if it is another protocol.
+        Name of another protocol to use for tuning. None if the protocol itself is used.
     runs : int
         Default number of runs.
     defaults : mapping
-        Default values of the settings of a trial. The default scaling is set by the data set.
+        Default values of the settings of a trial. The default scaling is not included, because it depends on the
+        data set.
     choices : mapping
         Allowed values of each setting that has a fixed list of values.
     """
@@ -54,7 +55,7 @@ class EvaluationProtocol(ABC):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}
 
     def settings(self, dataset: Dataset, **changed: Any) -> dict[str, Any]:
-        """Return all settings of a trial: the default values, replaced by the validated values in ``changed``."""
+        """Return all settings of a trial. Values in ``changed`` are validated and replace default values."""
         common = {
             "version": __version__,
             "data": dataset.digest,

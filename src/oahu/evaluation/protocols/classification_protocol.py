@@ -51,7 +51,7 @@ class ClassificationProtocol(EvaluationProtocol):
         return self._measure(trial, dataset, method, cache, (development, test[:queries]), seed_words)
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure one fold of a cross-validation on development items of the first run."""
+        """Measure one fold of a cross-validation. It uses only development items of the first run."""
         seed, n_folds = trial.settings["seed"], trial.settings["folds"]
         development, _ = split_halves(dataset, seed, 0)
         folds = np.array_split(development[: trial.settings["tune_items"]], n_folds)
@@ -83,7 +83,7 @@ class ClassificationProtocol(EvaluationProtocol):
 
 
 class ConstraintCountProtocol(ClassificationProtocol):
-    """Classification error for several numbers of constraints.
+    """Measure the classification error after training on different numbers of constraints.
 
     The largest set of constraints is drawn first. Smaller sets are random samples of the largest set.
     """

@@ -1,4 +1,4 @@
-"""Constraint streams: seed constraints and their transitive closure (Section 4.3.2 of the paper)."""
+"""Constraint streams: constraints drawn from labels, and their transitive closure (Section 4.3.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind = Literal["triplets", "pairs"]
 
 
 def generator_for(seed: int, *words: Any) -> np.random.Generator:
-    """Return a random generator. Its state depends only on the seed and the words."""
+    """Return a random generator. The same seed and the same words always give the same random numbers."""
     return np.random.default_rng([seed, *(zlib.crc32(str(word).encode()) for word in words)])
 
 
@@ -38,7 +38,7 @@ class ConstraintStream:
     same : ndarray of shape (n,), optional
         Labels of pairs: +1 for similar pairs, -1 for dissimilar pairs.
     implied : ndarray of shape (n,)
-        True for constraints that the transitive closure has added.
+        True for constraints that were derived by transitive closure. False for constraints drawn from labels.
     """
 
     rows: NDArray[np.intp]
@@ -53,7 +53,7 @@ class ConstraintStream:
         return len(self.rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> ConstraintStream:
-        """Return a uniform random sample of n constraints, in the order of the stream."""
+        """Return a uniform random sample of ``n`` constraints. They keep their order in the stream."""
         chosen = np.sort(rng.choice(len(self), n, replace=False))
         same = None if self.same is None else self.same[chosen]
         return ConstraintStream(self.rows[chosen], same, self.implied[chosen])
@@ -67,11 +67,11 @@ def draw_constraints(
     rng: np.random.Generator,
     exclude: NDArray[np.intp] | None = None,
 ) -> ConstraintStream:
-    """Draw ``n_seeds`` seed constraints from labels, and add implied constraints until there are ``n`` constraints.
+    """Return a stream of ``n`` constraints: seed constraints and implied constraints.
 
-    Implied constraints follow from the seed constraints by transitive closure. If there are too few implied
-    constraints, further constraints are drawn from the labels and appended. No constraint contains both items of a
-    pair in ``exclude``.
+    ``n_seeds`` seed constraints are drawn from labels. Implied constraints follow from the seed constraints by
+    transitive closure. If there are too few implied constraints, further constraints are
+    drawn from the labels and appended. No constraint contains both items of a pair in ``exclude``.
     """
     exclude = None if exclude is None or not len(exclude) else exclude
     seeds = _sample(kind, y, n_seeds, rng, exclude)
@@ -94,12 +94,12 @@ def draw_constraints(
 
 
 class ConstraintCache:
-    """Cache of the constraint streams that several trials use. Each stream is drawn once and stored in a folder.
+    """Cache of constraint streams in a folder. Several trials can use the same stream.
 
     Parameters
     ----------
     folder : path, optional
-        Folder for the streams. With None, streams are not stored.
+        Folder for the streams. If it is None, streams are not stored.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -160,12 +160,15 @@ def _sample(kind: str, y: NDArray[Any], n: int, rng: np.random.Generator, exclud
 
 
 def _as_columns(constraints: Any) -> NDArray[np.intp]:
-    """Return an array of three columns: the items of triplets, or the items and labels of pairs."""
+    """Return an array with a row per constraint: the three items of a triplet, or two items and the label."""
     return np.column_stack(constraints) if isinstance(constraints, tuple) else constraints
 
 
 def _are_implied(stream: NDArray[np.intp], seeds: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return True for each row of a stream that is not a seed. The stream contains the seeds in the same order."""
+    """Return an array that is True for each implied constraint of a stream and False for each seed constraint.
+
+    The seed constraints occur in ``stream`` in the same order as in ``seeds``.
+    """
     implied, next_seed = np.ones(len(stream), bool), 0
     for i, row in enumerate(stream.tolist()):
         if next_seed < len(seeds) and row == seeds[next_seed].tolist():
@@ -174,7 +177,7 @@ def _are_implied(stream: NDArray[np.intp], seeds: NDArray[np.intp]) -> NDArray[n
 
 
 def _are_excluded(rows: NDArray[np.intp], exclude: NDArray[np.intp] | None) -> NDArray[np.bool_]:
-    """Return True for each row that contains both items of an excluded pair, in either order."""
+    """Return an array that is True for each row that contains both items of an excluded pair, in any order."""
     excluded = np.zeros(len(rows), bool)
     if exclude is None or not len(rows):
         return excluded

@@ -21,7 +21,7 @@ _CURVE_POINTS: Final = 128
 
 
 class Stopwatch:
-    """Stopwatch for the named steps of a trial, in seconds."""
+    """Stopwatch that measures the seconds of each named step of a trial."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -60,11 +60,12 @@ def train_method(
     Parameters
     ----------
     settings : mapping
-        Settings ``n_constraints``, ``n_seeds`` and ``params`` of the trial. If ``of`` is set, ``of`` constraints
-        are drawn, and ``n_constraints`` of them are sampled.
+        Settings of the trial. This function uses ``n_constraints``, ``n_seeds``, ``params`` and ``of``. If ``of``
+        is set, a stream of ``of`` constraints is drawn, and the method is trained on a random sample of
+        ``n_constraints`` constraints of this stream.
     seed_words : tuple
-        Arguments of `generator_for`: the seed, and words that identify the stream. They are the same for all
-        methods of a run.
+        Arguments of `generator_for`: the random seed, and words that identify the constraint stream. All methods of
+        a run have the same seed and words.
     exclude : ndarray of shape (n, 2), optional
         Pairs of row numbers. No constraint contains both items of such a pair.
     """
@@ -107,7 +108,7 @@ def _stream(
 
 
 def weights_curve(learner: Any) -> dict[str, Any]:
-    """Return the metric weights of at most 128 rounds of the training."""
+    """Return the history of the metric weights, reduced to at most 128 rounds."""
     rounds, weights = learner.history_rounds_, learner.weight_history_
     chosen = np.unique(np.linspace(0, len(rounds) - 1, min(_CURVE_POINTS, len(rounds))).astype(int))
     return {"weights": {"rounds": rounds[chosen].tolist(), "weights": weights[chosen].round(5).tolist()}}

@@ -84,7 +84,7 @@ class Method:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Class of the method, and parameters that differ from their defaults. Both are part of a trial's id."""
+        """Class of the method, and parameters that differ from their defaults, for the ids of trials."""
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
         kind = type(self.learner)
@@ -153,8 +153,8 @@ def as_methods(given: Sequence[Any] | None) -> list[Method]:
 def reference_method(methods: Sequence[Method], name: str | None = None) -> str:
     """Return the name of the reference method of the significance tests.
 
-    By default, this is the first method in `DEFAULT_METHODS` that is among ``methods``. If there is no such method,
-    it is the first method in ``methods``.
+    By default, the reference method is the first method in `DEFAULT_METHODS` that is among ``methods``. If there is
+    no such method, the reference method is the first method in ``methods``.
     """
     names = [method.name for method in methods]
     if name is None:
@@ -170,7 +170,7 @@ def _type_name(model: Any) -> str:
 
 
 def _source_digest(kind: type) -> dict[str, str]:
-    """Return a hash of the module of a user's learner. If the module changes, trials are measured again."""
+    """Return a hash of the source code of a user's learner. If the code changes, trials are measured again."""
     if kind.__module__.partition(".")[0] == "oahu":
         return {}
     try:
@@ -198,7 +198,7 @@ def _method_by_name(name: str) -> Method:
 
 
 def _import_method(name: str) -> Method:
-    """Import ``module:Name`` and return it as a method."""
+    """Import the object with the name ``module:Name`` and return the object as a method."""
     module, _, attribute = name.partition(":")
     try:
         model = getattr(import_module(module), attribute)
@@ -209,5 +209,6 @@ def _import_method(name: str) -> Method:
     except Exception as error:  # the user's code may raise anything
         raise InvalidInputError(
             f"The method {name!r} cannot be imported ({type(error).__name__}: {error}). Its module must be on the "
-            "Python path (PYTHONPATH), and a class must be callable without arguments."
+            "Python path (PYTHONPATH). If the method is a class, it must be possible to create an instance without "
+            "arguments."
         ) from error

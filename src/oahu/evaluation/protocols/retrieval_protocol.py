@@ -33,7 +33,8 @@ _N_MATCHES: Final = 3  # stored matches per example
 def split_classes(dataset: Dataset, seed: int, run: int) -> tuple[Rows, Rows]:
     """Return the row numbers of the development items and of the test items.
 
-    The official split is used if its parts have about the same size. Otherwise, each class is split into halves.
+    If the data set has an official split with two parts of about the same size, this split is used. For other data
+    sets, each class is split into two random halves.
     """
     if dataset.is_train is not None and 0.45 <= dataset.is_train.mean() <= 0.55:
         return np.flatnonzero(dataset.is_train), np.flatnonzero(~dataset.is_train)
@@ -108,7 +109,10 @@ class RetrievalProtocol(EvaluationProtocol):
 
 
 def _examples(queries: Rows, matches: Rows, truth: Any, retrieved: Any) -> dict[str, Any]:
-    """Return example queries with a right first match and with a wrong first match, as row numbers."""
+    """Return examples of queries with a right first match, and of queries with a wrong first match.
+
+    Queries and matches are given by row number.
+    """
     is_right = retrieved[:, 0] == truth
     return {
         kind: [

@@ -1,4 +1,4 @@
-"""Warnings about input scales that do not suit a method. They are issued before any trial runs."""
+"""Warnings about input scales that do not suit a method. The warnings are issued before the first trial."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
     """Return a warning for each problem that the chosen input scaling causes for some of the methods.
 
     LEGO, RDML and POLA compare distances with thresholds near 1 and have fixed step sizes. The update of OPML
-    requires ``gamma ||x - n||^2 < 1``. The other learners normalise their inputs or adapt to the scale of their
-    inputs.
+    requires ``gamma ||x - n||^2 < 1``. Other learners need no warning about the scale of distances, because they
+    normalise their inputs or adapt to the scale of their inputs.
     """
     rows = generator_for(0, "scale").permutation(len(dataset))[:_N_ITEMS]
     items = _scaled(dataset.X[rows], settings["scaling"], settings["pca"])
@@ -44,7 +44,7 @@ def scale_warnings(dataset: Dataset, methods: Sequence[Method], settings: Mappin
 
 
 def _scaled(items: NDArray[Any], scaling: str, pca: int | None) -> NDArray[np.float64]:
-    """Return a scaled sample of the items. Its principal components are approximated to save time."""
+    """Return scaled items. If ``pca`` is given, the principal components are approximated to save time."""
     if pca is not None:
         n_components = min(pca, *items.shape)
         items = PCA(n_components, svd_solver="randomized", random_state=0).fit_transform(items.astype(np.float64))

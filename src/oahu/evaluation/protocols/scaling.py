@@ -51,8 +51,8 @@ def fit_scaling(development: NDArray[Any], scaling: str, pca: int | None = None)
     scaling : str
         Name of the scaling, one of `SCALINGS`.
     pca : int, optional
-        Number of principal components that replace the features before scaling. PCA with the scaling "standard"
-        is whitening.
+        Number of principal components that replace the features before scaling. PCA followed by the scaling
+        "standard" is called whitening.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def check_components(pca: int | None, n_features: int) -> None:
 
 
 class _Scaling:
-    """Fitted scaling: computes (x - shift) * factor, and scales the result to length 1 if required."""
+    """Fitted scaling. A call returns (x - shift) * factor for each item x, scaled to length 1 if required."""
 
     def __init__(self, scaling: str, development: NDArray[Any]) -> None:
         self.to_unit = scaling in ("unit", "centred")

@@ -24,7 +24,7 @@ _CURVE_POINTS: Final = 128
 
 
 class SensitivityProtocol(ClassificationProtocol):
-    """Classification error of OAHU for different values of one parameter."""
+    """Measure the classification error of OAHU for different values of one parameter."""
 
     name = "sensitivity"
     tunable = False
@@ -52,7 +52,10 @@ class SensitivityProtocol(ClassificationProtocol):
 
 
 class RegretProtocol(ClassificationProtocol):
-    """Regret of OAHU: loss of its weighted experts minus loss of the single expert that was best in hindsight."""
+    """Measure the regret of OAHU.
+
+    The regret is the loss of the weighted experts minus the loss of the single expert that was best in hindsight.
+    """
 
     name = "regret"
     score = "regret"

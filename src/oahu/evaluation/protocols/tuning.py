@@ -1,9 +1,9 @@
-"""Tuning: choice of the input scaling and the parameters of each method on development data.
+"""Tuning: choice of an input scaling and of parameter values for each method, on development data.
 
 The procedure is the same for all methods. A candidate is a combination of a scaling and parameter values. The
-candidates of a method are compared by successive elimination: each round measures the remaining candidates on
-further folds of a cross-validation, and keeps the best third, but at least two candidates. The chosen candidate has
-been measured on all folds.
+candidates of a method are compared by successive elimination. In each round, the remaining candidates are measured
+on further folds of a cross-validation. The best third of the candidates remains, but at least two candidates. The
+last round ends with the last fold, so the chosen candidate has been measured on all folds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def tune(
 ) -> dict[str, Candidate]:
     """Return the best scaling and parameters of each method, by the name of the method.
 
-    A method is missing in the result if all its candidates failed.
+    If all candidates of a method failed, the method is missing in the result.
 
     Parameters
     ----------
@@ -84,7 +84,11 @@ def _candidates(method: Method, scalings: Sequence[str]) -> dict[int, Candidate]
 
 
 def _rounds(n_folds: int) -> list[tuple[int, int]]:
-    """Return the folds of each round as (start, end). Rounds have 1, 2, 3, ... folds; the last may have fewer."""
+    """Return the range of folds (start, end) of each round.
+
+    The first round has one fold, and each later round has one more fold than the previous round. The last round may
+    have fewer folds.
+    """
     edges = [0]
     while edges[-1] < n_folds:
         edges.append(min(n_folds, edges[-1] + len(edges)))

@@ -29,11 +29,12 @@ _N_EXAMPLES: Final = 4  # stored right and wrong answers, for similar and for di
 
 
 class VerificationProtocol(EvaluationProtocol):
-    """Protocol of LFW in the image-unrestricted setting. View 1 is used for tuning, View 2 for the result.
+    """Verification protocol of LFW in its image-unrestricted setting: training may use the names of the persons.
 
-    View 2 has ten folds. Constraints are drawn from the persons' names of all images. No constraint contains a pair
-    of View 1 or View 2. With ``people="disjoint"``, training uses no image of a person in the tested fold. This is
-    stricter than in the paper.
+    LFW has two sets of pairs. View 1 is used for tuning. View 2 has ten folds and is used for the results.
+    Constraints are drawn from the persons' names of all images. No constraint contains a pair of View 1 or View 2.
+    With ``people="disjoint"``, training uses no image of a person in the tested fold. The protocol is then stricter
+    than in the paper.
     """
 
     name = "verification"
@@ -92,7 +93,7 @@ class VerificationProtocol(EvaluationProtocol):
         return replace(outcome, facts={**outcome.facts, "n_missing": tested.n_missing})
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
-        """Measure the AUC on the test pairs of View 1. Each ``trial.run`` has its own random constraints."""
+        """Measure the AUC on all pairs of View 1. Each ``trial.run`` has its own random constraints."""
         stopwatch, development = Stopwatch(), _join(views_of(dataset).development)
         trained, items = self._train(trial, dataset, method, cache, stopwatch, np.arange(len(dataset)))
         with stopwatch("evaluation"):
@@ -121,7 +122,7 @@ class VerificationProtocol(EvaluationProtocol):
 
 
 def views_of(dataset: Dataset) -> Views:
-    """Return the official pairs. If there are none, split the items into 12 parts and draw pairs in each part."""
+    """Return the official pairs. If the data set has none, split the items into 12 parts and draw pairs in each."""
     if dataset.views is not None:
         return dataset.views
     rng = generator_for(0, dataset.name, "views")
@@ -140,7 +141,7 @@ def _join(folds: Any) -> Fold:
 
 
 def _pairs_within(pairs: NDArray[np.intp], rows: NDArray[np.intp], n_items: int) -> NDArray[np.intp]:
-    """Return the pairs with both items in ``rows``. Items are returned as positions in ``rows``."""
+    """Return the pairs with both items in ``rows``. The result contains positions in ``rows``."""
     positions = np.full(n_items, -1)
     positions[rows] = np.arange(len(rows))
     moved = positions[pairs]
@@ -155,7 +156,10 @@ def _curve(roc: Roc) -> dict[str, list[float]]:
 
 
 def _examples(dataset: Dataset, fold: Fold, is_right: Any, vote_shares: Any, margins: Any) -> dict[str, Any]:
-    """Return the right and the wrong answers with the largest margins. Items are given by key or by row number."""
+    """Return examples: the right answers and the wrong answers with the scores farthest from the threshold.
+
+    Items are given by key, or by row number if the data set has no keys.
+    """
     by_margin = np.argsort(-margins, kind="stable")
     names = (fold.pairs if dataset.keys is None else dataset.keys[fold.pairs]).tolist()
     examples: dict[str, Any] = {"right": [], "wrong": []}

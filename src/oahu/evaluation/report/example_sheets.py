@@ -21,7 +21,7 @@ _IMAGE_TYPES: Final = (".jpg", ".jpeg", ".png")
 
 
 def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figure, str] | None:
-    """Return a figure with examples of the reference method's first run, and a caption.
+    """Return a figure with examples, and its caption. The examples are from the reference method's first run.
 
     Return None if there are no examples or no images.
     """
@@ -40,7 +40,10 @@ def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figu
 
 
 def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDArray[np.float64]]:
-    """Return the images of items, by key or row number of the item. Items without an image are left out."""
+    """Return the images of items as a dict. Its keys are the given names: keys or row numbers of the items.
+
+    Items without an image are left out.
+    """
     rows = {} if dataset is None else _row_numbers(dataset, names)
     if dataset is None or not rows:
         return {}
@@ -55,14 +58,14 @@ def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDAr
 
 
 def _row_numbers(dataset: Dataset, names: Iterable[Any]) -> dict[Any, int]:
-    """Return the row numbers of items, which are given by row number or key. Unknown items are left out."""
+    """Return the row numbers of items. Items are given by row number or by key. Unknown items are left out."""
     by_key = {} if dataset.keys is None else {str(key): row for row, key in enumerate(dataset.keys)}
     rows = {name: name if isinstance(name, int) else by_key.get(name, -1) for name in names}
     return {name: row for name, row in rows.items() if 0 <= row < len(dataset)}
 
 
 def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Return a figure of pairs with right and wrong answers and their vote shares, or None without images.
+    """Return a figure of pairs with right and wrong answers and their vote shares, or None if there are no images.
 
     An example is a mapping with the items ``a`` and ``b`` (keys or row numbers), ``same`` and ``vote_share``.
     """
@@ -79,10 +82,10 @@ def pair_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure |
 
 
 def retrieval_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
-    """Return a figure of queries and their matches, or None without images.
+    """Return a figure of queries and their matches, or None if there are no images.
 
-    An example is a mapping with the query item ``query`` and the matches ``found``, nearest first. Items are keys
-    or row numbers. A match is right if it has the query's label.
+    An example is a mapping with the query item ``query`` and the matches ``found``, nearest match first. Items are
+    given by key or by row number. A match is right if it has the query's label.
     """
     entries = [entry for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
     images = load_images(dataset, [name for entry in entries for name in (entry["query"], *entry["found"])])

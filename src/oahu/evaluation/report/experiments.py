@@ -39,7 +39,8 @@ class MethodResults:
     Attributes
     ----------
     label : str
-        Name of the method. If the method has several rows, the settings that differ between the rows are added.
+        Name of the method. If the method has several rows, the label includes the settings that differ between the
+        rows.
     method : str
         Name of the method.
     outcomes : tuple of Outcome
@@ -55,12 +56,18 @@ class MethodResults:
 
     @property
     def sweep(self) -> list[float]:
-        """Measured values of the varied setting: numbers of constraints, or values of a parameter."""
+        """Values of the varied setting for which results exist.
+
+        Depending on the protocol, these values are numbers of constraints or values of a parameter.
+        """
         values = {_sweep_value(outcome.trial) for outcome in self.outcomes}
         return sorted(value for value in values if value is not None)
 
     def at(self, value: float | None) -> list[Outcome]:
-        """Return the outcomes at one value of the varied setting. For None or an unlearned metric, return all."""
+        """Return the outcomes at one value of the varied setting.
+
+        For None, return all outcomes. An unlearned metric does not depend on the setting: return all its outcomes.
+        """
         everywhere = value is None or (self.learned_nothing and len(self.sweep) == 1)
         return [outcome for outcome in self.outcomes if everywhere or _sweep_value(outcome.trial) == value]
 
@@ -69,7 +76,7 @@ class MethodResults:
         return not any("n_seen" in outcome.facts for outcome in self.outcomes)
 
     def values(self, score: str, at: float | None = None) -> list[float]:
-        """Return a score of each run, or NaN for a run without this score."""
+        """Return a score of each run, or NaN for a run without this score. ``at`` is passed to the method `at`."""
         return [_as_float(outcome.scores.get(score)) for outcome in self.at(at)]
 
     def summary(self, score: str, at: float | None = None) -> Summary:
@@ -92,9 +99,9 @@ class Experiment:
     Attributes
     ----------
     variant : tuple of (name, value)
-        Further settings that distinguish experiments, such as ``people`` in verification.
+        Further settings that distinguish this experiment from others, such as ``people`` in verification.
     title : str
-        Name of the data set, "tuned" or "untuned", and the variant.
+        Title of the experiment: the name of the data set, "tuned" or "untuned", and the variant.
     slug : str
         The title in a form that can be part of a file name.
     rows : tuple of MethodResults
@@ -137,7 +144,7 @@ class Experiment:
 
     @property
     def sweep(self) -> list[float]:
-        """Values of the varied setting at which at least one method has results."""
+        """Values of the varied setting for which at least one method has results."""
         return sorted({value for row in self.rows for value in row.sweep})
 
     @property
@@ -162,7 +169,7 @@ class Experiment:
 
 
 def experiments(record: BenchmarkRecord, protocol: str) -> list[Experiment]:
-    """Return the experiments of a protocol by data set. For each data set, tuned results come first."""
+    """Return the experiments of a protocol, sorted by data set. For each data set, tuned results come first."""
     outcomes: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Outcome]] = {}
     for outcome in record.outcomes:
         if outcome.trial.stage == "result" and outcome.trial.protocol == protocol:
@@ -190,7 +197,7 @@ def _experiment(
 
 
 def _rows(method: str, outcomes: list[Outcome]) -> list[MethodResults]:
-    """Return the rows of a method. If a run was repeated with other settings, each combination has its own row."""
+    """Return the rows of a method. If a run was repeated with other settings, each combination has a row."""
     own = sorted((o for o in outcomes if o.trial.method == method), key=lambda o: o.trial.run)
     runs = [(outcome.trial.run, _sweep_value(outcome.trial)) for outcome in own]
     if len(set(runs)) == len(runs):
@@ -212,7 +219,7 @@ def _row(label: str, method: str, outcomes: list[Outcome]) -> MethodResults:
 
 
 def sort_methods(methods: Iterable[str]) -> list[str]:
-    """Sort methods: default methods first, in their default order, then the other methods in the given order."""
+    """Return methods in the order of the report: default methods first, then other methods in the given order."""
     last = len(DEFAULT_METHODS)
     return sorted(methods, key=lambda name: DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else last)
 
@@ -244,7 +251,7 @@ def _sweep_value(trial: Trial) -> float | None:
 
 
 def _flat_settings(trial: Trial) -> dict[str, Any]:
-    """Return settings and parameters in one dict, without the seed and the varied setting."""
+    """Return the settings and parameters of a trial in one dict, without the random seed and the varied setting."""
     swept = {"constraints": "n_constraints", "sensitivity": trial.settings.get("vary")}.get(trial.protocol)
     flat = {**trial.settings, **(trial.settings.get("params") or {})}
     return {name: value for name, value in flat.items() if name not in ("params", "seed", swept)}

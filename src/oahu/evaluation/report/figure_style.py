@@ -58,7 +58,10 @@ def line_style(method: str, reference: str, others: Sequence[str] = ()) -> dict[
 
 
 def row_styles(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Return the line styles of the rows, by label. Rows after the first row of a method have hollow markers."""
+    """Return the line styles of the rows, by label.
+
+    If a method has several rows, all its rows except the first have hollow markers.
+    """
     names = dict.fromkeys(row.method for row in experiment.rows)
     others = [name for name in names if name not in DEFAULT_METHODS]
     styles: dict[str, dict[str, Any]] = {}
@@ -93,7 +96,7 @@ def label_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def add_end_labels(figure: Figure, ax: Axes, ends: list[tuple[float, str, dict[str, Any]]]) -> None:
-    """Write a label at the right end of each line. Labels are tuples (height, name, style)."""
+    """Write a label at the right end of each line. ``ends`` contains tuples (height, name, line style)."""
     if ends:
         figure.draw_without_rendering()  # the distance between labels depends on the layout
         heights, names, styles = zip(*ends, strict=True)

@@ -39,7 +39,7 @@ class ReportFigure:
 def draw_all(
     record: BenchmarkRecord, folder: Path, datasets: Mapping[str, Dataset] | None = None
 ) -> list[ReportFigure]:
-    """Write the figures of all experiments to a folder. Images in ``datasets`` are used for example figures."""
+    """Write the figures of all experiments to a folder. Figures of examples show the images in ``datasets``."""
     by_name = datasets or {}
     drawn: list[ReportFigure] = []
     for protocol in PROTOCOL_NAMES:

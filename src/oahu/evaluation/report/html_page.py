@@ -89,7 +89,7 @@ def _remove_figures(folder: Path) -> None:
 def _draw(
     record: BenchmarkRecord, folder: Path, datasets: Mapping[str, Dataset] | None
 ) -> tuple[list[figures.ReportFigure], str | None]:
-    """Draw and return the figures. If matplotlib is missing, return a message in addition."""
+    """Draw and return the figures. If matplotlib is missing, return no figures and a message."""
     try:
         return figures.draw_all(record, folder, datasets), None
     except ImportError as error:

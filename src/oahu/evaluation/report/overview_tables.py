@@ -1,4 +1,4 @@
-"""Tables for all data sets: overview, wins and losses, time, settings, failures and warnings."""
+"""Tables that cover all data sets: overview, wins and losses, time, settings, failures and warnings."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _mean_text(row: MethodResults | None, score: str) -> str:
 
 
 def win_tie_loss_tables(record: BenchmarkRecord, protocol: str, paired: bool = False) -> list[ReportTable]:
-    """Return tables of the reference method's wins, ties and losses: one for tuned and one for untuned results."""
+    """Return tables of the reference method's wins, ties and losses, separately for tuned and untuned results."""
     score, better = MAIN_SCORES[protocol]
     tables = []
     for tuned in (True, False):
@@ -129,7 +129,7 @@ def _win_tie_loss_table(found: list[Experiment], score: str, better: Better, pai
 def _test_of(
     experiment: Experiment, method: str, score: str, better: Better, paired: bool
 ) -> SignificanceTest | str:
-    """Return the test of the reference method against a method, or a text with the reason why there is no test."""
+    """Return the significance test of the reference method against a method, or the reason for a missing test."""
     row = experiment.row(method)
     test = experiment.test(row, score, better, paired) if row else None
     return test or ("failed" if method in {row.method for row in experiment.rows} else "not run")
@@ -179,9 +179,9 @@ def settings_table(record: BenchmarkRecord, protocol: str) -> ReportTable:
 
 
 def _edge_note(record: BenchmarkRecord, experiment: Experiment) -> str:
-    """Return a note on parameters for which tuning chose the smallest or largest value that it tried.
+    """Return a note on parameters for which tuning chose the smallest or the largest of the tried values.
 
-    Values outside the tried range may be better.
+    For these parameters, values outside the tried range may be better.
     """
     tried: dict[tuple[str, str], set[float]] = {}
     for outcome in record.outcomes:
@@ -207,7 +207,7 @@ def _numeric_params(outcome: Outcome | None) -> Iterable[tuple[str, float]]:
 
 
 def datasets_table(record: BenchmarkRecord) -> ReportTable:
-    """Return a table of the sizes of the data sets, here and in the paper."""
+    """Return a table of the sizes of the data sets in this benchmark and in the paper."""
     rows = []
     for name, facts in record.datasets.items():
         own = [facts.get(fact) for fact in ("n_items", "n_features", "n_classes")]

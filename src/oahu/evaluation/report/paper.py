@@ -25,7 +25,7 @@ ADDRESS: Final = "https://doi.org/10.1145/3308558.3313503"
 
 @dataclass(frozen=True)
 class PrintedScore:
-    """Mean and standard deviation in the paper, rounded to two decimals. A printed 0.00 is a value below 0.005."""
+    """Mean and standard deviation as printed in the paper, with two decimals. A printed 0.00 means below 0.005."""
 
     mean: float
     std: float

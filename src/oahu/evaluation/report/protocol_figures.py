@@ -109,7 +109,7 @@ def _constraint_counts(experiment: Experiment) -> tuple[Figure, str] | None:
 
 
 def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw OAHU's metric weights, averaged over the runs. Only the runs of the greatest length are included."""
+    """Draw OAHU's metric weights, averaged over the runs. Runs shorter than the longest run are left out."""
     row = experiment.row("OAHU")
     curves = [] if row is None else row.curves("weights")
     histories = [thin_out(curve["rounds"], curve["weights"]) for curve in curves if len(curve["rounds"]) > 1]
@@ -129,7 +129,7 @@ def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
 
 
 def _roc(experiment: Experiment) -> tuple[Figure, str] | None:
-    """Draw the mean true accept rate of the folds at each false accept rate."""
+    """Draw ROC curves: the true accept rate at each false accept rate, averaged over the folds."""
     rows = [row for row in experiment.rows if row.curves("roc")]
     if not rows:
         return None
@@ -159,7 +159,7 @@ def _roc(experiment: Experiment) -> tuple[Figure, str] | None:
 def _true_accept_rates(curve: Mapping[str, Any], far: Floats) -> Floats:
     """Return the true accept rates of a ROC curve at the false accept rates ``far``, by interpolation.
 
-    At a vertical step of the curve, the result is the upper end of the step.
+    If the curve has several true accept rates at one false accept rate, the highest one is returned.
     """
     x, y = np.asarray(curve["far"], dtype=float), np.asarray(curve["tar"], dtype=float)
     order = np.lexsort((y, x))

@@ -1,4 +1,4 @@
-"""Main tables of the protocols."""
+"""Main table of each protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main_table(experiment: Experiment, paired: bool = False) -> ReportTable:
 
 
 def classification_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return a table of error rate, macro F1 and utilization, with the numbers in the paper."""
+    """Return a table of error rate, macro F1 and utilization, next to the numbers in the paper."""
     columns = [ScoreColumn("error_rate", "lower", True), ScoreColumn("macro_f1", "higher", False), _UTILIZATION]
     dataset, measured = experiment.dataset, {row.method for row in experiment.rows}
     in_paper = paper.CLASSIFICATION.get(dataset, {})
@@ -89,7 +89,7 @@ def verification_table(experiment: Experiment, paired: bool = False) -> ReportTa
 
 
 def _missing_pairs(experiment: Experiment) -> list[str]:
-    """Return a note on official pairs that are left out because an image has no features."""
+    """Return a note on official pairs that are left out, because one of their images has no features."""
     missing = {o.trial.run: o.facts.get("n_missing", 0) for row in experiment.rows for o in row.outcomes}
     n = sum(missing.values())
     return (
@@ -167,7 +167,7 @@ def sensitivity_table(experiment: Experiment, paired: bool = False) -> ReportTab
 
 
 def regret_table(experiment: Experiment, paired: bool = False) -> ReportTable:
-    """Return a table of OAHU's regret relative to its best expert, with the bound of the paper."""
+    """Return a table of OAHU's regret relative to its best expert, next to the paper's bound."""
     names = ("hedge_loss", "best_loss", "regret", "bound")
     rows = []
     for row in experiment.rows:

@@ -39,7 +39,7 @@ _FIT_TO_TEXT: Final = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table. ``mark`` is a significance mark that follows the text."""
+    """One cell of a table. ``mark`` is the mark of a significance test. It is shown after the text."""
 
     text: str
     bold: bool = False
@@ -67,7 +67,7 @@ class ReportTable:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """For each column, whether it contains only numbers. Such columns are aligned to the right."""
+        """One value per column: True if the column contains only numbers. Such columns are right-aligned."""
         columns = zip(*self.rows, strict=True)
         return tuple(all(cell.is_number for cell in column) for column in columns) or (False,) * len(self.header)
 
@@ -81,7 +81,7 @@ class ReportTable:
         return "\n\n".join([f"### {_markdown(self.title)}", body, *map(_markdown, self.notes)]) + "\n"
 
     def to_latex(self) -> str:
-        """Return a floating table, at most as wide as the text. It needs the packages booktabs and graphicx."""
+        """Return a LaTeX table, at most as wide as the text. It needs the packages booktabs and graphicx."""
         kinds = "".join("r" if number else "l" for number in self.numeric)
         header = " & ".join(map(_latex, self.header))
         rows = [" & ".join(_in_latex(cell) for cell in row) + r" \\" for row in self.rows]
@@ -92,7 +92,7 @@ class ReportTable:
         return "\n".join([*lines, r"\end{table}", ""])
 
     def to_html(self) -> str:
-        """Return a table in a scrollable box, with its notes below."""
+        """Return an HTML table in a scrollable box, with its notes below."""
         names = [f'<th scope="col"{_align(right)}>{escape(name)}</th>' for name, right in self._columns()]
         rows = "".join(f"<tr>{''.join(self._html_cells(row))}</tr>\n" for row in self.rows)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
@@ -146,7 +146,7 @@ def format_number(value: float, digits: int = 3) -> str:
 
 
 def format_summary(summary: Summary, digits: int = 3) -> str:
-    """Return "mean ± standard deviation". For one run, return only the mean. Without runs, return a dash."""
+    """Return "mean ± standard deviation". For one run, return only the mean. For no runs, return a dash."""
     if summary.n < 2:
         return format_number(summary.mean, digits)
     return f"{format_number(summary.mean, digits)} ± {format_number(summary.std, digits)}"

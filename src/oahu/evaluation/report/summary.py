@@ -53,7 +53,7 @@ def _tests(record: BenchmarkRecord, paired: bool) -> Iterator[tuple[Experiment, 
 
 
 def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
-    """Return sentences on wins, ties and losses against learners, and against unlearned metrics."""
+    """Return sentences on the reference method's wins, ties and losses against learners and unlearned metrics."""
     found = [(row.method in UNLEARNED, test) for _, row, test in _tests(record, paired)]
     sentences = []
     for unlearned, others in ((False, "other learners"), (True, "unlearned metrics")):
@@ -68,7 +68,7 @@ def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
 
 
 def _best_methods(record: BenchmarkRecord) -> list[str]:
-    """Return a sentence on each task: the methods with the best mean score on each data set."""
+    """Return one sentence per task with the best methods, by mean score, on the data sets."""
     sentences = []
     for protocol, (score, better) in MAIN_SCORES.items():
         best: dict[str, list[str]] = {}
@@ -154,7 +154,7 @@ def _significance(test: SignificanceTest | None) -> str:
 
 
 def _verdicts(experiment: Experiment, score: str, better: Better, paired: bool) -> list[str]:
-    """Return a sentence on the learners that are worse than, better than or equal to the reference method."""
+    """Return a sentence on the significance tests of the reference method against the other learners."""
     labels: dict[str | None, list[str]] = {"win": [], "loss": [], "tie": []}
     for row in experiment.rows:
         test = experiment.test(row, score, better, paired)

@@ -16,7 +16,7 @@ __all__ += ["explain_tests", "score_cell", "setting_text", "values_text"]
 
 
 class ScoreColumn(NamedTuple):
-    """Column of a score: name of the score, whether lower or higher is better, and whether to run tests on it."""
+    """Column of a table: the score, whether lower or higher is better, and whether to run significance tests."""
 
     score: str
     better: Better
@@ -26,10 +26,10 @@ class ScoreColumn(NamedTuple):
 def method_lines(
     experiment: Experiment, columns: list[ScoreColumn], paired: bool, also: Iterable[str] = ()
 ) -> tuple[list[tuple[MethodResults | None, list[TableCell]]], tuple[str, ...]]:
-    """Return the lines of a table and notes. A line has the label and the scores of a method.
+    """Return the lines of a table, and notes about failed and missing methods.
 
-    There are also lines for methods that were not run: the missing methods of the experiment, and the methods in
-    ``also``. The notes are about failed and missing methods.
+    A line has the label and the scores of a method. There are also lines for methods that were not run: the missing
+    methods of the experiment, and the methods in ``also``.
     """
     best = [best_rows([row.summary(c.score) for row in experiment.rows], c.better) for c in columns]
     lines: list[tuple[MethodResults | None, list[TableCell]]] = []
@@ -55,7 +55,7 @@ def score_cell(summary: Summary, bold: bool, test: SignificanceTest | None = Non
 
 
 def best_rows(summaries: list[Summary], better: Better) -> set[int]:
-    """Return the indices of the best means, after rounding as in the table. Return none if all means are equal."""
+    """Return the indices of the best rounded means. If all rounded means are equal, return an empty set."""
     means = {i: round(summary.mean, 3) for i, summary in enumerate(summaries) if summary.n}
     if len(set(means.values())) < 2:
         return set()

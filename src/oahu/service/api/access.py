@@ -40,7 +40,10 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """The browser sessions. A login with an API key creates a random session id, which is sent as a cookie."""
+    """The active browser sessions.
+
+    A login with an API key creates a random session id. The browser stores the session id as a cookie.
+    """
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
@@ -79,8 +82,8 @@ class Sessions:
 class AccessControl:
     """The rules that allow or reject requests.
 
-    A session cookie allows only read requests. Write requests need an API key in a header. The reason is that a
-    page of another site can make a browser send the cookie, but cannot make it send such a header.
+    A session cookie allows only read requests. A write request needs an API key in a header. The reason is that a
+    page of another site can make a browser send the cookie, but cannot make the browser send an API key.
     """
 
     def __init__(self, keys: KeyFile, sessions: Sessions) -> None:
@@ -92,7 +95,10 @@ class AccessControl:
         return not self._keys.is_required()
 
     def key(self, scope: Scope) -> Key | None:
-        """Return the API key of a request, or None without a valid key. The result is cached in the scope."""
+        """Return the API key of a request, or None if the request has no valid key.
+
+        The result is cached in the scope.
+        """
         if _KEY not in scope:
             token = _token(Headers(scope=scope))
             scope[_KEY] = self._keys.authenticate(token) if token else None

@@ -29,7 +29,7 @@ _SUMMARY = "Similarity search that learns from feedback."
 def create_app(settings: Settings) -> FastAPI:
     """Return the application.
 
-    This locks the data folder. The collections are loaded when the application starts.
+    This function locks the data folder. The collections are loaded later, when the server starts the application.
     """
     keys = KeyFile(settings.data, always=public_setting(settings) is not None)
     keys.all()  # raises an error for an invalid key file before the service starts

@@ -1,4 +1,4 @@
-"""Functions for host names, which detect loopback addresses and services that other machines can reach."""
+"""Functions that parse host names, and detect whether other machines can connect to the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def is_loopback(host: str) -> bool:
 def public_setting(settings: Settings) -> str | None:
     """Return the setting that lets other machines reach the service, or None if only this machine can reach it.
 
-    Trusted host names and HTTPS count as such settings, because they imply a proxy in front of the service.
+    Trusted host names and HTTPS count as such settings, because they imply that a proxy forwards requests from
+    other machines.
 
     >>> public_setting(Settings(host="0.0.0.0")), public_setting(Settings(host="127.0.0.1"))
     ('host 0.0.0.0', None)

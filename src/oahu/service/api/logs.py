@@ -1,4 +1,4 @@
-"""Log formats: JSON lines for programs, short lines for a terminal."""
+"""Log formats: JSON lines for log files and programs, and short lines for a terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class JsonFormatter(logging.Formatter):
 class TerminalFormatter(logging.Formatter):
     """A formatter for short lines.
 
-    Control characters are escaped, so that text from a request cannot start a new line or control the terminal.
+    Control characters are escaped. Text from a request therefore cannot start a new line or send commands to the
+    terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:

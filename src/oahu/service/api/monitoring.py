@@ -40,7 +40,7 @@ class PrometheusMetrics:
 
 
 class _ServiceCollector(Collector):
-    """A collector that reads the store and the collections when Prometheus scrapes."""
+    """A collector that reads the state of the store and of the collections when Prometheus requests the metrics."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Helpers for all operations: strict JSON, waiting for the store, and a limited number of worker threads."""
+"""Helpers for all operations: parse strict JSON, wait for the store, and limit the number of worker threads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def new_router(tag: str) -> APIRouter:
 
 
 async def wait_for(future: Future[T]) -> T:
-    """Wait for a commit of the store and return the result of the command."""
+    """Wait until the store has committed a command. Return the result of the command."""
     return await asyncio.wrap_future(future)
 
 

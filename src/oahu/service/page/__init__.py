@@ -30,7 +30,10 @@ _RECONNECT_SECONDS: Final = 3.0
 
 
 def mount(app: FastAPI, service: Service, keys: KeyFile, sessions: Sessions) -> None:
-    """Add the web page to the application of the service. The routes of the HTTP API take precedence."""
+    """Add the web page to the application of the service.
+
+    The routes of the HTTP API have precedence over the page.
+    """
     visitor = Visitor(service, keys, sessions)
     add_login(app, visitor)
     app.router.lifespan_context = _with_page_lifespan(app.router.lifespan_context)

@@ -1,4 +1,4 @@
-"""Actions of a visitor, with a check of the role and with errors shown as notifications."""
+"""A runner for the actions of a visitor, which checks the visitor's role and shows errors as notifications."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ActionRunner:
     def run(
         self, needed: Role, on_contradiction: Callable[[ContradictoryFeedbackError], None] | None = None
     ) -> Iterator[None]:
-        """Run the body of a ``with`` statement if the visitor has the needed role. Errors are shown, not raised."""
+        """Check the role of the visitor, and show errors of the ``with`` block as notifications."""
         try:
             self.visitor.check(needed)
             yield

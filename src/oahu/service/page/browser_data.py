@@ -80,7 +80,7 @@ def keys_of(change: Change) -> tuple[str, ...]:
 
 
 def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the data of a log row: an item with similar and dissimilar items, or a note."""
+    """Return the data of one row of the log view: an item with similar and dissimilar items, or a text."""
     row: dict[str, Any] = {"seq": record.seq, "time": record.time, "active": active}
     change = record.change
     if isinstance(change, Undo):

@@ -25,7 +25,7 @@ class Tiles(Component, component="components/oahu_tiles.js"):
 
 
 class _FiltersComponent(Component, component="components/oahu_filters.js"):
-    """Labels to choose from, and a search field for keys."""
+    """The Vue component with the labels to choose from, and a search field for keys."""
 
 
 class Filters:
@@ -59,7 +59,9 @@ class Filters:
 
 
 def natural_order(label: str) -> tuple[int, float, str]:
-    """Return a sort value that puts numbers first, ordered by value.
+    """Return a sort value for a label.
+
+    Numbers come first, ordered by value. Other labels follow in alphabetical order.
 
     >>> sorted(["b", "10", "9", "a"], key=natural_order)
     ['9', '10', 'a', 'b']

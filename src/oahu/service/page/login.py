@@ -1,4 +1,4 @@
-"""Login with an API key. The login page loads only the script of the theme."""
+"""Login with an API key. The only script of the login page is the script for light and dark colours."""
 
 from __future__ import annotations
 

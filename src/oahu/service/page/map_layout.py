@@ -28,7 +28,7 @@ def sample(numbers: ArrayLike, size: int) -> NDArray[np.intp]:
 
 
 def _hash(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a hash of each number (the finalizer of splitmix64)."""
+    """Return a hash of each item number, computed with the finalizer of splitmix64."""
     z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -64,7 +64,10 @@ def align(points: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
 
 
 def to_canvas(points: ArrayLike) -> list[list[float]]:
-    """Return points scaled to the unit disc, with three digits. Outliers are moved to the edge."""
+    """Return points scaled to the unit disc, rounded to three digits.
+
+    Outliers are moved to the edge of the disc.
+    """
     array = np.asarray(points, np.float64)
     length = np.sqrt(np.square(array).sum(axis=1, keepdims=True))
     inside = array * np.minimum(1.0, _RADIUS / np.maximum(length, np.finfo(float).tiny)) / _RADIUS

@@ -55,7 +55,7 @@ class _MapCache:
         self._lock = Lock()
 
     def get(self, collection: Collection) -> _Map | None:
-        """Return the current map of a collection, or None if its metric has no vectors."""
+        """Return the current map of a collection, or None if its metric does not encode items as vectors."""
         published = collection.published
         if not isinstance(collection.unlearned_metric, DistanceMetric):
             return None
@@ -90,7 +90,10 @@ def _vectors(metric: Metric, features: NDArray[Any]) -> NDArray[Any]:
 
 
 def _legend_order(counts: Counter[str]) -> list[str]:
-    """Return labels in natural order, or the most common first if there are more labels than colours."""
+    """Return the labels in natural order.
+
+    If there are more labels than colours, return the labels by frequency instead, most common label first.
+    """
     labels = [label for label, _ in counts.most_common()]
     return labels if len(labels) > _N_COLOURS else sorted(labels, key=natural_order)
 

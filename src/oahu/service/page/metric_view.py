@@ -1,4 +1,4 @@
-"""The metric view: the weights of the spaces, their history, and the number of pending feedback records."""
+"""The metric view: the weights of the spaces, their history, and the number of feedback records not learned yet."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class MetricView:
 
 
 def spaces_with_tints(weights: dict[str, float]) -> list[dict[str, Any]]:
-    """Return the name, the weight and the tint of each space. Unlearned spaces are grey; deeper experts are darker.
+    """Return the name, the weight and the tint of each space.
+
+    The tint selects a colour of the style sheet: "a" and "b" are grey, for spaces that are not learned. The numbers
+    2 to 9 are for experts. Deeper experts have higher numbers and darker colours.
 
     >>> [space["tint"] for space in spaces_with_tints({"unlearned": 0.5, "whitened": 0.2, "E_0": 0.2, "E_1": 0.1})]
     ['a', 'b', 2, 9]

@@ -64,7 +64,7 @@ class RankingView:
         self.tiles.on("more", lambda: runner.read(self._show_more))
 
     async def open(self, query: str, label: str | None) -> None:
-        """Search for items similar to ``query``. If this fails, keep the previous search."""
+        """Search for items similar to ``query``. If the search fails, the view keeps the previous search."""
         previous = self.query, self.label, self._k
         if query != self.query:
             self._k = _PAGE_SIZE
@@ -88,7 +88,7 @@ class RankingView:
         return self._ranking.direct_feedback.get(key) if self._ranking else None
 
     async def refresh(self) -> None:
-        """Search again and show how the ranks changed."""
+        """Search again, and show how many ranks each item moved."""
         if self.query is None:
             return
         self._update += 1
@@ -117,7 +117,7 @@ class RankingView:
         return _Ranking(tile_with_payload(name, item), items, direct)
 
     def _search_enough(self, query: str) -> SearchResult:
-        """Return the results that are similar by feedback, and one page of further results."""
+        """Return all results that are similar according to feedback, and one page of further results."""
         limit = self._visitor.service.settings.max_k
         k = min(self._k, limit)
         while True:
@@ -173,9 +173,9 @@ def _result(shown: dict[str, Any], rank: int, match: Match, feedback: str | None
 
 
 def _add_moves(previous: list[dict[str, Any]], items: list[dict[str, Any]], same_order: bool) -> None:
-    """Add the number of ranks that each item moved to its data.
+    """Add to the data of each item how many ranks the item moved since the previous ranking.
 
-    If the order is the same, keep the earlier numbers.
+    If the order has not changed, copy these values from the previous ranking.
     """
     if same_order:
         for old, item in zip(previous, items, strict=True):

@@ -53,7 +53,7 @@ class Visitor:
         return replace(self, session=connection.cookies.get(SESSION_COOKIE))
 
     def attach(self, connection: HTTPConnection) -> None:
-        """Store the visitor in the scope of a connection. `of` reads the visitor from the scope."""
+        """Store the visitor in the scope of a connection. `Visitor.of` reads the visitor from the scope."""
         connection.scope[_SCOPE_ENTRY] = self
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Group commit: one thread runs all write commands, and commits the waiting commands together."""
+"""Group commit: one thread runs all write commands. It commits several waiting commands together."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Connection(Protocol):
     def back_to_savepoint(self) -> None: ...
 
     def commit(self) -> list[Callable[[], None]]:
-        """Commit to disk. Return the functions to call afterwards."""
+        """Commit all commands to disk. Return the functions to call after the commit."""
         ...
 
     def rollback(self) -> list[Callable[[], None]]:
-        """Roll back all commands. Return the functions to call afterwards."""
+        """Roll back all commands. Return the functions to call after the rollback."""
         ...
 
     def problem(self, error: Exception) -> ServiceError | None:
-        """Return the service error for a database failure, or None if the error comes from the command itself."""
+        """Return the `ServiceError` for a database error, or None if the command itself raised the error."""
         ...
 
 
@@ -59,7 +59,7 @@ class GroupCommit:
     Parameters
     ----------
     max_write_queue : int
-        Maximum total weight of the commands in the write queue.
+        Maximum total weight of the commands in the write queue. The weight of a command is an argument of `submit`.
     """
 
     def __init__(self, connection: Connection, max_write_queue: int) -> None:
@@ -77,7 +77,7 @@ class GroupCommit:
         return self._weight
 
     def submit(self, command: Callable[[Any], Any], weight: int) -> Future[Any]:
-        """Append a command to the write queue. An empty queue accepts a command of any weight."""
+        """Append a command to the write queue. If the queue is empty, it accepts a command of any weight."""
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:

@@ -74,13 +74,13 @@ class StoreReader(Protocol):
         ...
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
-        """Yield the key, the number and the label of every item, ordered by number."""
+        """Yield the key, the item number and the label of every item, ordered by item number."""
         ...
 
     def vectors(self, collection: int) -> Iterator[tuple[list[int], list[str], bytes]]:
-        """Yield the numbers, keys and features of items in chunks, ordered by number.
+        """Yield the item numbers, keys and features of all items in chunks, ordered by item number.
 
-        Deleted items that are still in use are included.
+        Deleted items with stored features are included.
         """
         ...
 
@@ -89,7 +89,7 @@ class StoreReader(Protocol):
         ...
 
     def items(self, collection: int, after: int, limit: int, label: str | None) -> list[CatalogueItem]:
-        """Return items with a number above ``after``, ordered by number."""
+        """Return items with an item number above ``after``, ordered by item number."""
         ...
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
@@ -113,9 +113,10 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def after_rollback(self, call: Callable[[StoreReader], None]) -> None:
-        """Run ``call`` if the command is rolled back. Its argument is a reader of the state before the command.
+        """Run ``call`` if the command is rolled back.
 
-        A rollback of several commands runs each distinct call once.
+        The argument of ``call`` is a reader of the stored state before the command. If several commands with the
+        same ``call`` are rolled back together, it runs once.
         """
         ...
 
@@ -146,7 +147,7 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
-        """Store an item with a number. If the number is ``new``, also store the features of the item."""
+        """Store an item under an item number. If ``new`` is True, also store the features of the item."""
         ...
 
     def delete_items(self, collection: int, keys: Iterable[str]) -> None:
@@ -179,7 +180,11 @@ class Store(StoreReader, Protocol):
         ...
 
     def save_snapshot(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Store a learner that has learned the log up to ``seq``. The notes identify the log of the snapshot."""
+        """Store a learner that has learned the log up to ``seq``.
+
+        ``notes`` is metadata that is stored in the same file. It shows later whether the snapshot still matches the
+        log.
+        """
         ...
 
     def snapshots(self, collection: int) -> list[int]:
@@ -187,7 +192,10 @@ class Store(StoreReader, Protocol):
         ...
 
     def snapshot(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """Return the learner and the notes of a snapshot. Raise `ModelFileError` if the file is damaged."""
+        """Return the learner and the metadata (``notes``) of a snapshot.
+
+        Raise `ModelFileError` if the file is damaged.
+        """
         ...
 
     def drop_snapshots(self, collection: int, seqs: Iterable[int]) -> None: ...

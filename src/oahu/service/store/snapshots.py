@@ -19,13 +19,16 @@ _FILE_NAME: Final = re.compile(r"[0-9]{20}\.oahu\Z")
 
 
 class SnapshotFolder:
-    """A folder for each collection, with a file for each snapshot. The file name is the sequence number."""
+    """A folder for each collection, with a file for each snapshot.
+
+    The name of a file is the sequence number of the last log entry that the learner has learned.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def save(self, collection: int, seq: int, learner: Any, notes: dict[str, Any]) -> None:
-        """Store a learner that has learned the log up to ``seq``."""
+        """Store a learner that has learned the log up to ``seq``, with the metadata ``notes``, in one file."""
         path = self._path(collection, seq)
         path.parent.mkdir(parents=True, exist_ok=True)
         model_files.save(learner, path, notes)
@@ -36,14 +39,15 @@ class SnapshotFolder:
         return sorted((int(path.stem) for path in files if _FILE_NAME.match(path.name)), reverse=True)
 
     def load(self, collection: int, seq: int) -> tuple[Any, dict[str, Any]]:
-        """Return the learner and the notes of a snapshot."""
+        """Return the learner and the metadata (``notes``) of a snapshot."""
         path = self._path(collection, seq)
         return load(path), model_files.read_notes(path)
 
     def drop(self, collection: int, seqs: Iterable[int]) -> None:
         """Delete snapshots.
 
-        If a file cannot be deleted, the notes in the file show that the snapshot is outdated.
+        If a file cannot be deleted, its metadata (the ``notes`` of `save`) still show that the snapshot is
+        outdated.
         """
         folder = self._folder / str(collection)
         leftovers = folder.glob(".oahu-*.tmp")  # from a process that was killed while writing

@@ -168,9 +168,10 @@ class _Reader:
         return int(count)
 
     def _pages(self, select: str, collection: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield pages of rows, ordered by number.
+        """Yield pages of rows, ordered by item number.
 
-        A single long read would prevent the write-ahead log from shrinking.
+        Each page is a separate read, because one long read would prevent SQLite from truncating its write-ahead
+        log.
         """
         after = 0
         sql = f"{select} WHERE collection = ? AND number > ? ORDER BY number LIMIT {_PAGE_SIZE}"
@@ -403,7 +404,7 @@ class SQLiteStore(_Reader):
     folder : path
         The data folder. If the folder does not exist, it is created.
     max_write_queue : int
-        Maximum number of items and feedback records in the write queue.
+        Maximum total number of items and feedback records in the write queue.
     """
 
     def __init__(self, folder: Path, max_write_queue: int = 20_000) -> None:
@@ -428,7 +429,7 @@ class SQLiteStore(_Reader):
 
     @property
     def n_commits(self) -> int:
-        """The number of committed groups."""
+        """The number of commits to disk. One commit can contain several commands."""
         return self._group.n_commits
 
     def commit(self, command: Commit[T], weight: int = 1) -> Future[T]:
@@ -476,7 +477,7 @@ def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database. Reject a database of a newer version of oahu."""
+    """Create the tables of a new database. Raise an error if a newer version of oahu created the database."""
     database.execute("PRAGMA foreign_keys = ON")  # reject rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _FORMAT:

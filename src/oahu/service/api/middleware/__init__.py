@@ -23,8 +23,8 @@ __all__ = ["middleware_stack"]
 def middleware_stack(settings: Settings, access: AccessControl, metrics: PrometheusMetrics) -> list[Middleware]:
     """Return all middleware, outermost first.
 
-    The first four middlewares also process the responses to rejected requests. The checks follow, cheapest check
-    first. The request body is read last, after authentication.
+    The first four middlewares are outside the checks, because they also process the error responses of the checks.
+    Cheap checks run before expensive checks. The request body is read last, after authentication.
     """
     return [
         Middleware(RequestIdMiddleware),

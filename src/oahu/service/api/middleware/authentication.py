@@ -13,8 +13,8 @@ __all__ = ["AuthenticationMiddleware"]
 class AuthenticationMiddleware:
     """Require a valid API key for every API request that may change data.
 
-    Each operation checks the role of the key later. This middleware runs earlier, so that the service does not read
-    or parse the body of a request without a key.
+    This middleware does not check the role of the key. Each operation checks the role later. The early check
+    ensures that the service does not read or parse the body of a request without a key.
     """
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:

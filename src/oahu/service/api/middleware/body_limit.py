@@ -1,4 +1,4 @@
-"""Middleware that reads request bodies, with limits for the size, the time and the total memory."""
+"""Middleware that reads request bodies and limits their size, their transfer time and their total memory."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class BodyReader:
     def check_length(self, content_length: str) -> None:
         """Raise an error if the ``Content-Length`` header exceeds the limit.
 
-        This is checked before the body is read.
+        The caller calls this method before it reads the body.
         """
         if content_length.isdecimal() and int(content_length[:20]) > self._max_body:
             raise self._too_large()
 
     @asynccontextmanager
     async def read(self, receive: Receive) -> AsyncIterator[bytes]:
-        """Yield the complete body. The body counts towards the total until the ``with`` block ends."""
+        """Yield the complete body. The body counts towards ``max_buffered`` until the ``with`` block ends."""
         body = bytearray()
         try:
             try:
@@ -108,7 +108,7 @@ class BodyLimitMiddleware:
 
 
 def _receive_body(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` function that returns the body first, and then later messages from the server."""
+    """Return an ASGI ``receive`` function that first returns the body, and then messages from ``receive``."""
     pending: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
     async def receive_again() -> Message:

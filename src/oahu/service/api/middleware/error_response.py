@@ -19,9 +19,10 @@ log = logging.getLogger("oahu.service")
 
 
 class ErrorResponseMiddleware:
-    """Send the problem details of a `ServiceError` as the response. For any other error, the status is 500.
+    """Send the problem details of a `ServiceError` as the response. For any other error, send the status 500.
 
-    A WebSocket is closed instead. The details of an unexpected error are logged, but never sent to the client.
+    If the connection is a WebSocket, close it instead. The details of an unexpected error are logged, but never
+    sent to the client.
     """
 
     def __init__(self, app: ASGIApp) -> None:

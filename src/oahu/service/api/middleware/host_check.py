@@ -14,7 +14,7 @@ __all__ = ["HostCheckMiddleware", "WrongHostError"]
 
 
 class WrongHostError(ServiceError):
-    """The ``Host`` header contains another host name than the names of this service."""
+    """The host name in the ``Host`` header is not a name of this service."""
 
     status, kind, title = 421, "wrong-host", "Unknown host name"
 

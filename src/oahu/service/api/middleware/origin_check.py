@@ -20,8 +20,8 @@ class WrongOriginError(ForbiddenError):
 class OriginCheckMiddleware:
     """Reject requests that may change data if the ``Origin`` header contains another site.
 
-    Browsers always send this header. A page of another site therefore cannot send requests with the credentials of
-    a logged-in user (CSRF). Programs usually do not send this header and are not affected.
+    Browsers send this header with every such request. A page of another site therefore cannot change data with the
+    credentials of a logged-in user (CSRF). Programs usually do not send this header and are not affected.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -46,6 +46,9 @@ class RequestIdMiddleware:
 
 
 def _unique_ids() -> Iterator[str]:
-    """Yield ids of a random prefix and a counter. This is cheaper than new random bytes for every request."""
+    """Yield ids that consist of a random prefix and a counter.
+
+    A counter is cheaper than new random bytes for every request.
+    """
     prefix = secrets.token_hex(8)
     return (f"{prefix}-{number:x}" for number in count(1))

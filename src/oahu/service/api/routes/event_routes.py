@@ -39,7 +39,7 @@ async def stream_events(
 
     The events are ``metric`` (version, weights, error rate), ``feedback``, ``undo``, ``items`` and ``refresh``.
 
-    The first event is the current metric. A client that reads too slowly misses events.
+    The first event is the current metric. If a client reads too slowly, some events are dropped.
     """
     max_streams = get_service(request).settings.max_streams
     if request.app.state.open_streams >= max_streams:
@@ -68,7 +68,8 @@ class _CountedStream(StreamingResponse):
 async def _events(collection: Collection, limit: int | None) -> AsyncIterator[bytes]:
     """Yield the current metric and then all later events.
 
-    The subscription starts before the metric is read. Otherwise, an event between the two steps would be lost.
+    The subscription starts before the metric is read. In the opposite order, an event between the two steps would
+    be lost.
     """
     subscription = collection.events.subscribe()
     upcoming: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.ensure_future(anext(subscription))

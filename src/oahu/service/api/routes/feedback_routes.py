@@ -83,7 +83,7 @@ def list_feedback(
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of records in the page.")] = 100,
 ) -> FeedbackPage:
-    """Return one page of the feedback log, in the order of learning."""
+    """Return one page of the feedback log, in the order in which the model learns the entries."""
     records = [_record(entry, active) for entry, active in collection.feedback_log.page(after, limit)]
     return FeedbackPage(records=records, next=records[-1].seq if len(records) == limit else None)
 

@@ -123,7 +123,10 @@ def _item_response(item: CatalogueItem) -> ItemResponse:
 async def delete_items(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemKeys
 ) -> ItemsDeleted:
-    """Delete items, either all items or none. Feedback about deleted items still affects the metric."""
+    """Delete items.
+
+    Either all given items are deleted or none. Feedback about deleted items still affects the metric.
+    """
     check_batch_size(request, len(body.keys), "keys")
     _check_unique(body.keys)
     await wait_for(collection.delete_items(body.keys))

@@ -1,4 +1,4 @@
-"""Operations that use the metric: search, compare, calibrate, classify."""
+"""Operations that use the metric: search, classify, compare and calibrate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def search(
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
-    The query is an item of the collection, or the features of any item.
+    The query is the key of an item of the collection, or the features of any item.
     """
     _check_k(request, body.k)
     return await run_search(request, lambda: _search(collection, body))

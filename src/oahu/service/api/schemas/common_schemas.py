@@ -35,7 +35,7 @@ _DOT_SEGMENT = re.compile(r"(^|[/\\])\.{1,2}($|[/\\])")
 
 
 class _HashableFailFast(FailFast):
-    """Stop validating a list at its first error, instead of collecting an error for each element."""
+    """A validator option: stop at the first error in a list, instead of collecting an error for each element."""
 
     __hash__ = object.__hash__  # pydantic requires hashable metadata in unions
 
@@ -91,9 +91,10 @@ class CandidateAge(BaseModel):
 
 
 def selected_by_field(**fields: str) -> Discriminator:
-    """Return a discriminator that selects the schema of a request by a field that only this schema has.
+    """Return a discriminator that selects one of several schemas by a field that only this schema has.
 
-    The tags have the form ``<name>``. Error messages omit the tags from locations.
+    The keyword arguments map the name of each schema to its field. The tag of a schema is its name in angle
+    brackets. Error messages omit the tags from the location of an error.
     """
 
     def select(given: Any) -> str | None:

@@ -81,7 +81,7 @@ FeedbackItem = Annotated[
 
 
 class FeedbackBatch(RequestModel):
-    """Feedback records, in the order of learning. Either all records are accepted or none."""
+    """Feedback records, in the order in which the model learns them. Either all records are accepted or none."""
 
     feedback: Annotated[list[FeedbackItem], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
@@ -131,7 +131,7 @@ class ClickRecord(_Record):
 
 
 class UndoRecord(_Record):
-    """An undo of the records from ``first`` to ``last``."""
+    """An undo of the log entries from ``first`` to ``last``."""
 
     kind: Literal["undo"]
     first: int
