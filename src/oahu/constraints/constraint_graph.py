@@ -157,8 +157,8 @@ class ConstraintGraph:
         """Return the first contradiction that adding these constraints would cause, or None if there is none.
 
         The graph does not change. The constraints in the result are numbered as if they were added. The time is
-        proportional to the number of constraints plus the number of edges of the components that contain their
-        items.
+        proportional to the number of these constraints plus the number of edges of the components that contain
+        their items.
         """
         return first_contradiction(self._state, constraints)
 

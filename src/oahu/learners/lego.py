@@ -31,8 +31,8 @@ _N_DISTANCES: Final = 1000  # number of first pairs; the targets are percentiles
 class LEGO(PairLearner[MahalanobisMetric]):
     """LogDet Exact Gradient Online (LEGO) learns a Mahalanobis metric from pairs.
 
-    A pair changes the matrix if it is a similar pair with a distance above u, or a dissimilar pair with a distance
-    below l. The new matrix is
+    A pair (x, x') changes the matrix A of the metric if the pair is similar with a distance above u, or dissimilar
+    with a distance below l. The new matrix is
 
         argmin over A > 0 of  D_ld(A, A_t) + eta / 2 (z^T A z - target)^2,   z = x - x',
 

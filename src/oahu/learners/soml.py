@@ -25,8 +25,8 @@ Floats = NDArray[np.floating]
 class SOML(BilinearLearner):
     """Sparse Online Metric Learning (SOML) learns a sparse vector of feature weights from triplets.
 
-    The similarity is ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet (x, p, n) is ``[1 - w^T f]_+`` with ``f
-    = x * (p - n)``. Learning from a triplet takes O(d) time. The model takes O(d) memory.
+    The similarity is ``S(x, q) = sum_i w_i x_i q_i``. The loss of a triplet (x, p, n) is ``[1 - w^T f]_+`` with f =
+    x * (p - n). Learning from a triplet takes O(d) time. The model takes O(d) memory.
 
     Parameters
     ----------

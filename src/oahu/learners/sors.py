@@ -25,7 +25,7 @@ class SORS(BilinearLearner):
     """Sparse Online Relative Similarity (SORS) learns a nearly diagonal bilinear similarity from triplets.
 
     The similarity is ``S(x, q) = x^T M q``. The loss of a triplet (x, p, n) is ``[1 - x^T M (p - n)]_+``. Its
-    gradient is G. A round learns one triplet. It replaces the matrix M_t by
+    gradient is G. Learning from a triplet replaces the matrix M_t by
 
         argmin over M of  <G, M> + ||M - M_t||^2 / (2 eta) + lambda ||M||_1,
 

@@ -35,9 +35,9 @@ __all__ = ["AnchoredOAHU"]
 class AnchoredOAHU(TripletLearner[AnchoredMetric]):
     """OAHU combined with an unlearned metric. A learned space gets more weight if there is more evidence for it.
 
-    Before the first constraint, the metric is the unlearned metric. It is close to cosine distance: an item x is
-    divided by sqrt(||x||^2 + c) instead of ||x||. The constant c is larger if there are fewer features, so that a
-    part of the information in ||x|| is kept. Two kinds of spaces are learned. The whitened space is learned from
+    Before the first constraint, the metric is the unlearned metric. It is similar to cosine distance, but an item x
+    is divided by sqrt(||x||^2 + c) instead of ||x||. The constant c is larger if there are fewer features, so that
+    a part of the information in ||x|| is kept. Two kinds of spaces are learned. The whitened space is learned from
     similar pairs alone. OAHU's experts E_0 to E_L are trained with the InfoNCE loss on windows, which are groups of
     consecutive constraints. Before the experts are trained on a window, each space ranks the similar pairs of the
     window among all pairs of the window. The evidence for a space is the gain of its ranking over the ranking of

@@ -1,7 +1,7 @@
 """Rules for three numbers of AnchoredOAHU: softness, step size and scale of unlearned distances.
 
-AnchoredOAHU does not scale an item x to unit length, but softens its length: it divides x by sqrt(||x||^2 +
-softness * mean ||x||^2).
+AnchoredOAHU does not scale an item x to unit length, but softens its length: it divides x by
+sqrt(||x||^2 + softness * mean ||x||^2).
 """
 
 from __future__ import annotations

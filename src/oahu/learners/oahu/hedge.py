@@ -26,8 +26,8 @@ _PRINTED, _LOG_BETA = HEDGE_RULES["printed"], HEDGE_RULES["log_beta"]
 def hedge_factor(loss: float, least_loss: float, beta: float, rule: int) -> float:
     """Return the factor for an expert's weight, given its loss and the smallest loss of all experts.
 
-    The rule "printed" is the paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else ``1
-    - (1 - beta) L``, where L is the loss. If the loss is 0, the factor is 1 and no logarithm is computed.
+    The rule "printed" is the paper's Eq. (alpha_update): ``beta^L`` if ``beta^(min L) log L > beta - 1``, else
+    ``1 - (1 - beta) L``, where L is the loss. If the loss is 0, the factor is 1 and no logarithm is computed.
 
     >>> hedge_factor(0.0, 0.0, 0.99, HEDGE_RULES["printed"])
     1.0

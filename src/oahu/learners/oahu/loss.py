@@ -49,8 +49,8 @@ def dissimilarity_threshold(distance: Distance, tau: float) -> Distance:
 
     It grows from 2 - tau at D_orig = 0 to 2 at D_orig = 2. ``distance`` is D_orig, the distance before the update.
 
-    This is the second line of the paper's solution for the thresholds: ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig
-    - 1) + (2 - tau)``.
+    This is the second line of the paper's solution for the thresholds:
+    ``-(2 - (2 - tau)) / (1 - e^-2) * (e^-D_orig - 1) + (2 - tau)``.
 
     >>> np.round(dissimilarity_threshold(np.array([0.0, 1.0, 2.0]), 0.1), 3)
     array([1.9  , 1.973, 2.   ])
