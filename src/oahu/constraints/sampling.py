@@ -137,8 +137,8 @@ def sample_pairs(
 class _Classes:
     """Items sorted by class. Each class is a range of positions in this order.
 
-    An item outside a range of m excluded positions is drawn as follows. A position is drawn from 0 to n_items - m -
-    1. If the drawn position is at or after the first excluded position, m is added to it.
+    An item outside a range of m excluded positions is drawn as follows. A position is drawn from the first
+    n_items - m positions. If the drawn position is at or after the first excluded position, m is added to it.
     """
 
     order: NDArray[np.intp]  # the item at each position
