@@ -32,8 +32,11 @@ QUERIES: Array = RNG.integers(-999, 1000, (4, D))
 LINEAR = {v: MahalanobisMetric(RNG.integers(-9, 10, (3, D)).astype(float), v) for v in (1, 2, 3)}
 
 
-def learned() -> dict[int, Metric]:
-    """Metrics with several spaces, of the versions 1, 2 and 3."""
+@pytest.fixture(scope="module", params=["linear", "learned"])
+def metrics(request: pytest.FixtureRequest) -> dict[int, Metric]:
+    """Metrics of the versions 1, 2 and 3: linear ones, or learned ones with several spaces."""
+    if request.param == "linear":
+        return dict(LINEAR)
     learners = {v: OAHU(n_layers=2, hidden_size=8, embedding_size=4, random_state=v) for v in (1, 2, 3)}
     triplets = np.random.default_rng(0).normal(size=(3, 3, D))
     return {v: learner.partial_fit(triplets[:v]).metric() for v, learner in learners.items()}
@@ -89,7 +92,6 @@ def filled(metric: Metric, vote: VoteMode = "experts") -> Retriever:
 
 
 @pytest.mark.parametrize("vote", VOTE_MODES)
-@pytest.mark.parametrize("metrics", [LINEAR, learned()], ids=["linear", "learned"])
 def test_every_result_uses_one_metric_while_metrics_are_replaced(
     metrics: dict[int, Metric], vote: VoteMode
 ) -> None:
@@ -117,7 +119,6 @@ def test_every_result_uses_one_metric_while_metrics_are_replaced(
     assert seen == expected.keys()
 
 
-@pytest.mark.parametrize("metrics", [LINEAR, learned()], ids=["linear", "learned"])
 @pytest.mark.parametrize("name", ASKING)
 def test_the_replaced_metrics_give_different_results(name: str, metrics: dict[int, Metric]) -> None:
     """Otherwise the test above would be vacuous."""

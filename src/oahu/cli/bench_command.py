@@ -76,7 +76,7 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Number of constraints drawn from labels. The other constraints follow by transitive closure.",
+            help="Number of constraints drawn from labels. The rest of the --constraints are implied by them.",
             show_default="half of --constraints",
         ),
     ] = None

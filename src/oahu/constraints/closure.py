@@ -105,7 +105,8 @@ def _to_records(seeds: Any) -> tuple[list[Pair | Triplet], Callable[[list[Pair |
     if isinstance(seeds, Sequence) and any(isinstance(seed, Pair | Triplet) for seed in seeds):
         if not all(type(seed) is type(seeds[0]) for seed in seeds):
             raise InvalidTypeError(
-                "Seeds must be all Pair or all Triplet objects, because implied constraints have the "
+                "The seed constraints must be all Pair or all Triplet objects, because "
+                "implied constraints have the "
                 "type of the seeds."
             )
         return list(seeds), list
@@ -136,10 +137,10 @@ def _as_rows(rows: Any, width: int) -> Any:
     try:
         table = np.asarray(rows)
     except ValueError as error:
-        raise InvalidInputError(f"Seeds must be rows of {width} items each ({error}).") from error
+        raise InvalidInputError(f"The seed constraints must be rows of {width} items each ({error}).") from error
     if table.ndim != 2 or table.shape[1] != width:
         raise InvalidInputError(
-            f"Seeds must be an array of items, such as row numbers, of shape (n, {width}). "
+            f"The seed constraints must be an array of shape (n, {width}) of items, for example row numbers. "
             f"Got shape {table.shape} instead."
         )
     return table

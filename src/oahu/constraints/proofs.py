@@ -33,8 +33,8 @@ class Proofs:
     Attributes
     ----------
     given : list of dict
-        For each item, a dictionary of its given pairs: {other item: 2 * constraint number + same}, where ``same``
-        is 0 or 1.
+        For each item, a dictionary of its given pairs: {other item: code}. `record` explains the
+        code.
     n_given : int
         The number of distinct given pairs.
     """
@@ -56,7 +56,10 @@ class Proofs:
         del self.given[first:], self.parent[first:]
 
     def record(self, i: int, j: int, code: int, *, replace: bool) -> None:
-        """Store a given pair. ``code`` is 2 * constraint number + same.
+        """Store a given pair.
+
+        ``code`` is 2 * n + s, where n is the number of the constraint, and s is 1 for a similar pair and 0 for a
+        dissimilar pair.
 
         With ``replace=True``, the code of a pair that was given before is replaced.
         """

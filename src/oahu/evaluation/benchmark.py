@@ -105,7 +105,7 @@ class Listener:
         """Called after tuning has chosen a scaling and parameters for each method."""
 
     def on_note(self, text: str) -> None:
-        """Called with information about a plan, such as its input scaling."""
+        """Called with information about the inputs of a data set, such as the scaling of its features."""
 
     def on_warning(self, text: str) -> None:
         """Called with a warning about a plan, for example about an input scale that does not suit a method."""

@@ -144,7 +144,7 @@ def _add_squared_distances(block: Any, start: Any, query: Any, row: Any) -> None
 
 @helper
 def _subtract_products(block: Any, start: Any, query: Any, row: Any) -> None:
-    """Subtract the inner product of each column and a query from the sort value of the column in ``row``."""
+    """Subtract the inner product of column j with the query from ``row[j]``, for the columns from ``start`` on."""
     stop, n_features = start + len(row), len(query)
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
@@ -202,7 +202,7 @@ def _add_squared_distances_of_group(block: Any, start: Any, queries: Any, rows: 
 
 @helper
 def _subtract_products_of_group(block: Any, start: Any, queries: Any, rows: Any) -> None:
-    """Subtract the inner products of each column and a group of queries from the sort values of the column."""
+    """Subtract the inner product of column j with query i from ``rows[i, j]``, for a group of queries."""
     stop, n_features = start + rows.shape[1], queries.shape[1]
     whole = n_features - n_features % 4
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]

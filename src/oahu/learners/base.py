@@ -243,7 +243,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             count = {2: "two", 3: "three"}[len(items)]
             raise InvalidInputError(
                 f"{names[len(items)]} must be {count} vectors of the same length, or {count} row numbers of "
-                f"preprocessor. Got {got} instead."
+                f"the feature table given as 'preprocessor'. Got {got} instead."
             ) from error
         return self.partial_fit(constraint, None if y is None else [y])
 
@@ -370,9 +370,10 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _learn_in_place(self, items: tuple[Any, ...], y: Any) -> bool:
         """Learn one constraint without copying the state. Return whether the constraint was learned.
 
-        If the result is False, the caller must learn the constraint on a copy of the state. The result is False for
-        the first constraint, for a rejected constraint, and if items are not float arrays. It is also False if the
-        state is frozen or parameters changed since the last call.
+        If the result is False, the caller must learn the constraint on a copy of the state. The result is False
+        in these cases: this is the first constraint, the items are not float arrays, the state is frozen, a
+        parameter changed since the last call, or the constraint is invalid. Learning an invalid constraint on the
+        copy raises the error.
         """
         state = self.__dict__.get("_state")
         if state is None or state.frozen or state.validated is None or not self._can_learn_in_place(state):

@@ -222,7 +222,10 @@ class Expert:
 
 
 def pack_layers(*layers: Sequence[Floats]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a network by their names in a model file, such as ``hidden_weights.0``."""
+    """Return a dictionary with the arrays of a network.
+
+    The keys are the names of the arrays in a model file, such as ``hidden_weights.0``.
+    """
     return {
         f"{name}.{level}": array
         for name, arrays in zip(_LAYERS, layers, strict=True)
@@ -249,7 +252,7 @@ def unpack_layers(content: Content) -> tuple[list[Floats], list[Floats], list[Fl
     if any(array.dtype != dtype for arrays in layers for array in arrays):
         raise ValueError("its layers must all have the same dtype")
     if sum(name.split(".")[0] in _LAYERS for name in content.arrays) != sum(map(len, layers)):
-        raise ValueError(f"it has more layers than its {depth + 1} experts need")
+        raise ValueError(f"its network has more layers than its {depth + 1} experts use")
     return layers
 
 

@@ -152,9 +152,9 @@ class CatalogueIndex:
         return None if position < 0 else position
 
     def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
-        """Return the given item numbers, without items that are not in the index or have another label.
+        """Return those of the given item numbers that are in the index.
 
-        If ``label`` is None, items with any label are returned.
+        If ``label`` is not None, return only items with this label.
         """
         requested = np.array(numbers, np.int64)
         requested = requested[requested < len(self.positions)]

@@ -247,7 +247,7 @@ class LearnerLoop:
     def _evaluate(self, metric: Any, triplets: NDArray[Any]) -> None:
         """Update the error rate with the metric's errors on triplets.
 
-        The metric must not be trained on these triplets yet.
+        Call this method before the learner learns these triplets.
         """
         with suppress(OverflowedItemError):
             positive, negative = metric.scores_to_first(triplets.reshape(-1, triplets.shape[2]), 3)

@@ -201,10 +201,10 @@ class Comparator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Choose the threshold and fit the probabilities on labelled pairs.
 
-        Pass either ``target`` or ``target_far``. On the given pairs, the error rates are at most the target rates.
-        On other pairs, the error rates may be higher. A warning is issued if there are too few pairs for a target
-        rate. ``target_far`` needs at least ``10 / target_far`` dissimilar pairs, and ``target_frr`` needs at least
-        ``10 / target_frr`` similar pairs.
+        Pass either ``target`` or ``target_far``. With ``target_far``, the FAR on the given pairs is at most this
+        value. With ``target_frr``, the same is true of the FRR. On other pairs, both rates may be higher. A warning
+        is issued if there are too few pairs for a target rate. ``target_far`` needs at least ``10 / target_far``
+        dissimilar pairs, and ``target_frr`` needs at least ``10 / target_frr`` similar pairs.
 
         The probability of a pair is a logistic function of its distance (Platt scaling). The probabilities are
         valid only for data with the same share of similar pairs as the calibration pairs.

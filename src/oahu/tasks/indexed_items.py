@@ -220,8 +220,8 @@ class IndexedItems:
         positions : ndarray of shape (n_queries, k)
             The positions of the items for each query. The distance for a negative position is infinite.
         items : ndarray of shape (n_items, n_features)
-            The features of all items. They are used with an approximate index, which may have removed an item after
-            the search.
+            The features of all items. With an approximate index, the distances are computed from these features,
+            because an item may have been removed from the index since the search.
         """
         if all(isinstance(index, ExactIndex) for index in self.indexes):
             exact: Any = self.indexes

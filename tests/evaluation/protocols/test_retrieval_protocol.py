@@ -165,7 +165,7 @@ def test_folds_partition_the_development_items(
 def test_small_data_set_is_rejected(n: int, n_classes: int) -> None:
     data = Dataset("few", np.zeros((n, 1)), np.arange(n) % n_classes)
     with pytest.raises(
-        InvalidInputError, match=f"at least 66 items, and a class of at least four. few has {n} items"
+        InvalidInputError, match=f"at least 66 items, and a class of at least four items. few has {n} items"
     ):
         PROTOCOLS["retrieval"].check_dataset(data)
     PROTOCOLS["retrieval"].check_dataset(Dataset("enough", np.zeros((66, 1)), np.arange(66) % 2))

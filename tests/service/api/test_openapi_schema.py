@@ -101,7 +101,7 @@ def send(case: schemathesis.Case, server: Any) -> None:
         server.add_items(KNOWN, N_ITEMS)
     if case.path.endswith("/events"):
         _limit_event_stream(case)
-    response = case.call(base_url=server.url)
+    response = case.call(base_url=server.url, timeout=600.0)  # a request may wait until a kernel is compiled
     case.validate_response(response, checks=CHECKS)
 
 

@@ -159,7 +159,7 @@ def _read_single_fold(path: Path, rows: Mapping[str, int]) -> Fold:
 
 
 def _read_folds(path: Path, rows: Mapping[str, int]) -> tuple[Fold, ...]:
-    """Return the folds in a list of pairs.
+    """Read the folds from a file that lists pairs of images.
 
     A fold lists the pairs of the same person first, then the same number of pairs of different persons.
     """
