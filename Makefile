@@ -25,8 +25,8 @@ serve: $(VENV)/.service ## run the live service with example images at http://12
 test: $(VENV)/.dev lint ## every check: format, lint, types, import contract, all tests
 	@$(PYTEST)
 
-test-fast: $(VENV)/.dev ## the tests without a browser, server processes and kills
-	@$(PYTEST) -m "not browser and not server"
+test-fast: $(VENV)/.dev ## the tests without a browser, server processes, kills and slow tests
+	@$(PYTEST) -m "not browser and not server and not slow"
 
 test-oldest: ## the core and service tests with the oldest dependencies, in .venv-oldest
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

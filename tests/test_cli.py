@@ -99,6 +99,7 @@ def rows(output: str, name: str) -> list[list[str]]:
     return [line.split()[1:] for line in output.splitlines() if line.split()[:1] == [name]]
 
 
+@pytest.mark.slow
 def test_demo_shows_progress_and_the_weights_of_both_learners(demo: tuple[Path, str]) -> None:
     _, output = demo
     assert "3000/3000 triplets" in output
@@ -145,6 +146,7 @@ def test_demo_shows_that_learning_helps(demo: tuple[Path, str]) -> None:
     assert last[0] > max(last[1:3]) + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "column"), [("digits.oahu", "AnchoredOAHU", 0), ("digits-paper.oahu", "OAHU", 1)]
 )

@@ -428,6 +428,7 @@ def test_trailing_slashes_of_the_address_are_ignored(url: str) -> None:
     assert service.requests[0].url.raw_path == b"/v1/collections/a%20b"
 
 
+@pytest.mark.slow
 def test_a_missing_httpx_is_reported() -> None:
     code = "import sys; sys.modules['httpx'] = None\nimport oahu\noahu.Client"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -16,6 +16,8 @@ import oahu
 from oahu import jit
 from oahu.learners.oasis import _learn
 
+pytestmark = pytest.mark.slow
+
 #: Learns with two types of numbers, so that each kernel is compiled twice. Prints the number of kernels that were
 #: loaded from disk and a hash of the models. The log goes to stderr.
 SCRIPT = """

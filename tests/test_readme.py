@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 import oahu
 from oahu.cli import app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"

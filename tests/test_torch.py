@@ -90,6 +90,7 @@ def test_zero_embedding_has_no_gradient() -> None:
     assert torch.isfinite(head.embeddings[0].weight.grad).all()
 
 
+@pytest.mark.slow
 def test_convolutions_before_the_head_are_trained() -> None:
     """Section 3.8 of the paper: OAHU replaces the classifier of a CNN, trained end to end on real images."""
     torch.manual_seed(0)

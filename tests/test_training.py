@@ -181,6 +181,7 @@ def write_first_lines(n: int) -> None:
     Path("begun.jsonl").write_text("".join(lines[:n]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, N_LINES])
 def test_training_continues_after_the_learned_lines(folder: Path, n: int) -> None:
     trained("whole", *ALL)

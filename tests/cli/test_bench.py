@@ -24,6 +24,8 @@ from oahu.cli.options import ProtocolName
 from oahu.evaluation.protocols import DEFAULT_METHODS
 from oahu.evaluation.trials import BenchmarkRecord
 
+pytestmark = pytest.mark.slow
+
 runner = CliRunner()
 FEW = ("--methods", "OAHU,LEGO,Euclidean", "--jobs", "1")
 

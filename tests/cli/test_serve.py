@@ -382,6 +382,7 @@ def store(tmp_path: Path) -> Iterator[Service]:
     service.close()
 
 
+@pytest.mark.slow
 def test_the_examples_contain_digits_with_thumbnails(store: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def not_downloaded(*_: Any) -> None:
         raise DatasetError("not downloaded")

@@ -681,6 +681,7 @@ def group(graph: ConstraintGraph, name: str, n: int) -> None:
         graph.add(Pair((name, 0), (name, i), True))
 
 
+@pytest.mark.slow
 def test_ten_billion_pairs_are_counted_and_sampled_without_listing() -> None:
     graph = ConstraintGraph()
     group(graph, "a", 100_000)

@@ -137,10 +137,12 @@ def test_scores_do_not_depend_on_other_plans_and_methods(
     assert len(alone) == 4
 
 
+@pytest.mark.slow
 def test_two_jobs_give_equal_scores(record: BenchmarkRecord, plans: list[Plan], tmp_path: Path) -> None:
     assert numbers(bench(plans, METHODS, tmp_path, jobs=2).outcomes) == numbers(record.outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 5, 9])
 def test_interrupted_benchmark_continues(
     record: BenchmarkRecord, plans: list[Plan], tmp_path: Path, after: int

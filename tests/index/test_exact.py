@@ -359,6 +359,7 @@ def test_long_vectors_with_few_dominant_directions_are_projected(
     assert look("decaying", n, d, n_queries, 10, measure)._items.projection is not None
 
 
+@pytest.mark.slow
 @both_measures
 @pytest.mark.parametrize(("n_queries", "k"), [(1, 10), (3, 1), (3, 60), (30, 150)])
 @pytest.mark.parametrize("kind", ["normal", "clusters", "of all sizes"])
@@ -437,6 +438,7 @@ def test_hits_equal_brute_force_whether_scanned_or_multiplied(
     assert_answered(problem, hits)
 
 
+@pytest.mark.slow
 @both_measures
 @pytest.mark.parametrize(("k", "n_queries"), [(140, 3), (5, 70)])
 @pytest.mark.parametrize("mean", [10.0, 1e4])
@@ -699,6 +701,7 @@ def test_two_threads_can_add_to_the_same_index(monkeypatch: pytest.MonkeyPatch) 
         assert_nearest(branches[name].search(own, 3), np.concatenate([common, own]), own, "l2")
 
 
+@pytest.mark.slow
 @both_measures
 def test_threads_search_while_another_adds_and_removes(measure: Measure) -> None:
     vectors, queries = items_of("normal", 3000, 6), items_of("normal", 40, 6, seed=1)

@@ -82,6 +82,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(((matrix + matrix.T) / 2).astype(dtype), z.astype(dtype), 10.0 ** draw(st.floats(-4, 2)))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(cases())
 def test_the_negative_eigenvalue_is_the_lowest_eigenvalue_or_zero(case: Case) -> None:

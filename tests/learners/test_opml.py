@@ -359,6 +359,7 @@ def saved(learner: OPML, folder: Path) -> bytes:
     return (folder / "learner").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copml", [False, True])
 @pytest.mark.parametrize("rule", ["author", "latest"])
 @settings(max_examples=8)

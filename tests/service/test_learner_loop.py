@@ -130,6 +130,7 @@ def apply_random_step(harness: Any, rng: Any) -> None:
         harness.append(*harness.records(int(rng.integers(1, 10)), int(rng.integers(1000))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "seed"),
     [

@@ -229,6 +229,7 @@ def test_dataset_rejects_wrong_shapes(X: Any, y: Any) -> None:
         Dataset("mine", X, np.asarray(y))
 
 
+@pytest.mark.slow
 def test_import_does_not_load_heavy_packages() -> None:
     heavy = "{'torch', 'matplotlib', 'pandas', 'pyarrow'}"
     code = f"import sys, oahu.evaluation.datasets; print(*{heavy} & {{*sys.modules}})"

@@ -17,6 +17,8 @@ from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.report import figures, html_page, paper
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
+pytestmark = pytest.mark.slow
+
 EMPTY = ("img", "meta", "br", "hr", "link", "input")
 EVIL = "<b>&\"'<script>alert(1)</script>"
 

@@ -73,6 +73,7 @@ TABLES: dict[str, Callable[[Rows], Rows]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", TABLES.values(), ids=TABLES.keys())
 def test_no_table_makes_the_metric_worse_than_unlearned(made: Callable[[Rows], Rows]) -> None:
     items = made(PIXELS)
@@ -89,6 +90,7 @@ def test_duplicated_rows_are_no_candidates_against_themselves() -> None:
     assert np.isfinite(learner.transform(items)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [0.5, 0.6, 0.9])
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_wrong_feedback_leaves_the_unlearned_metric(wrong: float, n_classes: int) -> None:

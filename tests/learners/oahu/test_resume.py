@@ -316,6 +316,7 @@ def continued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", STOPS)
 def test_a_loaded_learner_continues_exactly_in_a_new_process(continued: Path, k: int, dtype: str) -> None:

@@ -20,6 +20,8 @@ from schemathesis.specs.openapi.checks import (
 from oahu.service.api.app import create_app
 from oahu.service.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
