@@ -76,7 +76,8 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Number of constraints drawn from labels. The rest of the --constraints are implied by them.",
+            help="Number of constraints drawn from labels. The remaining constraints, up to --constraints, are "
+            "implied by the drawn ones.",
             show_default="half of --constraints",
         ),
     ] = None
@@ -85,7 +86,7 @@ class BenchOptions:
         typer.Option(
             help="Scaling of the features: range, standard, unit, centred or none. With --tune: a list A,B,... of "
             "scalings to try.",
-            show_default="none for your own file; otherwise set by the data set",
+            show_default="'none' for your own file; otherwise the scaling of the data set",
         ),
     ] = None
     pca: Annotated[

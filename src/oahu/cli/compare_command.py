@@ -42,7 +42,7 @@ class CompareOptions:
         float | None,
         typer.Option(
             help="Distance below which two items count as similar. If the model's distances have no upper bound, "
-            "there is no default. Then give --threshold or --calibrate.",
+            "there is no default, and --threshold or --calibrate is required.",
             show_default="0.55, or the threshold of a saved comparator",
         ),
     ] = None

@@ -403,7 +403,7 @@ def measure_each(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute the same values as `measure`, for each query and the items at the positions in its row."""
+    """Compute the same values as `measure`, but compare query i only with the items ``positions[i]``."""
     for query in range(len(queries)):
         _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 

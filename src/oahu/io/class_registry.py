@@ -103,7 +103,11 @@ class ClassRegistry:
         return self._registered[name]
 
     def _import_allowed(self, name: str, allow: Collection[AllowedClass]) -> None:
-        """Import the module of a class outside oahu, if the caller or an installed package allows the class."""
+        """Import the module of a class that is not part of oahu.
+
+        The module is imported only if the caller allows the class, or if the entry points of an installed package
+        list the class.
+        """
         names = {one if isinstance(one, str) else class_name(one) for one in allow}
         declared = {point.value.replace(" ", "") for point in entry_points(group=ENTRY_POINTS)}
         if name in names | declared:

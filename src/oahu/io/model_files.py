@@ -239,7 +239,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, Any], int]:
         header = json.loads(encoded)
         version = header["format"]
         if type(version) is not int or version < 1 or not isinstance(header["class"], str):
-            raise ValueError(f"format {version!r}, class {header['class']!r}")
+            raise ValueError(f"format {version!r} or class {header['class']!r} is invalid")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"it is not an oahu model file: it has no oahu header ({error!r})") from error
     if version > FORMAT:

@@ -36,8 +36,9 @@ class POLA(MahalanobisLearner):
     Parameters
     ----------
     relaxation : float, default=0
-        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. With 0, every step before the projection of A and
-        b makes the loss of the pair 0, even if the label of the pair is wrong. Larger values shorten the step.
+        gamma: the step size is ``loss / (||z||^4 + 1 + gamma)``. With gamma = 0, each
+        step reduces the loss of the pair to 0, even if the label of the pair is wrong. The projection of A and b
+        comes after the step. Larger values shorten the step.
     start : {"identity", "zero"}, default="identity"
         The initial A. The initial b is 1.
     n_constraints : int, default=10000

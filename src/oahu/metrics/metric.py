@@ -206,7 +206,7 @@ class Metric(ABC):
     def _raise_overflow(self, wrong: Any, first: int = 0) -> None:
         """Raise `OverflowedItemError` if ``wrong`` marks an item.
 
-        ``first`` is the row number of the item that belongs to the first entry of ``wrong``.
+        ``wrong[i]`` refers to the item in row ``first + i``.
         """
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0]) + first

@@ -72,13 +72,13 @@ class SpaceNeighbours(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class IndexedItems:
-    """An immutable set of items in the spaces of a metric, with one index for each space.
+    """An immutable set of items of a metric, with one index for each space or one index of the joint vectors.
 
     Attributes
     ----------
     metric : Metric
     joint : bool
-        Whether the joint vectors are the only indexed space.
+        True if there is one index of the joint vectors, False if there is one index for each space.
     space_names : tuple of str
     weights : ndarray of shape (n_spaces,)
     indexes : tuple of Index

@@ -36,7 +36,8 @@ _MAX_POINTS: Final = 400
 def line_style(method: str, reference: str, others: Sequence[str] = ()) -> dict[str, Any]:
     """Return the line style of a method. Only the reference method has a solid line.
 
-    A default method has the same style in every figure. ``others`` lists the other methods in the figure.
+    A method that `oahu bench` compares by default has the same style in every figure. ``others`` lists the methods
+    in the figure that are not compared by default. Their styles depend on their order in this list.
     """
     if method in DEFAULT_METHODS:
         position = DEFAULT_METHODS.index(method)
