@@ -6,7 +6,8 @@
 
 A place is a comparison, an operator, a number, True or False, a `not`, an `if` condition or a `raise`. A seed
 decides which places are drawn. Each change is made in a copy of the project. Only tests that execute the changed
-line run. Compiled code leaves no record of its lines: there, the tests of the file or of its folder run.
+line run. Compiled code leaves no record of its lines: there, the tests of the file or of its folder run. A run that
+was interrupted continues if the output file exists.
 """
 
 from __future__ import annotations
@@ -266,8 +267,11 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="print the table of an earlier run")
     options = parser.parse_args()
     if not options.report:
-        places = draw(options.places, options.seed, options.only)
-        with options.out.open("w") as out:
+        done = (
+            len(options.out.read_text().splitlines()) if options.out.exists() else 0
+        )  # an interrupted run continues
+        places = draw(options.places, options.seed, options.only)[done:]
+        with options.out.open("a") as out:
             for outcome in run(places, CoverageMap(options.coverage), options.workers, options.seconds):
                 print(json.dumps(asdict(outcome)), file=out, flush=True)
     rows = [json.loads(line) for line in (options.report or options.out).read_text().splitlines()]
