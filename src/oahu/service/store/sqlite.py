@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -101,11 +102,12 @@ def _connect(path: Path) -> sqlite3.Connection:
 # -- reads -------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class _Reader(ABC):
     """The read operations of the store. Subclasses provide the database connection."""
 
+    @abstractmethod
     def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+        """Run a query and return all rows."""
 
     def collections(self) -> list[StoredCollection]:
         found = self._query("SELECT id, config, created FROM collections ORDER BY id")
