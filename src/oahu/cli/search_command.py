@@ -213,7 +213,7 @@ def _saved_index(options: SearchOptions, model: LoadedModel, retriever: oahu.Ret
 
 
 def _own_queries(options: SearchOptions, items: LoadedItems) -> Iterator[_Query]:
-    """Yield the queries that --query gives: items of the index."""
+    """Yield the items of the index that are named by --query."""
     from oahu.io.streams import as_id
 
     for text in options.query or ():
