@@ -17,6 +17,7 @@ import ast
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import coverage
 
@@ -39,8 +42,11 @@ _SWAPS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 #: At most this many test functions, and then other cases of theirs, run for one change.
-_MAX_FUNCTIONS = 120
-_MAX_OTHER_CASES = 80
+_MAX_FUNCTIONS = 60
+_MAX_OTHER_CASES = 30
+
+#: A change may cause an endless loop that allocates memory. This many bytes of address space are allowed.
+_MAX_MEMORY = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -162,14 +168,18 @@ def _test_names(contexts: list[str]) -> set[str]:
 def stages(tests: list[str], file: str) -> list[list[str]]:
     """Return the tests to run: first one case of each test function, then a sample of the other cases.
 
-    The tests of the file of the same name come first, because they are the most likely to fail.
+    The tests of the file of the same name come first, then those of the same package, in random order: they are the
+    most likely to fail.
     """
-    stem = Path(file).stem.strip("_")
+    stem, package = Path(file).stem.strip("_"), Path(file).parent.name
+    generator = random.Random(0)
     functions: dict[str, list[str]] = defaultdict(list)
     for test in tests:
         functions[test.split("[", 1)[0]].append(test)
-    names = sorted(functions, key=lambda name: (f"test_{stem}.py" not in name, name))[:_MAX_FUNCTIONS]
-    generator = random.Random(0)
+    names = sorted(functions)
+    generator.shuffle(names)
+    names = sorted(names, key=lambda name: (f"test_{stem}.py" not in name, f"/{package}/" not in name))
+    names = names[:_MAX_FUNCTIONS]
     first = [generator.choice(functions[name]) for name in names]
     others = sorted({test for name in names for test in functions[name]} - set(first))
     more = generator.sample(others, min(_MAX_OTHER_CASES, len(others)))
@@ -202,8 +212,10 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
         "PYTHONDONTWRITEBYTECODE": "1",
         "NUMBA_CACHE_DIR": str(copy / "numba"),
     }
+    limit_memory = partial(resource.setrlimit, resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
+    options: dict[str, Any] = {"capture_output": True, "text": True, "preexec_fn": limit_memory}
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(command, cwd=copy, env=environment, timeout=seconds, **options)
     except subprocess.TimeoutExpired:
         return "time-out"
     if done.returncode in (0, 5):  # 5: there is no such test
@@ -260,7 +272,7 @@ def main() -> int:
     parser.add_argument("--places", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=300.0, help="time limit of one run of tests")
+    parser.add_argument("--seconds", type=float, default=90.0, help="time limit of one run of tests")
     parser.add_argument("--only", action="append", default=[], help="only files whose path has this text")
     parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="record of `make coverage`")
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))

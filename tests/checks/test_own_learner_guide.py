@@ -64,6 +64,16 @@ def test_a_class_that_the_caller_allows_is_imported(module: Path) -> None:
     assert (type(loaded).__name__, loaded.n_seen_) == ("Diagonal", 4)
 
 
+def test_a_class_that_an_installed_package_declares_is_imported(module: Path) -> None:
+    installed = module / "diagonal-1.0.dist-info"  # what pip writes when it installs a package
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: diagonal\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[oahu.learners]\ndiagonal = diagonal:Diagonal\n")
+    save_diagonal()
+    forget()
+    assert type(oahu.load("model")).__name__ == "Diagonal"
+
+
 def test_a_class_of_another_kind_is_an_error(module: Path) -> None:
     save_diagonal()
     with pytest.raises(oahu.ModelFileError, match="it contains a Diagonal, not a LEGO"):
