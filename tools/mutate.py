@@ -42,8 +42,8 @@ _SWAPS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 #: At most this many test functions, and then other cases of theirs, run for one change.
-_MAX_FUNCTIONS = 60
-_MAX_OTHER_CASES = 30
+_MAX_FUNCTIONS = 40
+_MAX_OTHER_CASES = 15
 
 #: A change may cause an endless loop that allocates memory. This many bytes of address space are allowed.
 _MAX_MEMORY = 8 << 30

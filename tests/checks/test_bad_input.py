@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from oahu import InvalidInputError, Pairs, RejectedConstraintError
+from oahu import SOML, InvalidInputError, Pairs, RejectedConstraintError
 from oahu.learners.base import Learner as AnyLearner
 from oahu.messages import shorten
 
@@ -870,4 +870,13 @@ def test_a_rejected_pair_is_named_as_the_triplet_it_came_in(factories: dict[str,
     learner = factories[name]()
     with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
         learner.partial_fit(OVERFLOWING)
+    assert refusal.value.row == 200
+
+
+@pytest.mark.parametrize("method", ["truncated_gradient", "dual_averaging"])
+def test_soml_names_the_triplet_that_would_overflow(method: str) -> None:
+    triplets = put(np.random.default_rng(1).normal(size=(300, 3, 5)), (200,), 1e25)
+    triplets[200, 2] *= -1
+    with pytest.raises(RejectedConstraintError, match=r"Triplet 200 was rejected.*overflow") as refusal:
+        SOML(method=method, normalize=False).partial_fit(triplets)
     assert refusal.value.row == 200

@@ -16,8 +16,8 @@ from oahu.index.scan_kernels import (
     GROUP,
     collect_below,
     keep_smallest_products,
-    measure,
     measure_and_sort,
+    measure_each,
     scan_groups,
     scan_one,
 )
@@ -364,9 +364,9 @@ class Search:
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
 
     def _distances(self, query: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        distances = np.empty(len(positions))
-        measure(self.items.exact, self.queries[query], self.euclidean, positions, distances)
-        return distances
+        distances = np.empty((1, len(positions)))
+        measure_each(self.items.exact, self.queries[query : query + 1], self.euclidean, positions[None], distances)
+        return distances[0]
 
     @property
     def _relative_errors(self) -> tuple[float, float]:

@@ -24,7 +24,6 @@ __all__ = [
     "collect_below",
     "keep_smallest",
     "keep_smallest_products",
-    "measure",
     "measure_and_sort",
     "measure_each",
     "scan_groups",
@@ -381,21 +380,6 @@ def _measure(
 
 
 @kernel("exact search")
-def measure(
-    blocks: NDArray[np.float32],
-    query: NDArray[np.float32],
-    euclidean: bool,
-    positions: NDArray[np.int64],
-    distances: NDArray[np.float64],
-) -> None:
-    """Write the squared distances, or negative inner products, of a query and the items at ``positions``.
-
-    The results are computed in float64 and written to ``distances``. The result for the position -1 is infinite.
-    """
-    _measure(blocks, query, euclidean, positions, distances)
-
-
-@kernel("exact search")
 def measure_each(
     blocks: NDArray[np.float32],
     queries: NDArray[np.float32],
@@ -403,7 +387,10 @@ def measure_each(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute the same values as `measure`, but compare query i only with the items ``positions[i]``."""
+    """Write the squared distances, or negative inner products, of each query i and the items ``positions[i]``.
+
+    The results are computed in float64 and written to ``distances``. The result for the position -1 is infinite.
+    """
     for query in range(len(queries)):
         _measure(blocks, queries[query], euclidean, positions[query], distances[query])
 
@@ -416,7 +403,7 @@ def measure_and_sort(
     positions: NDArray[np.int64],
     distances: NDArray[np.float64],
 ) -> None:
-    """Compute the same values as `measure` for the candidates of each query, and sort the candidates by value.
+    """Compute the same values as `measure_each` for the candidates of each query, and sort the candidates by value.
 
     Candidates with equal values are ordered by position.
     """
