@@ -79,6 +79,20 @@ def test_a_search_finds_the_nearest_items_in_each_space(metric: Metric, vote: Vo
             assert found.distances[level, row].tolist() == pytest.approx([apart[i] for i in nearest], abs=1e-12)
 
 
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize("name", ["ensemble", "Mahalanobis"])
+def test_distances_at_positions_are_the_metrics_distances(name: str, approximate: bool) -> None:
+    metric = METRICS[name]
+    indexed = IndexedItems.empty(metric, "experts", approximate).add(ITEMS)
+    positions = np.array([[0, 29, -1], [5, -1, 0], [-1, -1, -1], [1, 2, 3], [0, 0, 0], [7, 8, 9]])
+    found = indexed.combined_distances(indexed.encode_queries(QUERIES), positions, ITEMS)
+    expected = [
+        [metric.distance(query, ITEMS[at]) if at >= 0 else math.inf for at in row]
+        for query, row in zip(QUERIES, positions.tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @every_metric
 def test_there_is_an_index_for_each_space_of_the_metric(metric: Metric) -> None:
     indexed = IndexedItems.empty(metric, "experts")
