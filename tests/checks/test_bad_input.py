@@ -284,6 +284,17 @@ def test_items_with_another_number_of_features_cannot_be_transformed(make_typica
         take(learner)
 
 
+@pytest.mark.parametrize(
+    "refit",
+    [lambda learner: learner.fit(TRIPLETS[:, :, :3]), lambda learner: learner.fit(TABLE[:, :3], LABELS)],
+    ids=["constraints", "labelled items"],
+)
+def test_fit_starts_again_with_another_number_of_features(make_typical: Factory, refit: Take) -> None:
+    learner = learner_of(make_typical, fitted=True)
+    refit(learner)
+    assert learner.n_features_in_ == learner.metric().n_features == 3
+
+
 # -- one triplet -----------------------------------------------------------------------------------------
 
 A, P, N = TRIPLETS[0]
