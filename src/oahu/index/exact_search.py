@@ -364,9 +364,10 @@ class Search:
         return np.asarray(np.square(block - query[:, None]).sum(axis=0))
 
     def _distances(self, query: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        distances = np.empty((1, len(positions)))
-        measure_each(self.items.exact, self.queries[query : query + 1], self.euclidean, positions[None], distances)
-        return distances[0]
+        distances = np.empty(len(positions))
+        queries, exact = self.queries[query : query + 1], self.items.exact
+        measure_each(exact, queries, self.euclidean, positions[None], distances[None])
+        return distances
 
     @property
     def _relative_errors(self) -> tuple[float, float]:
