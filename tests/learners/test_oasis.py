@@ -198,6 +198,17 @@ def test_sparse_table_gives_the_matrix_of_the_dense_one(form: str, dtype: str, n
     assert learner.utilization_ == dense.utilization_
 
 
+def test_steps_that_are_not_limited_are_the_same_for_sparse_and_dense_items() -> None:
+    rng = np.random.default_rng(0)
+    table, triplets = sparse_table(rng), rng.integers(0, 40, (20, 3))
+    learners = [
+        OASIS(aggressiveness=1e6, preprocessor=form(table), dtype="float64")
+        for form in (np.asarray, sparse.csr_matrix)
+    ]
+    dense, learner = (one.partial_fit(triplets) for one in learners)
+    np.testing.assert_allclose(learner.matrix_, dense.matrix_, atol=1e-9)
+
+
 def test_a_table_with_unsorted_rows_is_not_changed() -> None:
     rng = np.random.default_rng(0)
     table = unsorted_csr(sparse_table(rng), rng)
