@@ -19,6 +19,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,9 @@ _MAX_OTHER_CASES = 15
 
 #: A change may cause an endless loop that allocates memory. This many bytes of address space are allowed.
 _MAX_MEMORY = 8 << 30
+
+#: A change may cause tests to wait for each other. They are stopped after this many seconds.
+_MAX_WAIT = 1800
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def stages(tests: list[str], file: str) -> list[list[str]]:
     return [stage for stage in (first, more) if stage]
 
 
-def try_place(place: Place, tests: list[str], copy: Path, seconds: float) -> Outcome:
+def try_place(place: Place, tests: list[str], copy: Path, seconds: int) -> Outcome:
     """Run the tests of a changed line in a copy of the project."""
     path = copy / place.file
     original = path.read_bytes()
@@ -201,7 +205,7 @@ def try_place(place: Place, tests: list[str], copy: Path, seconds: float) -> Out
         path.write_bytes(original)
 
 
-def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
+def failing_test(copy: Path, tests: list[str], seconds: int) -> str:
     """Return the first test that fails, "time-out" if the tests hang, or an empty text."""
     arguments = copy / "tests-to-run.txt"
     arguments.write_text("\n".join(tests))
@@ -212,11 +216,12 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
         "PYTHONDONTWRITEBYTECODE": "1",
         "NUMBA_CACHE_DIR": str(copy / "numba"),
     }
-    limit_memory = partial(resource.setrlimit, resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-    options: dict[str, Any] = {"capture_output": True, "text": True, "preexec_fn": limit_memory}
+    options: dict[str, Any] = {"capture_output": True, "text": True, "preexec_fn": partial(_limit, seconds)}
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, timeout=seconds, **options)
+        done = subprocess.run(command, cwd=copy, env=environment, timeout=_MAX_WAIT, **options)
     except subprocess.TimeoutExpired:
+        return "time-out"
+    if done.returncode == -signal.SIGXCPU:
         return "time-out"
     if done.returncode in (0, 5):  # 5: there is no such test
         return ""
@@ -224,7 +229,13 @@ def failing_test(copy: Path, tests: list[str], seconds: float) -> str:
     return lines[0].split(" - ")[0] if lines else "collection"
 
 
-def run(places: list[Place], tests: CoverageMap, workers: int, seconds: float) -> Iterator[Outcome]:
+def _limit(seconds: int) -> None:
+    """Limit the processor time, which does not depend on the load, and the memory of the calling process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
+
+
+def run(places: list[Place], tests: CoverageMap, workers: int, seconds: int) -> Iterator[Outcome]:
     """Try all places, in as many copies of the project as there are workers."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copies: Queue[Path] = Queue()
@@ -272,17 +283,16 @@ def main() -> int:
     parser.add_argument("--places", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=90.0, help="time limit of one run of tests")
+    parser.add_argument("--seconds", type=int, default=300, help="processor time of one run of tests")
     parser.add_argument("--only", action="append", default=[], help="only files whose path has this text")
     parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="record of `make coverage`")
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     parser.add_argument("--report", type=Path, help="print the table of an earlier run")
     options = parser.parse_args()
     if not options.report:
-        done = (
-            len(options.out.read_text().splitlines()) if options.out.exists() else 0
-        )  # an interrupted run continues
-        places = draw(options.places, options.seed, options.only)[done:]
+        earlier = options.out.read_text().splitlines() if options.out.exists() else []
+        done = {Place(**json.loads(line)["place"]) for line in earlier}  # an interrupted run continues
+        places = [place for place in draw(options.places, options.seed, options.only) if place not in done]
         with options.out.open("a") as out:
             for outcome in run(places, CoverageMap(options.coverage), options.workers, options.seconds):
                 print(json.dumps(asdict(outcome)), file=out, flush=True)
