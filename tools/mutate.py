@@ -50,7 +50,7 @@ _MAX_OTHER_CASES = 15
 _MAX_MEMORY = 8 << 30
 
 #: A change may cause tests to wait for each other. They are stopped after this many seconds.
-_MAX_WAIT = 1800
+_MAX_WAIT = 600
 
 
 @dataclass(frozen=True)
