@@ -170,10 +170,10 @@ def _test_names(contexts: list[str]) -> set[str]:
 
 
 def stages(tests: list[str], file: str) -> list[list[str]]:
-    """Return the tests to run: first one case of each test function, then a sample of the other cases.
+    """Return two lists of tests: one case of each test function, and a sample of the other cases.
 
-    The tests of the file of the same name come first, then those of the same package, in random order: they are the
-    most likely to fail.
+    Tests of the file of the same name come first, then tests of the same package, because they are the most likely
+    to fail. Otherwise, the order is random.
     """
     stem, package = Path(file).stem.strip("_"), Path(file).parent.name
     generator = random.Random(0)
@@ -206,7 +206,7 @@ def try_place(place: Place, tests: list[str], copy: Path, seconds: int) -> Outco
 
 
 def failing_test(copy: Path, tests: list[str], seconds: int) -> str:
-    """Return the first test that fails, "time-out" if the tests hang, or an empty text."""
+    """Return the first test that fails. Return "time-out", "crash", or an empty text if all tests pass."""
     arguments = copy / "tests-to-run.txt"
     arguments.write_text("\n".join(tests))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"@{arguments}"]
@@ -226,11 +226,11 @@ def failing_test(copy: Path, tests: list[str], seconds: int) -> str:
     if done.returncode in (0, 5):  # 5: there is no such test
         return ""
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0].split(" - ")[0] if lines else "collection"
+    return lines[0].split(" - ")[0] if lines else "crash"
 
 
 def _limit(seconds: int) -> None:
-    """Limit the processor time, which does not depend on the load, and the memory of the calling process."""
+    """Limit the memory and processor time of this process. Processor time does not depend on the load."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
 
