@@ -115,15 +115,6 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         if cls.__module__.partition(".")[0] != "oahu":
             storable(cls)  # the classes of oahu are registered by a decorator
 
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        missing = sorted(cls.__abstractmethods__)
-        if missing:
-            raise InvalidTypeError(
-                f"{cls.__name__} cannot be used as a learner: it does not implement {', '.join(missing)}. "
-                "Derive it from oahu.TripletLearner or oahu.PairLearner and define these methods."
-            )
-        return super().__new__(cls)
-
     def __init__(
         self,
         *,

@@ -93,7 +93,7 @@ def test_imported_number_is_rejected(importable: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Incomplete", "it does not implement build_metric, learn_triplets"),
+        ("Incomplete", "Incomplete does not implement build_metric, learn_triplets"),
         ("DuckTyped", r"a subclass of oahu.TripletLearner or oahu.PairLearner.* It has no fit, learn_one, score"),
     ],
 )

@@ -202,6 +202,9 @@ def _import_method(name: str) -> Method:
     module, _, attribute = name.partition(":")
     try:
         model = getattr(import_module(module), attribute)
+        if inspect.isabstract(model):
+            missing = ", ".join(sorted(model.__abstractmethods__))
+            raise InvalidTypeError(f"{attribute} does not implement {missing}.")
         model = model() if isinstance(model, type) else model
         return as_method((attribute, model))
     except InvalidTypeError as error:  # not a learner, or a learner with missing methods

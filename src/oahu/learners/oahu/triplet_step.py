@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import compilable, helper, inlined, kernel
+from oahu.jit import compilable, inlined, kernel
 from oahu.learners.history import record_round
 from oahu.learners.matrix_kernels import dot, largest, overflow_limit
 from oahu.learners.network.passes import (
@@ -214,7 +214,7 @@ def _largest_change(
     return total
 
 
-@helper
+@inlined
 def _largest_weight(middle: Floats, last: Floats) -> float:
     """Return the largest absolute weight above the first layer."""
     result = 0.0
@@ -225,7 +225,7 @@ def _largest_weight(middle: Floats, last: Floats) -> float:
     return result
 
 
-@helper
+@inlined
 def _largest_product(gradient: Floats, hidden: Floats) -> float:
     """Return an upper bound of the absolute values of the entries of ``hidden.T @ gradient``."""
     total = 0.0
@@ -234,7 +234,7 @@ def _largest_product(gradient: Floats, hidden: Floats) -> float:
     return total
 
 
-@helper
+@inlined
 def _expert(
     output: Floats, size: int, weight: float, tau: float, through_thresholds: bool, unit: Floats,
     lengths: Floats, gradient: Floats,
