@@ -132,7 +132,7 @@ def main() -> None:
 
 def run(X: NDArray[Any], y: NDArray[Any], folder: Path, quick: bool, soak: float) -> None:
     server = Server(folder / "data")
-    console.print(f"[bold]{len(X):,} items of {X.shape[1]} features, AnchoredOAHU, closure 1[/bold]")
+    console.print(f"[bold]{len(X):,} items of {X.shape[1]} features, AnchoredOAHU[/bold]")
     fill(server, X, y)
     rng = np.random.default_rng(0)
     stream = Stream(oahu.sample_triplets(y, 200_000, random_state=0))

@@ -110,7 +110,7 @@ def snapshots(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def stopped_harness(make_harness: Any, tmp_path: Path) -> Any:
     """A stopped harness with a learned log, at least three snapshots, and records after the last snapshot."""
-    harness = make_harness(options={"snapshot_every": 20, "keep_snapshots": 10})
+    harness = make_harness(options={"snapshot_every": 20, "keep_snapshots": 10}, closure=1)
     for seed in range(4):
         harness.append(*harness.records(9, seed))
         harness.learn()

@@ -266,7 +266,7 @@ class CollectionConfig:
     dimension: int
     learner: str = "AnchoredOAHU"
     parameters: dict[str, Any] = field(default_factory=dict)
-    closure: int = 1
+    closure: int = 0
     contradictions: Literal["reject", "newest"] = "reject"
     vote: VoteMode = "experts"
 

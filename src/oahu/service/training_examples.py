@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
+from oahu.randomness import RandomState, as_generator
 
 __all__ = ["TrainingBatch", "decode_examples", "encode_examples", "expand"]
 
@@ -28,10 +29,14 @@ def expand(
     False, the examples are triplets, and a pair is converted to the triplets that it forms with earlier pairs.
     Implied constraints are selected at random, with the sequence number ``seq`` as the random seed.
     """
-    generator = np.random.default_rng(seq)
     examples: list[Pair | Triplet] = []
+    generator: RandomState = seq  # a generator takes time to create, so it is created for the first draw
     for constraint in constraints:
         graph.extend([constraint])
+        if closure == 0 and isinstance(constraint, Triplet):
+            examples += constraint.pairs if for_pairs else (constraint,)
+            continue
+        generator = as_generator(generator)
         if for_pairs:
             for pair in constraint.pairs if isinstance(constraint, Triplet) else (constraint,):
                 examples += [pair, *graph.variants(pair, closure, generator)]

@@ -31,6 +31,7 @@ TRIPLETS: Json = {
     "dimension": 8,
     "learner": "AnchoredOAHU",
     "parameters": SMALL | {"window": 7},
+    "closure": 1,
 }
 PAIRS: Json = {"name": "pairs", "dimension": 8, "learner": "LEGO", "closure": 2, "contradictions": "newest"}
 

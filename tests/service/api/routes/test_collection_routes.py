@@ -24,6 +24,10 @@ def test_describe_returns_the_configuration(server: Any) -> None:
     assert {name: result[name] for name in config} == config
 
 
+def test_a_new_collection_learns_no_implied_constraints(server: Any) -> None:
+    assert server.request("GET", server.new_collection())["closure"] == 0
+
+
 def test_a_new_collection_is_empty(server: Any) -> None:
     result = server.request("GET", server.new_collection(n=0))
     seen = {

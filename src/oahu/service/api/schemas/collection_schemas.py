@@ -21,7 +21,10 @@ class CreateCollection(RequestModel):
     )
     parameters: dict[str, JsonValue] = Field({}, description="Parameters of the learner.")
     closure: int = Field(
-        1, ge=0, le=100, description="Maximum number of implied constraints to learn with each given constraint."
+        0,
+        ge=0,
+        le=100,
+        description="Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more influence if this number is larger.",
     )
     contradictions: Literal["reject", "newest"] = Field(
         "reject",
