@@ -509,7 +509,7 @@ def test_first_contradiction_does_not_iterate_over_the_edges_of_a_hub() -> None:
 
 
 def test_first_contradiction_rejects_other_types() -> None:
-    with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
+    with pytest.raises(InvalidTypeError, match="must be a Pair, a Triplet or a Click"):
         ConstraintGraph().first_contradiction([Pair(0, 1, True), (0, 1, True)])  # type: ignore[list-item]
 
 
@@ -867,7 +867,7 @@ def test_seeds_that_contradict_are_an_error_with_the_proof() -> None:
 
 @pytest.mark.parametrize("what", [(0, 1, True), [0, 1, 2], "ab", None, np.array([0, 1, 2])], ids=repr)
 def test_other_types_are_rejected(what: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
+    with pytest.raises(InvalidTypeError, match="must be a Pair, a Triplet or a Click"):
         ConstraintGraph().add(what)
 
 

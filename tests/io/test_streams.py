@@ -314,7 +314,10 @@ def test_an_open_file_is_left_open() -> None:
 
 # -- invalid streams -------------------------------------------------------------------------------------
 
-NEEDED = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
+NEEDED = (
+    "'anchor', 'positive' and 'negative' for a triplet, 'first', 'second' and 'same' for a pair, or 'query' and "
+    "'positives' or 'negatives' for a click"
+)
 ID = "an id (an integer or a string that is not blank)"
 LIST = (
     "a constraint must be an object, or a list [anchor, positive, negative] or [first, second, true or false]. Got "
@@ -457,7 +460,7 @@ def test_invalid_formats_and_files_are_rejected_immediately(call: Any) -> None:
 
 
 REJECTED_WRITES: list[tuple[Any, Any, str]] = [
-    ("jsonl", (1, 2, 3), "the constraint must be a Pair or a Triplet. Got (1, 2, 3) instead."),
+    ("jsonl", (1, 2, 3), "the constraint must be a Pair, a Triplet or a Click. Got (1, 2, 3) instead."),
     ("jsonl", Pair(1, 2, None), "'same' must be true or false, or 1 or -1. Got None instead."),
     ("jsonl", Pair(1, 2, np.array([1, 0])), "'same' must be true or false, or 1 or -1. Got [1, 0] instead."),  # type: ignore[arg-type]
     ("jsonl", Pair(1.5, 2, True), f"'first' must be {ID} or a list of numbers. Got 1.5 instead."),

@@ -110,7 +110,7 @@ class Clicks(ConstraintBatch):
             self._check_kinds(items, ~is_vector, "a feature vector, like the other items")
             self.table = self._stack(items, np.arange(len(items)))
             self.vectors = self.table[:0]
-            self.refs = np.arange(len(items))
+            self.refs = np.arange(len(items), dtype=np.int64)
         else:
             self._check_kinds(items, is_vector & ~is_query, "a row number, like the other items")
             self._check_kinds(items, ~(is_vector | self._are_rows(items)), "a row number or a feature vector")
@@ -388,6 +388,29 @@ class Clicks(ConstraintBatch):
         if number is not None:
             start, stop = (int(offset) for offset in self.offsets[[number, number + 1]])
         return self._read(start, stop)
+
+    def with_values(self, values: ArrayLike) -> Self:
+        """Return clicks with the same marks and weights, but with other features of the items.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_items, n_features)
+            The features of the items, in the order of ``refs``.
+        """
+        table = as_table(values, "feature vectors of clicks")
+        if len(table) != len(self.refs):
+            raise InvalidInputError(
+                f"The clicks have {len(self.refs)} items, so the values must have {len(self.refs)} rows. Got "
+                f"{len(table)} instead."
+            )
+        structure = {
+            "refs": np.arange(len(table), dtype=np.int64),
+            "marks": self.marks,
+            "offsets": self.offsets,
+            "weights": self.weights,
+            "_kinds": self._kinds,
+        }
+        return self._trusted(table, True, table[:0], structure)
 
     def _read(self, start: int, stop: int) -> NDArray[Any]:
         """Return the features of the items ``refs[start:stop]``."""
