@@ -150,6 +150,15 @@ def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(scores, Comparator(metric()).decision_function(ITEMS[ROWS[:9]]))
 
 
+def test_a_click_counts_as_its_pairs(folder: Path, tmp_path: Path) -> None:
+    oahu.write_stream(tmp_path / "clicks.csv", [Click("d0", ["d10"], ["d1", "d2"])])
+    oahu.write_stream(tmp_path / "pairs.csv", Click("d0", ["d10"], ["d1", "d2"]).pairs)
+    by_click, by_pairs = (
+        answered("--pairs", str(tmp_path / name))["pairs"] for name in ("clicks.csv", "pairs.csv")
+    )
+    assert by_click == by_pairs
+
+
 def test_a_triplet_counts_as_two_pairs(folder: Path, tmp_path: Path) -> None:
     oahu.write_stream(tmp_path / "triplets.csv", [Triplet("d0", "d10", "d1")])
     pairs = answered("--pairs", str(tmp_path / "triplets.csv"))["pairs"]
