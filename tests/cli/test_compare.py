@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import oahu
-from oahu import Comparator, Pair, Triplet
+from oahu import Click, Comparator, Pair, Triplet
 from oahu.cli import app
 
 runner = CliRunner()

@@ -156,10 +156,13 @@ def test_a_learner_of_dense_items_rejects_clicks_on_a_sparse_table() -> None:
         learner_of("LEGO").partial_fit(clicks)
 
 
-def test_a_rejected_click_is_named() -> None:
+@pytest.mark.parametrize("name", ["LEGO", "OASIS"])
+def test_a_rejected_click_is_named(name: str) -> None:
     huge = np.full(4, 1e200)
+    clicks = [Click(TABLE[0], [TABLE[1]], [TABLE[2]]), Click(huge, [-huge], [huge / 2])]
+    learner = learner_of(name, **({"normalize": False} if name == "OASIS" else {}))
     with pytest.raises(oahu.RejectedConstraintError, match="Click 1 was rejected") as caught:
-        learner_of("OAHU").partial_fit([Click(TABLE[0], [TABLE[1]], [TABLE[2]]), Click(huge, [-huge], [huge / 2])])
+        learner.partial_fit(clicks)
     assert caught.value.row == 1
 
 
