@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from oahu.constraints import Click, Clicks, ConstraintBatch, Pair, Pairs, Triplet, Triplets
 from oahu.constraints.pair_joiner import PairJoiner, order_triplet
+from oahu.constraints.single import check_click
 from oahu.exceptions import InvalidInputError, OAHUError, StreamError
 from oahu.io import model_files
 from oahu.io.features import FeatureTable
@@ -230,7 +231,7 @@ class Trainer:
         if isinstance(constraint, Click):
             if self.learner.uses_one_sided_clicks or (constraint.positives and constraint.negatives):
                 return constraint
-            self._rows_of_click(constraint)  # an unknown id is an error
+            check_click(self._rows_of_click(constraint), "The click")  # an unknown id is an error
             self._n_unused_clicks += 1
             return None
         if not self._joins_pairs or isinstance(constraint, Triplet):

@@ -317,6 +317,16 @@ def test_an_invalid_value_in_pairs_and_triplets_is_located_in_the_clicks(
             check_all_blocks(part)
 
 
+def test_the_place_of_an_invalid_value_is_in_a_click_that_is_used() -> None:
+    table = TABLE.copy()
+    table[5] = np.nan
+    clicks = [Click(0, [5]), Click(1, [2], [3], [5]), Click(6, [7], [5])]
+    with pytest.raises(InvalidInputError, match="the 1st negative of click 2, row 5 of preprocessor, at feature 0"):
+        check_all_blocks(Clicks(clicks, preprocessor=table).triplets())
+    with pytest.raises(InvalidInputError, match="the 1st negative of click 1, row 5 of preprocessor, at feature 0"):
+        check_all_blocks(Clicks(clicks[1:], preprocessor=table).pairs())
+
+
 def test_the_place_of_an_invalid_value_names_the_kind_of_constraint() -> None:
     table = TABLE.copy()
     table[[2, 8]] = np.nan

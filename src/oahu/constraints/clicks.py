@@ -489,7 +489,10 @@ class _FromClicks(Tuples):
         return chosen
 
     def describe_item(self, row: int) -> str:
-        return self._clicks.describe_item(int(np.argmax(self._clicks._joined()[1] == row)))
+        clicks = self._clicks
+        used = np.isin(np.arange(len(clicks)), self._numbers).repeat(np.diff(clicks.offsets))
+        here = used & (clicks.marks != _SHOWN) & (clicks._joined()[1] == row)
+        return clicks.describe_item(int(np.argmax(here)))
 
     def origin(self, position: int) -> tuple[str, int]:
         return self._clicks.origin(int(self._numbers[position]))

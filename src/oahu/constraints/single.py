@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,17 +135,21 @@ def check_click(click: Click, name: str) -> None:
     items may have the same features.
     """
     for field in ("positives", "negatives", "shown"):
-        items: Any = getattr(click, field)
-        if not isinstance(items, list | tuple) and not (isinstance(items, np.ndarray) and items.ndim > 0):
-            raise InvalidTypeError(f"{name}: {field!r} must be a list of items. Got {shorten(items)} instead.")
+        part: Any = getattr(click, field)
+        if not isinstance(part, list | tuple) and not (isinstance(part, np.ndarray) and part.ndim > 0):
+            raise InvalidTypeError(f"{name}: {field!r} must be a list of items. Got {shorten(part)} instead.")
     if len(click.positives) == 0 and len(click.negatives) == 0:
         raise InvalidInputError(f"{name} must have at least one positive or one negative. Got neither.")
     weight: Any = click.weight
     is_number = isinstance(weight, float | int | np.floating | np.integer) and not isinstance(weight, bool)
     if not (is_number and 0 < weight <= 1):
         raise InvalidInputError(f"{name}: 'weight' must be a number in (0, 1]. Got {shorten(weight)} instead.")
+    items = (click.query, *click.positives, *click.negatives, *click.shown)
+    with suppress(TypeError):  # feature vectors are not hashable
+        if len(set(items)) == len(items):
+            return
     places: dict[Any, int] = {}
-    for place, item in enumerate((click.query, *click.positives, *click.negatives, *click.shown)):
+    for place, item in enumerate(items):
         if isinstance(item, list | tuple | np.ndarray):
             continue
         check_hashable(item)

@@ -438,11 +438,11 @@ def _find_columns(header: list[str]) -> tuple[list[list[str]], list[str]]:
 
 
 def _triplet(items: Sequence[Any]) -> Triplet:
-    return Triplet(*_validate_items(items, Triplet._fields))
+    return Triplet(*_validate_items(items, Triplet._fields.__getitem__))
 
 
 def _pair(items: Sequence[Any], same: Any) -> Pair:
-    first, second = _validate_items(items, Pair._fields)
+    first, second = _validate_items(items, Pair._fields.__getitem__)
     if same is not True and same is not False:
         number = same if type(same) in _NUMBER_TYPES else None
         if number not in (1, -1):
@@ -460,31 +460,35 @@ def _click(click: Click) -> Click:
         if not isinstance(items, list | tuple):
             raise InvalidInputError(f"{name!r} must be a list of items. Got {shorten(items)} instead.")
         lists.append(items)
-    names = [describe_part(place, len(lists[0]), len(lists[1])) for place in range(1 + sum(map(len, lists)))]
-    items = [item for part in lists for item in part]
-    if type(click.query) is list and (not items or type(items[0]) is not list):  # only the query is a vector
-        items = [
-            _features(click.query, "query", len(click.query)),
-            *(_validate_items(items, names[1:]) if items else ()),
-        ]
+
+    def name_of(place: int) -> str:
+        return describe_part(place, len(lists[0]), len(lists[1]))
+
+    query, rest = click.query, [item for part in lists for item in part]
+    if type(query) is list and (not rest or type(rest[0]) is not list):  # only the query is a list of numbers
+        query = _features(query, "query", len(query))
+        rest = [*_validate_items(rest, lambda position: name_of(position + 1))]
     else:
-        items = [*_validate_items([click.query, *items], names)]
-    rest = iter(items[1:])
-    positives, negatives, shown = (tuple(islice(rest, len(part))) for part in lists)
-    click = Click(items[0], positives, negatives, shown, click.weight)
+        query, *rest = _validate_items([query, *rest], name_of)
+    remaining = iter(rest)
+    positives, negatives, shown = (tuple(islice(remaining, len(part))) for part in lists)
+    click = Click(query, positives, negatives, shown, click.weight)
     check_click(click, "the click")
     return click._replace(weight=float(click.weight))
 
 
-def _validate_items(items: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return the items. Raise an error unless all items are ids, or all items are lists of equal length."""
-    if type(items[0]) is list:
-        return [_features(item, name, len(items[0])) for item, name in zip(items, names, strict=False)]
+def _validate_items(items: Sequence[Any], name_of: Callable[[int], str]) -> Sequence[Any]:
+    """Return the items. Raise an error unless all items are ids, or all items are lists of equal length.
+
+    ``name_of`` returns the name of the item at a position, for error messages.
+    """
+    if items and type(items[0]) is list:
+        return [_features(item, name_of(position), len(items[0])) for position, item in enumerate(items)]
     for position, item in enumerate(items):
         kind = type(item)
         if kind is not int and (kind is not str or not item or item.isspace()):
             raise InvalidInputError(
-                f"{names[position]!r} must be an id (an integer or a string that is not blank)"
+                f"{name_of(position)!r} must be an id (an integer or a string that is not blank)"
                 f"{', like the first item' if position else ' or a list of numbers'}. Got {shorten(item)} instead."
             )
     return items
