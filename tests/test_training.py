@@ -445,6 +445,7 @@ BAD_LINES: dict[str, tuple[str, str]] = {
         "line 1500: The query of .* has 1 feat",
     ),
     "an item twice in a click": ('{"query": 1, "positives": [1]}', "line 1500: .*the item 1 occurs twice"),
+    "an item twice under two ids": ('{"query": 1, "positives": ["1"]}', "line 1500: .*the item 1 occurs twice"),
     "too large": ("[[1e39, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]", r"line 1500: .*too large for float32"),
 }
 

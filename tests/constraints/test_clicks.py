@@ -238,7 +238,7 @@ def test_weights_of_converted_constraints() -> None:
 
 
 def test_triplets_and_pairs_are_clicks_in_the_order_of_the_list() -> None:
-    mixed = [Triplet(0, 1, 2), Click(3, [4], [5, 6]), Pair(7, 8, False), Pair(9, 10, True)]
+    mixed = [Triplet(0, 1, 2), Click(3, [4], [5, 6]), Pair(7, 8, np.False_), Pair(9, 10, np.True_)]
     pairs = Clicks(mixed, preprocessor=TABLE).pairs()
     assert pairs.indices.tolist() == [[0, 1], [0, 2], [3, 4], [3, 5], [3, 6], [7, 8], [9, 10]]
     assert pairs.same.tolist() == [True, False, True, False, False, False, True]

@@ -118,7 +118,9 @@ def test_one_sided_clicks_alone_are_an_error_of_learners_of_triplets(name: str) 
     learner = learner_of(name, preprocessor=TABLE)
     if learner.uses_one_sided_clicks:
         pytest.skip("This learner learns from one-sided clicks.")
-    message = "this learner needs clicks with at least one positive and one negative. Got 2 with only"
+    message = (
+        "this learner needs clicks with at least one positive and one negative. Got 2 clicks or pairs with only"
+    )
     with pytest.raises(InvalidInputError, match=message):
         learner.partial_fit(CLICKS[3:5])
 

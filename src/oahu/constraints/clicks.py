@@ -6,7 +6,7 @@ Clicks have different numbers of items. The items of all clicks are stored in fl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -120,34 +120,14 @@ class Clicks(ConstraintBatch):
     def _set_structure(self, clicks: list[Any]) -> list[Any]:
         """Set everything except the items. Return the items of all clicks: row numbers and feature vectors."""
         self._check_not_empty((len(clicks),))
-        items: list[Any] = []
-        counts: list[tuple[int, int, int, int]] = []
-        kinds: list[int] = []
-        weights: list[float] = []
-        for position, click in enumerate(clicks):
-            if isinstance(click, Click):
-                check_click(click, f"Click {position}")
-                items += (click.query, *click.positives, *click.negatives, *click.shown)
-                counts.append((1, len(click.positives), len(click.negatives), len(click.shown)))
-                weights.append(float(click.weight))
-            elif isinstance(click, Triplet | Pair):
-                if isinstance(click, Pair):
-                    check_same(click)
-                items += click if isinstance(click, Triplet) else click[:2]
-                counts.append((1, 1, 1, 0) if isinstance(click, Triplet) else (1, int(click[2]), 1 - click[2], 0))
-                weights.append(1.0)
-            else:
-                raise InvalidTypeError(
-                    f"Clicks must be a list of Click, Triplet or Pair objects. Got {shorten(click)} at position "
-                    f"{position} instead."
-                )
-            kinds.append((Click, Triplet, Pair).index(type(click)))
+        parts = [_take_apart(click, position) for position, click in enumerate(clicks)]
+        counts = [(1, *part.counts) for part in parts]
         marks = np.tile(np.array([_QUERY, _POSITIVE, _NEGATIVE, _SHOWN], np.int8), len(clicks))
         self.marks = np.repeat(marks, np.ravel(counts))
         self.offsets = _offsets(np.sum(counts, axis=1))
-        self.weights = np.array(weights)
-        self._kinds = np.array(kinds, np.int8)
-        return items
+        self.weights = np.array([part.weight for part in parts], np.float64)
+        self._kinds = np.array([_NOUNS.index(part.noun) for part in parts], np.int8)
+        return [item for part in parts for item in part.items]
 
     @staticmethod
     def _are_rows(items: list[Any]) -> NDArray[np.bool_]:
@@ -526,6 +506,33 @@ def _as_list(clicks: Any) -> list[Any]:
         raise InvalidTypeError(
             f"Clicks must be a list of Click, Triplet or Pair objects. Got {shorten(clicks)} instead."
         ) from error
+
+
+class _Parts(NamedTuple):
+    """The items of one click, the numbers of its positives, negatives and shown items, its weight and its noun."""
+
+    items: tuple[Any, ...]
+    counts: tuple[int, int, int]
+    weight: float
+    noun: str
+
+
+def _take_apart(click: Any, position: int) -> _Parts:
+    """Return the parts of a click, triplet or pair. ``position`` is its position in the list of clicks."""
+    if isinstance(click, Click):
+        check_click(click, f"Click {position}")
+        counts = len(click.positives), len(click.negatives), len(click.shown)
+        items = (click.query, *click.positives, *click.negatives, *click.shown)
+        return _Parts(items, counts, float(click.weight), "click")
+    if isinstance(click, Triplet):
+        return _Parts(tuple(click), (1, 1, 0), 1.0, "triplet")
+    if isinstance(click, Pair):
+        check_same(click)
+        return _Parts(click[:2], (1, 0, 0) if click.same else (0, 1, 0), 1.0, "pair")
+    raise InvalidTypeError(
+        f"Clicks must be a list of Click, Triplet or Pair objects. Got {shorten(click)} at position {position} "
+        "instead."
+    )
 
 
 def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ class TripletLearner(Learner[M]):
         X : Triplets or Clicks, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
             The anchor, positive and negative of each triplet, as features or as row numbers of the feature table. A
             list of Click, Triplet and Pair objects is also accepted. Clicks are learned as their triplets
-            (`Clicks.triplets`), so clicks with only positives or only negatives are not used.
+            (`Clicks.triplets`). Clicks with only positives or only negatives, and Pair objects, are not used.
         y : None
             Must be None, because triplets and clicks have their own labels.
         """
@@ -86,7 +86,7 @@ class TripletLearner(Learner[M]):
             if not clicks.two_sided.any():
                 raise InvalidInputError(
                     f"Nothing is left to learn for {name}: this learner needs clicks with at least one positive "
-                    f"and one negative. Got {len(clicks)} with only positives or only negatives."
+                    f"and one negative. Got {len(clicks)} clicks or pairs with only positives or only negatives."
                 )
             return clicks.triplets()
         if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
