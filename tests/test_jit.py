@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 import oahu
@@ -121,6 +123,44 @@ def test_functions_that_are_no_kernels_are_not_announced(
     with caplog.at_level(logging.INFO, logger="oahu"):
         jit._Announcer().on_start(SimpleNamespace(data={"dispatcher": "another"}))
     assert caplog.messages == []
+
+
+# -- compilation -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_pauses_while_a_kernel_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, enabled: bool
+) -> None:
+    monkeypatch.setattr(jit, "_titles", {"the kernel": "a kernel"})
+    pause, event = jit._CollectorPause(), SimpleNamespace(data={"dispatcher": "the kernel"})
+    another = SimpleNamespace(data={"dispatcher": "another"})
+    was_enabled = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        pause.on_start(another)
+        assert gc.isenabled() == enabled
+        pause.on_start(event)
+        assert not gc.isenabled()
+        pause.on_end(event)
+        pause.on_end(another)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
+
+
+def test_an_inlined_copy_calls_copies_of_the_functions_that_it_calls() -> None:
+    copy = jit.inlined_copy(_twice_plus_one)
+    assert copy(2.0) == _twice_plus_one(2.0) == 5.0
+    assert numba.njit(lambda x: copy(x))(2.0) == 5.0
+
+
+def _twice(x: float) -> float:
+    return 2.0 * x
+
+
+def _twice_plus_one(x: float) -> float:
+    return _twice(x) + 1.0
 
 
 # -- fingerprints ------------------------------------------------------------------------------------------

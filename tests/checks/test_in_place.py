@@ -114,8 +114,10 @@ def test_changed_parameters_are_validated(make: Factory, triplets: Floats) -> No
 
 def test_a_deep_network_that_cannot_be_certain_learns_on_a_copy(saved: Saved, triplets: Floats) -> None:
     """With many wide layers the bound on a step exceeds the limit, and the bits must be the same nevertheless."""
-    deep = {"n_layers": 12, "hidden_size": 80, "embedding_size": 3, "random_state": 0}
-    single = oahu.OAHU(**deep)
+    deep = {"n_layers": 20, "hidden_size": 80, "embedding_size": 3, "initialization": "he", "random_state": 0}
+    single, state = oahu.OAHU(**deep), None
     for triplet in triplets[:6]:
         single.learn_one(*triplet)
+        assert single._state is not state
+        state = single._state
     assert saved(single) == saved(oahu.OAHU(**deep).partial_fit(triplets[:6]))

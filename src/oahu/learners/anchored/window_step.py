@@ -130,6 +130,7 @@ def _add_to_window(
     E = len(network.first) - H if n_layers else len(network.first)
     centred = np.zeros((3, d), dtype)
     hidden = np.zeros((3, H), dtype)
+    active = np.zeros(H, np.intp)
     _centre(triplet, encoder.mean, centred)
     project_all(encoder.directions, centred, window.coordinates[rows])
     soften(centred, encoder.mean_squares[CENTRED], math.sqrt(d))
@@ -138,16 +139,17 @@ def _add_to_window(
     for k in range(3):
         for q in range(len(network.first)):
             first_outputs[k, q] += network.first_bias[q]
-    if n_layers:
-        relu(first_outputs, E, hidden)
+        if n_layers:
+            relu(first_outputs[k], E, hidden[k])
     for i in range(n_layers):
         deepest = i == n_layers - 1
         matrix = network.last if deepest else network.middle[i]
         bias = network.last_bias if deepest else network.middle_bias[i]
         outputs = window.last_outputs[rows] if deepest else window.middle_outputs[i, rows]
-        apply_layer(matrix, bias, hidden, outputs)
+        apply_layer(matrix, bias, hidden, active, outputs)
         if not deepest:
-            relu(outputs, E, hidden)
+            for k in range(3):
+                relu(outputs[k], E, hidden[k])
 
     half = dtype.type(math.sqrt(0.5))
     difference = np.zeros(d, dtype)

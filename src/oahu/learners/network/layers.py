@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["INITIALIZATIONS", "Initialization", "Network", "Shape"]
+__all__ = ["INITIALIZATIONS", "Initialization", "Network", "Shape", "aligned_buffer"]
 
 Initialization = Literal["pytorch", "he", "orthogonal"]
 Floats = NDArray[np.floating]
@@ -73,7 +73,7 @@ class Network:
     def __init__(self, shape: Shape, dtype: DTypeLike, flat: Floats | None = None) -> None:
         """Create a network of zeros, or a network with a copy of the buffer ``flat``."""
         parts = _layout(shape, _LINE // np.dtype(dtype).itemsize)
-        own = _aligned_buffer(parts[-1].stop_padded, np.dtype(dtype))
+        own = aligned_buffer(parts[-1].stop_padded, np.dtype(dtype))
         own[...] = 0 if flat is None else flat
         self._view(shape, own)
 
@@ -222,7 +222,7 @@ def _round_up(size: int, line: int) -> int:
     return -(-size // line) * line
 
 
-def _aligned_buffer(size: int, dtype: np.dtype[Any]) -> Floats:
+def aligned_buffer(size: int, dtype: np.dtype[Any]) -> Floats:
     """Return an uninitialised buffer that starts at a multiple of 128 bytes, because unaligned loads are slower."""
     buffer = np.empty(size * dtype.itemsize + _LINE, np.uint8)
     skip = -buffer.ctypes.data % _LINE

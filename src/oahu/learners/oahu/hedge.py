@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HEDGE_RULES", "HedgeRule", "hedge_factor", "hedge_update"]
+__all__ = ["HEDGE_RULES", "HedgeRule", "hedge_factor", "hedge_update", "update_weights"]
 
 HedgeRule = Literal["printed", "log_beta", "hedge"]
 
@@ -67,18 +67,27 @@ def hedge_update(
     >>> alpha[0] > alpha[1], float(alpha.sum())
     (np.True_, 1.0)
     """
-    # Loops instead of min() and sum(), which numba takes a second to compile.
+    updated = weights.copy()
+    update_weights(updated, losses, beta, smoothing, rule)
+    return updated
+
+
+def update_weights(
+    weights: NDArray[np.float64], losses: NDArray[np.float64], beta: float, smoothing: float, rule: int
+) -> None:
+    """Change ``weights`` to the result of `hedge_update`."""
+    # Comparisons instead of min() and max(), which take numba longer to compile.
     least_loss = losses[0]
     for expert in range(1, weights.size):
-        least_loss = min(least_loss, losses[expert])
+        if losses[expert] < least_loss:
+            least_loss = losses[expert]
     floor = smoothing / weights.size
-    updated: NDArray[np.float64] = np.zeros(weights.size)
-    for expert in range(weights.size):
-        factor = hedge_factor(losses[expert], least_loss, beta, rule)
-        updated[expert] = max(weights[expert] * factor, floor)
     total = 0.0
     for expert in range(weights.size):
-        total += updated[expert]
+        updated = weights[expert] * hedge_factor(losses[expert], least_loss, beta, rule)
+        if updated < floor:
+            updated = floor
+        weights[expert] = updated
+        total += updated
     for expert in range(weights.size):
-        updated[expert] /= total
-    return updated
+        weights[expert] /= total

@@ -13,7 +13,8 @@ from oahu.learners.history import CAPACITY, History, empty_history
 from oahu.learners.kinds import TripletLearner
 from oahu.learners.network.layers import INITIALIZATIONS, Initialization, Network, Shape
 from oahu.learners.oahu.hedge import HEDGE_RULES, HedgeRule
-from oahu.learners.state import Arrays, LearnerState
+from oahu.learners.oahu.work_arrays import work_arrays
+from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.metrics.ensemble_metric import EnsembleMetric, pack_layers, unpack_layers, unpack_weights
 from oahu.parameters import check_choice, check_integer, check_real, warn_caller
 from oahu.randomness import RandomState
@@ -250,26 +251,32 @@ class OAHU(TripletLearner[EnsembleMetric]):
         used: NDArray[np.bool_],
         in_place: bool = False,
     ) -> int:
-        return self._run_step(arrays, block, used, in_place)
+        rejected = self._run_step(arrays, block, used, in_place)
+        if in_place and rejected != LEARNED:  # try again with the smallest bound
+            layers = (*_network(arrays).middle, _network(arrays).last)
+            arrays["bound"][0] = max(np.linalg.norm(layer) for layer in layers)
+            rejected = self._run_step(arrays, block, used, in_place)
+        return rejected
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         return True
 
     def _settle(self, arrays: Arrays) -> None:
         if arrays["pending"].any():
-            no_triplets = np.empty((0, *arrays["previous"].shape), arrays["previous"].dtype)
-            self._run_step(arrays, no_triplets, np.empty(0, np.bool_), in_place=False)
+            self._run_step(arrays, arrays["previous"][None], np.empty(0, np.bool_), in_place=False)
 
     def _run_step(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_], in_place: bool) -> int:
-        from oahu.learners.oahu.triplet_step import learn  # imported late: importing numba takes time
+        from oahu.learners.oahu.triplet_step import learn, limits  # imported late: importing numba takes time
 
         network, rate = _network(arrays), float(self.learning_rate)
+        work, (largest_step, rounding) = work_arrays(network), limits(network.dtype)
         rejected: int = learn(
             triplets, network.first, network.first_bias, network.middle, network.middle_bias, network.last,
             network.last_bias, arrays["alpha"], rate, rate if self.bias else 0.0, float(self.tau),
             self.through_thresholds, float(self.beta), float(self.smoothing), HEDGE_RULES[self.hedge],
             arrays["pending"], arrays["previous"], arrays["bound"], arrays["counters"], arrays["running"],
-            arrays["totals"], arrays["weights"], used, in_place,
+            arrays["totals"], arrays["weights"], used, in_place, largest_step, rounding, work.levels, work.hidden,
+            work.per_item, work.active, work.spare_row, work.losses, work.sums,
         )  # fmt: skip
         return rejected
 
