@@ -49,6 +49,8 @@ def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDAr
         return {}
     if dataset.image_shape is not None:
         return dict(zip(rows, plots.as_images(dataset.X[list(rows.values())], dataset.image_shape), strict=True))
+    if dataset.images is not None:
+        return {name: dataset.images[row] / 255 for name, row in rows.items()}
     if dataset.image_folder is None or dataset.keys is None:
         return {}
     found = [path for path in sorted(dataset.image_folder.rglob("*")) if path.suffix.lower() in _IMAGE_TYPES]
