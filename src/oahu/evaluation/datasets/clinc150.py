@@ -32,8 +32,8 @@ SOURCE: Final = DatasetSource(
     read=_read,
     note=(
         "The official data set consists of texts. Compute features of the texts with a sentence encoder of "
-        "your choice. Store the features in this archive as arrays 'X' (or 'Q', 'low' and 'step'), 'y' (the intents) and "
-        "'domain'."
+        "your choice. Store the features in this archive as arrays 'X' (or 'Q', 'low' and 'step'), 'y' (the "
+        "intents) and 'domain'."
     ),
     labelings=tuple(_LABELINGS),
 )
