@@ -244,7 +244,7 @@ def ndcg_at_k(
         )
     discounts = 1 / np.log2(np.arange(2, k + 2))
     best = np.r_[0.0, np.cumsum(discounts)][np.minimum(counts, k)]
-    return np.divide(relevance @ discounts, best, out=np.zeros(len(relevance)), where=best > 0)
+    return np.asarray(np.divide(relevance @ discounts, best, out=np.zeros(len(relevance)), where=best > 0))
 
 
 class Share(NamedTuple):
@@ -288,7 +288,8 @@ def _relevance(labels: ArrayLike, retrieved_labels: ArrayLike, k: int) -> NDArra
     own = _as_labels(labels, "labels", 1)
     found = _as_labels(retrieved_labels, "retrieved_labels", 2)
     _check_comparable(own, found, "labels", "retrieved_labels")
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+    number: Any = k
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
         raise InvalidInputError(f"'k' must be an integer of at least 1. Got {shorten(k)} instead.")
     _check_depth(own, found, k)
     return np.asarray(found[:, :k] == own[:, None])

@@ -102,7 +102,7 @@ def load(
             )
         return source(name).load(_folder(home))
     if isinstance(name, str) and name.partition(":")[0] in _SOURCES:
-        return _load_labeling(*name.split(":", 1), home, labels)
+        return _load_labeling(name, home, labels)
     path = Path(name)
     if path.suffix.lower() in user_files.FILE_TYPES or path.is_file():
         return user_files.read_user_file(path, labels)
@@ -131,8 +131,9 @@ def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: Downl
     source(name).fetch(_folder(home), progress)
 
 
-def _load_labeling(name: str, labeling: str, home: Any, labels: Any) -> Dataset:
-    """Return a data set with one of its labelings as labels."""
+def _load_labeling(full_name: str, home: Any, labels: Any) -> Dataset:
+    """Return a data set with one of its labelings as labels. The full name is "name:labeling"."""
+    name, _, labeling = full_name.partition(":")
     known = source(name).labelings
     if labeling not in known:
         choice = f"Use {' or '.join(f'{name}:{each}' for each in known)}" if known else f"Use {name}"

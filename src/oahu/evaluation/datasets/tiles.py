@@ -88,7 +88,7 @@ def draw_tiles(
         cover[own] = _coverage(kind, radius[own], centre[own])
     pictures = cover[..., None] * tone[:, None, None] + (1 - cover[..., None]) * _BACKGROUND
     pictures += _PIXEL_NOISE * rng.normal(size=pictures.shape)
-    return np.rint(255 * pictures.clip(0, 1)).astype(np.uint8)
+    return np.asarray(np.rint(255 * pictures.clip(0, 1)), np.uint8)
 
 
 def _coverage(kind: int, radius: Floats, centre: Floats) -> Floats:
@@ -126,7 +126,7 @@ def _principal_components(pixels: NDArray[np.uint8], n_components: int) -> NDArr
     basis = directions[:, ::-1][:, :n_components]
     largest = np.abs(basis).argmax(axis=0)
     basis = basis * np.sign(basis[largest, np.arange(n_components)])
-    return np.round(centred @ basis, 5).astype(np.float32)
+    return np.asarray(np.round(centred @ basis, 5), np.float32)
 
 
 def _read(home: Path) -> Dataset:

@@ -79,7 +79,7 @@ class SimulatedUser:
                 f"The user model must be one of {', '.join(USER_MODELS)}. Got {shorten(self.model)} instead."
             )
         for name, value, highest in (("noise", self.noise, 0.5), ("careless", self.careless, 1.0)):
-            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= highest:
+            if not 0 <= value <= highest:
                 raise InvalidInputError(
                     f"The {name!r} of a simulated user must be a number from 0 to {highest:g}. "
                     f"Got {shorten(value)} instead."
@@ -117,8 +117,8 @@ class SimulatedUser:
         if self.model == "not-alike":
             return everything, ~taken
         if self.model == "cascade":
-            n_before = np.cumsum(taken) - taken  # alike items before each item
-            return n_before == 0, taken & (n_before == 0)
+            is_seen: Bools = np.cumsum(taken) - taken == 0  # no alike item comes before it
+            return is_seen, taken & is_seen
         if self.model == "position":
             seen = looks * np.arange(1, len(taken) + 1) < 1
             return seen, seen
