@@ -97,15 +97,16 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Only for clicks: number of clicks to learn from. Methods are evaluated after 10, 30, 100, ... clicks.",
+            help="Only for clicks: number of clicks to learn from. Methods are evaluated after 10, 30, 100, ... "
+            "clicks.",
             show_default="3000",
         ),
     ] = None
     user: Annotated[
         UserModel | None,
         typer.Option(
-            help="Only for clicks: what the simulated user marks. all: every shown item. alike, not-alike: only these "
-            "items. cascade: the first alike item. position: item i with probability 1/i.",
+            help="Only for clicks: what the simulated user marks. all: every shown item. alike, not-alike: only "
+            "these items. cascade: the first alike item. position: item i with probability 1/i.",
             show_default="all",
         ),
     ] = None
@@ -120,8 +121,8 @@ class BenchOptions:
     click_queries: Annotated[
         ClickQueries | None,
         typer.Option(
-            help="Only for clicks: whether click queries are items of the catalogue, or held-out items that are not "
-            "in it.",
+            help="Only for clicks: whether click queries are items of the catalogue, or held-out items that are "
+            "not in it.",
             show_default="catalogue",
         ),
     ] = None
@@ -139,15 +140,15 @@ class BenchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Only for clicks: number of clicks after which the shown ranking is updated.",
+            help="Only for clicks: number of clicks between updates of the ranking.",
             show_default="20",
         ),
     ] = None
     baseline: Annotated[
         UnlearnedRanking | None,
         typer.Option(
-            help="Only for clicks: unlearned ranking for --interleave and for the shares of queries made better and "
-            "worse.",
+            help="Only for clicks: unlearned ranking for --interleave and for the shares of queries made better "
+            "and worse.",
             show_default="cosine",
         ),
     ] = None

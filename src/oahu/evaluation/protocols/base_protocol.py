@@ -18,10 +18,8 @@ from oahu.version import __version__
 
 __all__ = ["EvaluationProtocol", "outcome_of"]
 
-_MINIMUM_VALUES: Final = {
-    **{"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1},
-    **{"n_clicks": 1, "shown": 1, "refresh": 1, "catalogue": 22},
-}
+_AT_LEAST_ONE: Final = ("n_constraints", "n_seeds", "k", "queries", "n_clicks", "shown", "refresh")
+_MINIMUM_VALUES: Final = {"seed": 0, "catalogue": 22, **dict.fromkeys(_AT_LEAST_ONE, 1)}
 
 
 class EvaluationProtocol(ABC):

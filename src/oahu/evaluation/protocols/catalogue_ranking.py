@@ -17,6 +17,7 @@ Encode = Callable[[NDArray[Any]], Any]
 Rows = NDArray[np.intp]
 
 _BLOCK: Final = 500  # queries whose scores with all items are in memory at the same time
+_PAIR_BLOCK: Final = 4_096  # pairs whose vectors are in memory at the same time
 
 
 class CatalogueRanking:
@@ -66,13 +67,24 @@ class CatalogueRanking:
             return np.empty((0, k), np.intp)
         return np.concatenate([_best(scores, k) for scores in self._blocks(queries, exclude)])
 
-    def pair_scores(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the score of each row of ``first``, as a query, with the same row of ``second``."""
-        queries = np.asarray(self._encode_queries(first), np.float64)
-        items = np.asarray(self._encode_items(second), np.float64)
-        if self._measure == "l2":
-            return np.asarray(-np.square(queries - items).sum(axis=1))
-        return np.asarray((queries * items).sum(axis=1))
+    def pair_scores(self, items: NDArray[Any], pairs: Rows) -> NDArray[np.float64]:
+        """Return the scores of pairs of items that need not be in the catalogue. The first item is the query.
+
+        Parameters
+        ----------
+        items : ndarray of shape (n, n_features)
+            Features of the items.
+        pairs : ndarray of int, of shape (n_pairs, 2)
+            Row numbers of the items of each pair.
+        """
+        first = np.asarray(self._encode_queries(items), np.float32)
+        second = np.asarray(self._encode_items(items), np.float32)
+        scores = np.empty(len(pairs))
+        for start in range(0, len(pairs), _PAIR_BLOCK):
+            block = slice(start, start + _PAIR_BLOCK)
+            a, b = first[pairs[block, 0]], second[pairs[block, 1]]
+            scores[block] = -np.square(a - b).sum(axis=1) if self._measure == "l2" else (a * b).sum(axis=1)
+        return scores
 
     def _blocks(self, queries: NDArray[Any], exclude: Any) -> Iterator[Vectors]:
         """Yield the scores of blocks of queries with all items."""

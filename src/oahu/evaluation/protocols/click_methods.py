@@ -23,7 +23,6 @@ __all__ = ["UNLEARNED_RANKINGS", "ClickMethod", "OfflineMethod", "Rocchio", "cli
 Items = NDArray[np.float32]
 
 _N_FOLDS: Final = 5  # NUDGE validates on every fifth click
-_N_VALIDATED: Final = 10  # by the share of positives among the first ten items
 
 
 def _cosine(catalogue: Items) -> CatalogueRanking:
@@ -164,7 +163,9 @@ class _LinearAdapter(OfflineMethod):
 class _Nudge(OfflineMethod):
     """NUDGE-N (Zeighami, Wellmer and Parameswaran, 2024), which moves the vectors of items and leaves the queries.
 
-    It uses only positives. Every fifth click is used for validation.
+    It uses only positives. Every fifth click is used for validation: is the first item alike? If the query of a
+    click is an item of the catalogue, the query itself comes first, so that validation counts the first two items.
+    More items would be misleading, because users mark only shown items.
     """
 
     def __init__(self, catalogue: Items, rng: np.random.Generator) -> None:
@@ -174,16 +175,22 @@ class _Nudge(OfflineMethod):
     def _train(self, clicks: Sequence[Click], rng: np.random.Generator) -> CatalogueRanking:
         used = [click for click in clicks if len(click.positives)]
         training = [click for i, click in enumerate(used) if i % _N_FOLDS] or used
-        validation = used[::_N_FOLDS]
+        validation = [_with_query(click) for click in used[::_N_FOLDS]]
+        n_validated = 1 if np.ndim(used[0].query) else 2
         with contextlib.redirect_stdout(io.StringIO()):  # the package prints its progress
             moved = _import_nudge()().finetune_embeddings(
-                self._vectors, self._questions(training), self._questions(validation), val_k=_N_VALIDATED
+                self._vectors, self._questions(training), self._questions(validation), val_k=n_validated
             )
         return _MovedItems(self._catalogue, np.asarray(moved, np.float32))
 
     def _questions(self, clicks: Sequence[Click]) -> dict[str, Any]:
         queries = np.stack([click.query_vector(self._vectors) for click in clicks]).astype(np.float32)
         return {"q_embs": queries, "q_ans_indx": [click.positives.tolist() for click in clicks]}
+
+
+def _with_query(click: Click) -> Click:
+    """Return a click whose query, if it is an item of the catalogue, is one of the positives."""
+    return click if np.ndim(click.query) else click._replace(positives=np.append(click.positives, click.query))
 
 
 class _MovedItems(CatalogueRanking):

@@ -121,7 +121,8 @@ class ClickProtocol(EvaluationProtocol):
             with stopwatch("evaluation"):
                 measured = [evaluation.scores(model.ranking())] * len(numbers)
         curve = {name: [scores.get(name) for scores in measured] for name in measured[0]}
-        scores = {**measured[-1], "utilization": model.utilization}
+        scores = {name: value for name, value in measured[-1].items() if not name.endswith(("_low", "_high"))}
+        scores["utilization"] = model.utilization
         if isinstance(model, Rocchio):
             with stopwatch("evaluation"):
                 scores |= _second_page(model, split, settings, generator_for(*seed_words, "second page"))
@@ -241,13 +242,12 @@ class _Evaluation:
         truth, found = self._split.unseen_labels, self._labels_of(ranking)
         precision = precision_at_k(truth, found, _DEPTH)
         better, worse = changed_shares(self._before, precision)
-        first, second = self._split.unseen[self._pairs.T]
         return {
             "error_rate": float(np.mean(nearest_neighbour_labels(found[:, : self._k]) != truth)),
             "precision@10": float(precision.mean()),
             "ndcg@10": float(ndcg_at_k(truth, found, self._n_relevant, _DEPTH).mean()),
             "recall@1": recall_at_k(truth, found, (1,))[1],
-            "pair_auc": roc_auc(self._same, ranking.pair_scores(first, second))
+            "pair_auc": roc_auc(self._same, ranking.pair_scores(self._split.unseen, self._pairs))
             if len(self._pairs)
             else float("nan"),
             **{f"better{end}": value for end, value in zip(("", "_low", "_high"), better, strict=True)},

@@ -48,7 +48,8 @@ def train_adapter(catalogue: Floats, clicks: Sequence[Click], rng: np.random.Gen
 
     An item x is mapped to W x, and then scaled to length 1. For each item that was marked as alike, the loss is
     InfoNCE: the negative log-probability of this item among itself, the negatives of its click, and 128 random
-    items of the catalogue. Clicks without positives are not used. Adam runs for ten epochs over batches of 32 clicks.
+    items of the catalogue. Clicks without positives are not used. Adam runs for ten epochs over batches of 32
+    clicks.
 
     Parameters
     ----------
