@@ -172,7 +172,8 @@ def _split(dataset: Dataset, settings: Mapping[str, Any], rng: np.random.Generat
 class _Session:
     """The clicks of one run: each click has a query, shown items and marks.
 
-    The queries, and the positions of the mistakes, are the same for all methods of a run.
+    The queries, and the positions of the mistakes, are the same for all methods of a run. They do not depend on the
+    checkpoints.
     """
 
     def __init__(
@@ -183,7 +184,8 @@ class _Session:
         settings: Mapping[str, Any],
         rng: np.random.Generator,
     ) -> None:
-        self._model, self._split, self._baseline, self._rng = model, split, baseline, rng
+        self._model, self._split, self._baseline = model, split, baseline
+        self._query_rng, self._rng = rng.spawn(2)
         self._user = SimulatedUser(settings["user"], settings["noise"], settings["careless"])
         self._n_shown = min(settings["shown"], len(split.catalogue) - 1)
         self._refresh, self._interleaves = settings["refresh"], settings["interleave"] == "team-draft"
@@ -213,7 +215,7 @@ class _Session:
     def _clicks(self, n: int) -> Iterator[Click]:
         """Yield the next clicks of the user."""
         split = self._split
-        rows = self._rng.integers(len(split.pool_labels), size=n)
+        rows = np.array([self._query_rng.integers(len(split.pool_labels)) for _ in range(n)])
         own = rows if split.pool is None else None
         vectors = split.catalogue[rows] if split.pool is None else split.pool[rows]
         shown = self._ranking.top(vectors, self._n_shown, own)

@@ -76,8 +76,8 @@ def overview_table(record: BenchmarkRecord, paired: bool = False) -> ReportTable
     header = ("Task", "Data set", "Score", record.reference, *(("Paper",) if with_paper else ()), *unlearned)
     header += ("Best other", "Its score", "Win/tie/loss")
     notes = (
-        f"Error: lower is better. AUC, R@1 and P@10: higher is better. Win/tie/loss: comparisons of {record.reference} "
-        "with all other methods, at significance level 0.05.",
+        f"Error: lower is better. AUC, R@1 and P@10: higher is better. Win/tie/loss: comparisons of "
+        f"{record.reference} with all other methods, at significance level 0.05.",
     )
     return ReportTable("At a glance", header, tuple(rows), notes)
 

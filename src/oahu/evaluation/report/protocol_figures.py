@@ -118,10 +118,11 @@ def _click_curve(experiment: Experiment, score: str, name: str) -> tuple[Figure,
     for row in rows:
         own, style = [n for n in row.sweep if row.summary(score, n).n], styles[row.label]
         means, spreads = _means_and_spreads([row.summary(score, n) for n in own])
-        if row.method in LEARNS_NOTHING:
+        unlearned = row.method in LEARNS_NOTHING
+        if unlearned:
             style = {key: value for key, value in style.items() if not key.startswith("marker")}
         ax.plot(own, means, **style)
-        if spreads.any():
+        if spreads.any() and not unlearned:
             band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "color": style["color"]}
             ax.fill_between(own, means - spreads, means + spreads, **band)
         ends.append((means[-1], row.label, style))
