@@ -41,12 +41,18 @@ class Click(NamedTuple):
 
 
 def learn_clicks(learner: Learner[Any], clicks: Sequence[Click], catalogue: NDArray[Any]) -> None:
-    """Let a learner learn clicks whose row numbers refer to the catalogue."""
+    """Let a learner learn clicks whose row numbers refer to the catalogue, its ``preprocessor``.
+
+    A learner of triplets does not learn clicks that have only positives or only negatives.
+    """
     kind: Any = getattr(oahu, "Click", None)
-    if kind is not None:
-        learner.partial_fit([kind(*click) for click in clicks])
+    if kind is None:
+        _learn_converted(learner, clicks, catalogue)
         return
-    _learn_converted(learner, clicks, catalogue)
+    all_used = getattr(learner, "uses_one_sided_clicks", False)
+    used = [click for click in clicks if all_used or (len(click.positives) and len(click.negatives))]
+    if used:
+        learner.partial_fit([kind(*click) for click in used])
 
 
 def _learn_converted(learner: Learner[Any], clicks: Sequence[Click], catalogue: NDArray[Any]) -> None:
