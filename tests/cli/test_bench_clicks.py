@@ -66,6 +66,7 @@ def test_options_reach_the_trials(tmp_path: Path) -> None:
     assert [name.rsplit("-", 1)[-1] for name in figures] == [
         "changed.svg",
         "errors.svg",
+        "examples.svg",
         "precision.svg",
         "time.svg",
     ]

@@ -234,6 +234,21 @@ def test_curve_has_every_score_at_every_checkpoint(tiles: Dataset) -> None:
     assert curve["better_low"][-1] <= curve["better"][-1] <= curve["better_high"][-1]
 
 
+def test_examples_are_matches_before_and_after_learning(tiles: Dataset) -> None:
+    examples = run(tiles, "LEGO", baseline="euclidean").curves["examples"]
+    split = split_of(tiles)
+    assert [entry["query"] for entry in examples["learned"]] == split.unseen_rows[:4].tolist()
+    for entry in examples["unlearned"]:
+        distances = np.linalg.norm(tiles.X[split.rows] - tiles.X[entry["query"]], axis=1)
+        assert entry["found"] == split.rows[np.argsort(distances)[:8]].tolist()
+    shares = {
+        name: np.mean([tiles.y[entry["found"]] == tiles.y[entry["query"]] for entry in entries])
+        for name, entries in examples.items()
+    }
+    assert shares["learned"] > shares["unlearned"]
+    assert "examples" not in run(tiles, "Cosine").curves
+
+
 def test_clicks_about_the_colour_teach_the_colour(tiles: Dataset) -> None:
     before, after = (run(tiles, method).scores["precision@10"] for method in ("Euclidean", "LEGO"))
     assert after > before + 0.1

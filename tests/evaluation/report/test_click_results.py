@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from oahu import plots
+from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.report import click_tables, figures, html_page, overview_tables
+from oahu.evaluation.report.example_sheets import click_sheet
 from oahu.evaluation.report.experiments import Experiment, experiments
 from oahu.evaluation.report.report_table import ReportTable
 from oahu.evaluation.report.summary import headlines, summarize
@@ -166,6 +168,22 @@ def test_bars_show_better_and_worse_queries(drawn: dict[str, Any]) -> None:
         tuple(np.round(sorted(segment[:, 0]), 6)) for each in ax.collections for segment in each.get_segments()
     }
     assert intervals == {(30, 50), (-20, -5)}
+
+
+@pytest.mark.parametrize("has_images", [True, False])
+def test_sheet_has_two_rows_per_query(has_images: bool) -> None:
+    images = np.random.default_rng(0).integers(256, size=(9, 2, 2, 3)).astype(np.uint8)
+    data = Dataset("nine", np.ones((9, 1)), np.arange(9) % 2, images=images if has_images else None)
+    examples = {
+        "unlearned": [{"query": 0, "found": [1, 2, 3]}, {"query": 4, "found": [5, 6, 7]}],
+        "learned": [{"query": 0, "found": [2, 6, 8]}, {"query": 4, "found": [0, 2, 8]}],
+    }
+    sheet = click_sheet(examples, data)
+    assert (sheet is not None) == has_images
+    if sheet is not None:
+        shown = [np.asarray(image.get_array()) for ax in sheet.axes for image in ax.images]
+        rows = [0, 1, 2, 3, 0, 2, 6, 8, 4, 5, 6, 7, 4, 0, 2, 8]
+        assert np.allclose(shown, images[rows] / 255)
 
 
 def test_report_has_all_tables(tmp_path: Path) -> None:

@@ -34,12 +34,14 @@ CHECKPOINTS: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 
 _DEPTH: Final = 10  # of precision@10 and nDCG@10
 _N_PAIRS: Final = 20_000  # similar pairs, and as many dissimilar pairs, for the AUC
+_N_EXAMPLES: Final = 4  # unseen queries whose first matches are stored
+_N_MATCHES: Final = 8  # stored matches per example
 _MIN_ITEMS: Final = 2 * (2 * _DEPTH + 2)  # the second page of Rocchio has ten items after the first ten
 
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """The items of a run. Each part has features and labels.
+    """The items of a run. Each part has features and labels. ``rows`` and ``unseen_rows`` are rows of the data set.
 
     Click queries are rows of the catalogue if ``pool`` is None, and otherwise rows of ``pool``, which are no items.
     """
@@ -50,6 +52,8 @@ class _Split:
     unseen_labels: Labels
     pool: Items | None
     pool_labels: Labels
+    rows: Rows
+    unseen_rows: Rows
 
 
 class ClickProtocol(EvaluationProtocol):
@@ -127,7 +131,11 @@ class ClickProtocol(EvaluationProtocol):
             with stopwatch("evaluation"):
                 scores |= _second_page(model, split, settings, generator_for(*seed_words, "second page"))
         facts = {**model.facts, **marks, "n_unseen": len(split.unseen), "n_catalogue": len(split.catalogue)}
-        return Outcome(trial, scores, {"clicks": {"clicks": numbers, **curve}}, stopwatch.seconds, facts)
+        curves: dict[str, Any] = {"clicks": {"clicks": numbers, **curve}}
+        if model.learns:
+            rankings = {"unlearned": baseline, "learned": model.ranking()}
+            curves["examples"] = {name: _examples(split, ranking) for name, ranking in rankings.items()}
+        return Outcome(trial, scores, curves, stopwatch.seconds, facts)
 
     def validate(self, trial: Trial, dataset: Dataset, method: Method, cache: ConstraintCache) -> Outcome:
         raise InvalidInputError("The protocol clicks cannot tune methods. Set their parameters instead.")
@@ -166,6 +174,8 @@ def _split(dataset: Dataset, settings: Mapping[str, Any], rng: np.random.Generat
         labels[unseen],
         None if from_catalogue else transform(dataset.X[pool]),
         labels[chosen if from_catalogue else pool],
+        chosen,
+        unseen,
     )
 
 
@@ -295,6 +305,13 @@ def _draw_pairs(labels: Labels, rng: np.random.Generator) -> tuple[Rows, NDArray
     fourth = (start + count + rng.integers(0, len(order) - count)) % len(order)
     pairs = np.concatenate([np.column_stack([first, second]), np.column_stack([third, fourth])])
     return order[pairs], np.arange(2 * _N_PAIRS) < _N_PAIRS
+
+
+def _examples(split: _Split, ranking: CatalogueRanking) -> list[dict[str, Any]]:
+    """Return the first matches of the first unseen queries, by row number of the data set."""
+    found = split.rows[ranking.top(split.unseen[:_N_EXAMPLES], _N_MATCHES)]
+    queries = split.unseen_rows[:_N_EXAMPLES]
+    return [{"query": int(query), "found": row.tolist()} for query, row in zip(queries, found, strict=True)]
 
 
 def _second_page(
