@@ -38,7 +38,7 @@ _INTRODUCTIONS: Final = {
     "retrieval": "Each test item is a query. The other test items are ranked by their distance to the query.",
     "sensitivity": "One parameter of OAHU is varied. All other parameters have their default values.",
     "regret": "The loss of OAHU's weighted experts, compared with the single expert that was best in hindsight.",
-    "clicks": "A simulated user marks the items that the current metric shows. Other queries measure the metric.",
+    "clicks": "A simulated user marks shown items. The metric is evaluated on queries that received no feedback.",
 }
 _LATEX_HEAD: Final = "% \\usepackage{booktabs,graphicx} in the preamble; \\input this file.\n\n"
 
