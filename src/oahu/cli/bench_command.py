@@ -220,7 +220,7 @@ class BenchOptions:
 
 
 def bench(options: BenchOptions) -> None:
-    """Compare learners in the experiments of the paper, and write a report."""
+    """Compare learners in the experiments of the paper or on simulated clicks, and write a report."""
     from oahu.cli.bench import run
 
     if not run(console, error_console, options):

@@ -315,6 +315,11 @@ def test_baselines_belong_to_this_protocol() -> None:
         ({"noise": 0.7}, r"The 'noise' of a simulated user must be a number from 0 to 0\.5\. Got 0\.7 instead\."),
         ({"n_clicks": 0}, r"The setting 'n_clicks' must be at least 1\. Got 0 instead\."),
         ({"catalogue": 5}, r"The setting 'catalogue' must be at least 22\. Got 5 instead\."),
+        (
+            {"k": 150},
+            r"The setting 'k' must be less than the number of items of the catalogue \(150\)\. Got 150 ",
+        ),
+        ({"shown": 99, "catalogue": 60}, r"The setting 'shown' must be less than .* \(60\)\. Got 99 instead\."),
         ({"n_constraints": 5}, r"clicks has no setting 'n_constraints'\."),
         ({"baseline": "none"}, r"The setting 'baseline' must be one of cosine, centred, euclidean\."),
     ],

@@ -94,6 +94,13 @@ class ClickProtocol(EvaluationProtocol):
     def settings(self, dataset: Dataset, **changed: Any) -> dict[str, Any]:
         settings = super().settings(dataset, **changed)
         SimulatedUser(settings["user"], settings["noise"], settings["careless"])  # validates the values
+        n_items = max(min(settings["catalogue"], len(dataset) // 2), _MIN_ITEMS // 2)  # see `check_dataset`
+        for name in ("k", "shown"):
+            if settings[name] >= n_items:
+                raise InvalidInputError(
+                    f"The setting {name!r} must be less than the number of items of the catalogue ({n_items:,}). "
+                    f"Got {settings[name]:,} instead."
+                )
         return settings
 
     def applies_to(self, method: Method) -> bool:
@@ -197,7 +204,7 @@ class _Session:
         self._model, self._split, self._baseline = model, split, baseline
         self._query_rng, self._rng = rng.spawn(2)
         self._user = SimulatedUser(settings["user"], settings["noise"], settings["careless"])
-        self._n_shown = min(settings["shown"], len(split.catalogue) - 1)
+        self._n_shown = settings["shown"]
         self._refresh, self._interleaves = settings["refresh"], settings["interleave"] == "team-draft"
         self._ranking = model.ranking()
         self._n_clicks, self._learning_seconds = 0, 0.0
