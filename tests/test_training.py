@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 import oahu
-from oahu import Pair, StreamError, Triplet
+from oahu import Click, Pair, StreamError, Triplet
 from oahu.cli import app
 from oahu.io.features import FeatureTable
 from oahu.io.streams import StreamLine, read_stream
@@ -169,6 +170,119 @@ def test_pairs_that_cannot_be_joined_are_an_error_that_lists_the_learners_of_pai
     message = result.output.replace("\n", " ")
     assert "no two of the 3 pairs in pairs.jsonl can be joined into a triplet" in message
     assert "These learners accept pairs: LEGO, RDML" in message
+    assert not Path("model").exists()
+
+
+# -- clicks ----------------------------------------------------------------------------------------------
+
+
+def random_click(row: NDArray[np.integer]) -> Click:
+    """A click on rows of TABLE with at most two positives and two negatives."""
+    generator = np.random.default_rng(row)
+    items = generator.permutation(40)[:6].tolist()
+    n_positives, n_negatives = generator.integers(0, 3, 2)
+    if not n_positives + n_negatives:
+        n_positives = 1
+    query = items[0] if generator.random() < 0.8 else TABLE[items[0]].astype(float).tolist()
+    return Click(query, tuple(items[1 : 1 + n_positives]), tuple(items[3 : 3 + n_negatives]), (items[5],), 0.5)
+
+
+CLICKS = list(map(random_click, INDICES))
+CLICK_ARGUMENTS = ("--features", "items.npy", "--constraints", "clicks.jsonl")
+
+
+@pytest.mark.parametrize("name", oahu.learners.LEARNERS)
+def test_training_on_clicks_equals_partial_fit(folder: Path, name: str) -> None:
+    given = ("--set", "gamma=0.0001") if name == "OPML" else ()
+    oahu.write_stream("clicks.jsonl", CLICKS[:200])
+    trained("model", *CLICK_ARGUMENTS, "--learner", name, *given)
+    learner = getattr(oahu, name)(random_state=0, preprocessor=TABLE, **({"gamma": 1e-4} if given else {}))
+    learner.partial_fit(CLICKS[:200]).save("expected")
+    again = oahu.load("model")
+    again.save("plain")  # without the position
+    assert same_bytes("plain", "expected")
+
+
+def test_clicks_may_name_items_by_id(folder: Path) -> None:
+    clicks = [click for click in CLICKS[:50] if isinstance(click.query, int)]
+    names = [f"item {row}" for row in range(40)]
+    np.savez("named.npz", X=TABLE, ids=np.array(names))
+    oahu.write_stream(
+        "named.csv",
+        (Click(names[c.query], *([names[row] for row in part] for part in c[1:4]), c.weight) for c in clicks),
+    )
+    by_name = trained("model", "--features", "named.npz", "--constraints", "named.csv", "--learner", "OASIS")
+    np.testing.assert_array_equal(by_name.matrix_, oahu.OASIS(preprocessor=TABLE).partial_fit(clicks).matrix_)
+
+
+def test_clicks_with_values_need_no_features(folder: Path) -> None:
+    clicks = [Click(TABLE[i].tolist(), [TABLE[j].tolist()], [TABLE[k].tolist()]) for i, j, k in INDICES[:50]]
+    oahu.write_stream("values.jsonl", clicks)
+    by_value = trained("values", "--constraints", "values.jsonl", "--learner", "LEGO")
+    np.testing.assert_array_equal(by_value.matrix_, oahu.LEGO().partial_fit(TABLE[INDICES[:50]]).matrix_)
+
+
+def test_clicks_pairs_and_triplets_of_one_stream_are_learned_in_order(folder: Path) -> None:
+    lines = [Click(0, [1], [2]), Pair(3, 4, True), Click(3, [9]), Click(5, [6], [7]), Pair(8, 3, False)]
+    oahu.write_stream("clicks.jsonl", [*lines, Triplet(9, 10, 11)])
+    learner = trained("model", *CLICK_ARGUMENTS, "--learner", "OASIS")
+    rows = [[0, 1, 2], [5, 6, 7], [3, 4, 8], [9, 10, 11]]
+    np.testing.assert_array_equal(learner.matrix_, oahu.OASIS().partial_fit(TABLE[rows]).matrix_)
+
+
+@pytest.mark.parametrize("name", ["OASIS", "LEGO"])
+@pytest.mark.parametrize("n", [50, 1023, 1025, 1599])
+def test_training_on_clicks_resumes_as_if_it_had_not_been_interrupted(folder: Path, name: str, n: int) -> None:
+    stream = [(CLICKS, PAIRS)[k % 2][k] for k in range(N_LINES)]
+    for model, parts in (("whole", [N_LINES]), ("parts", [n, N_LINES])):
+        for stop in parts:
+            oahu.write_stream("clicks.jsonl", stream[:stop])
+            trained(model, *CLICK_ARGUMENTS, "--learner", name)
+    assert same_bytes("parts", "whole")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Click(0, (1,), (2,), (3,), 0.5),
+        Click(0, (1,), (2,), (4,), 0.25),
+        Click(0, (1, 2), (), (4,), 0.5),
+        Click(TABLE[0].tolist(), (1,), (2,), (4,), 0.5),
+    ],
+)
+def test_a_changed_click_is_another_stream(folder: Path, changed: Click) -> None:
+    learned = Click(0, (1,), (2,), (4,), 0.5)
+    oahu.write_stream("clicks.jsonl", [learned])
+    trained("model", *CLICK_ARGUMENTS)
+    trained("model", *CLICK_ARGUMENTS)
+    oahu.write_stream("clicks.jsonl", [changed, learned])
+    result = train("--model", "model", *CLICK_ARGUMENTS)
+    assert (result.exit_code, "differ from the lines" in result.output) == (1, True)
+
+
+def test_the_summary_counts_clicks_that_were_not_used(folder: Path) -> None:
+    oahu.write_stream("clicks.jsonl", [Click(0, [1], [2]), Click(3, [4]), Click(5, [], [6])])
+    for _ in range(2):
+        result = train("--model", "model", *CLICK_ARGUMENTS, "--learner", "OASIS")
+        message = result.output.replace("\n", " ")
+        assert result.exit_code == 0
+        assert "3 lines learned" in message
+        assert (
+            "2 clicks in clicks.jsonl were not used: OASIS needs clicks with at least one positive and" in message
+        )
+        assert "These learners accept clicks with only positives or negatives: LEGO, RDML" in message
+    assert "not used" not in train("--model", "other", *CLICK_ARGUMENTS, "--learner", "LEGO").output
+
+
+@pytest.mark.parametrize("with_pairs", [False, True])
+def test_a_stream_without_usable_clicks_is_an_error(folder: Path, with_pairs: bool) -> None:
+    pairs = [Pair(0, 1, True)] if with_pairs else []
+    oahu.write_stream("clicks.jsonl", [Click(3, [4]), *pairs, Click(5, [], [6])])
+    result = train("--model", "model", *CLICK_ARGUMENTS, "--learner", "OASIS")
+    message = result.output.replace("\n", " ")
+    assert result.exit_code == 1
+    assert "OASIS needs clicks with at least one positive and one negative" in message
+    assert ("can be joined into a triplet" in message) == with_pairs
     assert not Path("model").exists()
 
 
@@ -324,6 +438,14 @@ BAD_LINES: dict[str, tuple[str, str]] = {
     "an unknown item": ("[1, 2, 40]", "line 1500: The feature table has no item 40"),
     "an unknown item in a pair": ("[1, 40, true]", "line 1500: The feature table has no item 40"),
     "other features": ("[[1.0], [2.0], [3.0]]", "line 1500: X has 1 features"),
+    "an unknown item in a click": ('{"query": 1, "positives": [40], "negatives": [2]}', "line 1500: .*no item 40"),
+    "an unknown item in an unused click": ('{"query": 1, "positives": [40]}', "line 1500: .*no item 40"),
+    "another length": (
+        '{"query": [1], "positives": [1], "negatives": [2]}',
+        "line 1500: The query of .* has 1 feat",
+    ),
+    "an item twice in a click": ('{"query": 1, "positives": [1]}', "line 1500: .*the item 1 occurs twice"),
+    "an item twice under two ids": ('{"query": 1, "positives": ["1"]}', "line 1500: .*the item 1 occurs twice"),
     "too large": ("[[1e39, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]", r"line 1500: .*too large for float32"),
 }
 

@@ -11,6 +11,8 @@ from oahu.version import __version__
 if TYPE_CHECKING:
     from oahu.client import Client
     from oahu.constraints import (
+        Click,
+        Clicks,
         ConstraintGraph,
         Pair,
         Pairs,
@@ -91,6 +93,8 @@ __all__ = [
     "AnchoredOAHU",
     "BilinearMetric",
     "Classifier",
+    "Click",
+    "Clicks",
     "Client",
     "Comparator",
     "ConstraintGraph",

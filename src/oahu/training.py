@@ -19,8 +19,9 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from oahu.constraints import Pair, Pairs, Triplet, Triplets, Tuples
+from oahu.constraints import Click, Clicks, ConstraintBatch, Pair, Pairs, Triplet, Triplets
 from oahu.constraints.pair_joiner import PairJoiner, order_triplet
+from oahu.constraints.single import check_click
 from oahu.exceptions import InvalidInputError, OAHUError, StreamError
 from oahu.io import model_files
 from oahu.io.features import FeatureTable
@@ -65,11 +66,12 @@ class _Step(NamedTuple):
     """A constraint to learn, and its lines in the stream.
 
     ``lines`` ends with the line that completes the constraint. The lines before it are pairs that have not been
-    joined yet. They are included, because they count as learned together with the last line.
+    joined yet, and clicks that are not used. They are included, because they count as learned together with the
+    last line.
     """
 
     lines: list[StreamLine]
-    constraint: Pair | Triplet
+    constraint: Pair | Triplet | Click
 
 
 class Trainer:
@@ -77,6 +79,9 @@ class Trainer:
 
     A learner that needs triplets can be trained on pairs. A similar pair and a dissimilar pair that share an item
     are joined into a triplet, as in `Pairs.triplets`. The triplet is learned when its second pair arrives.
+
+    Clicks with only positives or only negatives are not learned, unless the learner uses such clicks
+    (`Learner.uses_one_sided_clicks`). Their ids must still be valid.
 
     Parameters
     ----------
@@ -107,6 +112,7 @@ class Trainer:
         self.learner, self.model, self.source, self.features = learner, model, source, features
         self.position = self._saved = position or StreamPosition()
         self.save_every, self._saved_at = save_every, time.monotonic()
+        self._n_unused_clicks = 0
         self._joins_pairs = isinstance(learner, TripletLearner)
         self._joiner = PairJoiner()
         self._waiting_pairs: dict[int, Pair] = {}  # by their number in the joiner
@@ -120,7 +126,7 @@ class Trainer:
                 yield line
                 continue
             skipped = skipped.after(line)
-            self._join_pairs(line)
+            self._complete(line)
             if skipped.lines == target.lines and skipped != target:
                 raise StreamMismatchError(
                     f"The first {target.lines:,} lines of {self.source} differ from the lines that the "
@@ -164,25 +170,40 @@ class Trainer:
             self._saved = self.position
         self._saved_at = time.monotonic()
 
-    def describe_joined_pairs(self) -> str:
-        """Return a sentence on the pairs that were joined into triplets, or "" if there were no pairs to join.
+    def describe_use(self) -> str:
+        """Return sentences on pairs that were joined into triplets, and on pairs and clicks that were not used.
 
-        Raise `InvalidInputError` if the stream contained only pairs and no pairs could be joined.
+        The result is "" if every line was learned as it is. Raise `InvalidInputError` if nothing was learned,
+        because no pairs could be joined and no clicks could be used.
         """
-        n_pairs, n_joined = self._joiner.n_pairs, self._joiner.n_joined
-        if not n_pairs:
+        n_pairs, n_joined, n_clicks = self._joiner.n_pairs, self._joiner.n_joined, self._n_unused_clicks
+        if not n_pairs and not n_clicks:
             return ""
         name = type(self.learner).__name__
-        advice = f"These learners accept pairs: {', '.join(_pair_learners())}."
-        if not self.learner.__sklearn_is_fitted__():
-            raise InvalidInputError(
-                f"{name} learns from triplets, but no two of the {n_pairs:,} pairs in {self.source} can be joined "
-                f"into a triplet. A similar pair and a dissimilar pair must share an item. {advice}"
+        fitted = self.learner.__sklearn_is_fitted__()
+        sentences: list[str] = []
+        if n_pairs and fitted:
+            sentences.append(
+                f"{name} learns from triplets: {n_joined:,} triplets were formed from {n_pairs:,} pairs. "
+                f"{n_pairs - 2 * n_joined:,} pairs were not used."
             )
-        return (
-            f"{name} learns from triplets: {n_joined:,} triplets were formed from {n_pairs:,} pairs. "
-            f"{n_pairs - 2 * n_joined:,} pairs were not used. {advice}"
+        elif n_pairs:
+            sentences.append(
+                f"{name} learns from triplets, but no two of the {n_pairs:,} pairs in {self.source} can be joined "
+                "into a triplet. A similar pair and a dissimilar pair must share an item."
+            )
+        if n_clicks:
+            sentences.append(
+                f"{n_clicks:,} clicks in {self.source} were not used: {name} needs clicks with at least one "
+                "positive and one negative."
+            )
+        kinds = " and ".join(
+            ["pairs"] * bool(n_pairs) + ["clicks with only positives or negatives"] * bool(n_clicks)
         )
+        text = " ".join([*sentences, f"These learners accept {kinds}: {', '.join(_pair_learners())}."])
+        if not fitted:
+            raise InvalidInputError(text)
+        return text
 
     def _steps(self, batch: list[StreamLine]) -> tuple[list[_Step], StreamError | None]:
         """Return the constraints to learn, and the error of the first invalid line.
@@ -192,7 +213,7 @@ class Trainer:
         steps: list[_Step] = []
         for line in batch:
             try:
-                constraint = self._join_pairs(line)
+                constraint = self._complete(line)
             except OAHUError as error:
                 return steps, StreamError(str(error), self.source, line.number)
             self._waiting_lines.append(line)
@@ -201,14 +222,24 @@ class Trainer:
                 self._waiting_lines = []
         return steps, None
 
-    def _join_pairs(self, line: StreamLine) -> Pair | Triplet | None:
+    def _complete(self, line: StreamLine) -> Pair | Triplet | Click | None:
         """Return the constraint that a line completes.
 
-        Return None for a pair that is stored until a matching pair arrives.
+        Return None for a pair that is stored until a matching pair arrives, and for a click that is not used.
         """
-        pair = line.constraint
-        if not self._joins_pairs or isinstance(pair, Triplet):
-            return pair
+        constraint = line.constraint
+        if isinstance(constraint, Click):
+            if self.learner.uses_one_sided_clicks or (constraint.positives and constraint.negatives):
+                return constraint
+            check_click(self._rows_of_click(constraint), "The click")  # an unknown id is an error
+            self._n_unused_clicks += 1
+            return None
+        if not self._joins_pairs or isinstance(constraint, Triplet):
+            return constraint
+        return self._join(constraint)
+
+    def _join(self, pair: Pair) -> Triplet | None:
+        """Return the triplet of a pair and an earlier pair, or None if the pair is stored."""
         first, second = self._identify(pair)
         found = self._joiner.join(first, second, pair.same)
         if found is None:
@@ -236,8 +267,11 @@ class Trainer:
         for line in lines:
             self.position = self.position.after(line)
 
-    def _constraints(self, constraints: list[Pair | Triplet]) -> Tuples:
-        """Return pairs as a `Pairs` object, or triplets as a `Triplets` object."""
+    def _constraints(self, constraints: list[Any]) -> ConstraintBatch:
+        """Return pairs as a `Pairs` object, triplets as a `Triplets` object, or clicks as a `Clicks` object."""
+        if isinstance(constraints[0], Click):
+            clicks = list(map(self._rows_of_click, constraints))
+            return Clicks(clicks, preprocessor=None if self.features is None else self.features.table)
         are_pairs = isinstance(constraints[0], Pair)
         items = [list(constraint[: 2 if are_pairs else 3]) for constraint in constraints]
         table = None
@@ -249,6 +283,15 @@ class Trainer:
             return Pairs(items, [constraint[2] for constraint in constraints], preprocessor=table)
         return Triplets(items, preprocessor=table)
 
+    def _rows_of_click(self, click: Click) -> Click:
+        """Return a click with the row numbers of its items instead of ids. Feature values do not change."""
+
+        def row(item: Any) -> Any:
+            return item if isinstance(item, list) else self._require_features(item).row(item)
+
+        positives, negatives, shown = (tuple(map(row, items)) for items in click[1:4])
+        return Click(row(click.query), positives, negatives, shown, click.weight)
+
     def _require_features(self, item: Any) -> FeatureTable:
         if self.features is None:
             raise InvalidInputError(
@@ -258,13 +301,14 @@ class Trainer:
         return self.features
 
 
-def _kind(step: _Step) -> tuple[bool, int]:
-    """Return whether a constraint is a pair, and its number of features, or -1 for ids.
+def _kind(step: _Step) -> tuple[type, int]:
+    """Return the type of a constraint and its number of features, or -1 for ids.
 
-    All constraints of one call of the learner must agree in both values.
+    All constraints of one call of the learner must agree in both values. The query of a click may differ.
     """
-    first = step.constraint[0]
-    return isinstance(step.constraint, Pair), len(first) if isinstance(first, list) else -1
+    constraint = step.constraint
+    first = (*constraint.positives, *constraint.negatives)[0] if isinstance(constraint, Click) else constraint[0]
+    return type(constraint), len(first) if isinstance(first, list) else -1
 
 
 def _pair_learners() -> list[str]:

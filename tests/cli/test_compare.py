@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import oahu
-from oahu import Comparator, Pair, Triplet
+from oahu import Click, Comparator, Pair, Triplet
 from oahu.cli import app
 
 runner = CliRunner()
@@ -148,6 +148,15 @@ def test_pairs_by_value_need_no_features(folder: Path, tmp_path: Path) -> None:
         result = compare("--pairs", str(tmp_path / name), "--json")
         scores = [pair["score"] for pair in json.loads(result.stdout)["pairs"]]
         np.testing.assert_allclose(scores, Comparator(metric()).decision_function(ITEMS[ROWS[:9]]))
+
+
+def test_a_click_counts_as_its_pairs(folder: Path, tmp_path: Path) -> None:
+    oahu.write_stream(tmp_path / "clicks.csv", [Click("d0", ["d10"], ["d1", "d2"])])
+    oahu.write_stream(tmp_path / "pairs.csv", Click("d0", ["d10"], ["d1", "d2"]).pairs)
+    by_click, by_pairs = (
+        answered("--pairs", str(tmp_path / name))["pairs"] for name in ("clicks.csv", "pairs.csv")
+    )
+    assert by_click == by_pairs
 
 
 def test_a_triplet_counts_as_two_pairs(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from oahu.constraints import AddResult, ConstraintGraph, GivenPair, ImpliedConstraints, Pair, Triplet, closure
+from oahu.constraints import (
+    AddResult,
+    Click,
+    ConstraintGraph,
+    GivenPair,
+    ImpliedConstraints,
+    Pair,
+    Triplet,
+    closure,
+)
 from oahu.exceptions import ContradictionError, InvalidInputError, InvalidTypeError
 
 N = 7
@@ -509,7 +518,7 @@ def test_first_contradiction_does_not_iterate_over_the_edges_of_a_hub() -> None:
 
 
 def test_first_contradiction_rejects_other_types() -> None:
-    with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
+    with pytest.raises(InvalidTypeError, match="must be a Pair, a Triplet or a Click"):
         ConstraintGraph().first_contradiction([Pair(0, 1, True), (0, 1, True)])  # type: ignore[list-item]
 
 
@@ -867,7 +876,7 @@ def test_seeds_that_contradict_are_an_error_with_the_proof() -> None:
 
 @pytest.mark.parametrize("what", [(0, 1, True), [0, 1, 2], "ab", None, np.array([0, 1, 2])], ids=repr)
 def test_other_types_are_rejected(what: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="must be a Pair or a Triplet"):
+    with pytest.raises(InvalidTypeError, match="must be a Pair, a Triplet or a Click"):
         ConstraintGraph().add(what)
 
 
@@ -931,3 +940,70 @@ def test_a_graph_can_be_pickled_and_continued() -> None:
     one, two = (list(islice(g.add(Pair(1, 3, True)).new_pairs, 100)) for g in (graph, twin))
     assert one == two
     assert state(graph) == state(twin)
+
+
+# -- clicks ----------------------------------------------------------------------------------------------
+
+
+def state_of(graph: ConstraintGraph) -> Any:
+    return graph.components(), sorted(map(repr, graph.implied_pairs)), len(graph), graph.n_items
+
+
+@st.composite
+def streams_with_clicks(draw: st.DrawFn) -> list[Any]:
+    stream: list[Any] = []
+    for _ in range(draw(st.integers(1, 6))):
+        items = draw(st.permutations(range(7)))
+        n_positives, n_negatives = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+        click = Click(items[0], items[1 : 1 + n_positives], items[3 : 3 + n_negatives], items[5:])
+        stream.append(click if n_positives + n_negatives else Triplet(*items[:3]))
+    return stream
+
+
+@given(stream=streams_with_clicks(), policy=st.sampled_from(["ignore", "newest"]))
+def test_a_click_is_added_as_its_pairs(stream: list[Any], policy: Any) -> None:
+    by_pairs, by_clicks, extended = (ConstraintGraph(policy) for _ in range(3))
+    for constraint in stream:
+        parts = constraint.pairs if isinstance(constraint, Click) else (constraint,)
+        expected = [by_pairs.add(part) for part in parts]
+        result: Any = by_clicks.add(constraint)
+        results = result if isinstance(constraint, Click) else (result,)
+        assert [(r.constraint, r.number, r.accepted, r.dropped) for r in results] == [
+            (r.constraint, r.number, r.accepted, r.dropped) for r in expected
+        ]
+    extended.extend(stream)
+    assert state_of(by_pairs) == state_of(by_clicks) == state_of(extended)
+
+
+@given(stream=streams_with_clicks(), extend=st.booleans())
+def test_a_contradicting_click_raises_and_changes_nothing(stream: list[Any], extend: bool) -> None:
+    graph = ConstraintGraph()
+    for constraint in stream:
+        before, found = state_of(graph), graph.first_contradiction([constraint])
+        add: Any = graph.extend if extend else graph.add
+        argument = [constraint] if extend else constraint
+        if found is None:
+            add(argument)
+            assert graph.implies(constraint)
+            continue
+        with pytest.raises(ContradictionError) as caught:
+            add(argument)
+        assert (str(caught.value), state_of(graph)) == (str(found), before)
+
+
+@pytest.mark.parametrize(
+    ("click", "message"),
+    [
+        (Click("q"), "The click must have at least one positive or one negative"),
+        (Click("q", ["a"], ["a"]), "the item 'a' occurs twice"),
+        (Click("q", ["a"], weight=2), "'weight' must be a number"),
+        (Click([0.5], ["a"]), "must be hashable"),
+        (Click("q", ["a", ["b"]]), "must be hashable"),
+    ],
+)
+def test_an_invalid_click_changes_nothing(click: Click, message: str) -> None:
+    graph = ConstraintGraph()
+    for call in (graph.add, graph.implies, lambda c: graph.extend([c]), lambda c: graph.first_contradiction([c])):
+        with pytest.raises(InvalidInputError, match=message):
+            call(click)  # type: ignore[operator]
+    assert (graph.n_items, len(graph)) == (0, 0)

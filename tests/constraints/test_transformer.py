@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from oahu import OAHU, TupleTransformer
+from oahu import OAHU, Click, Clicks, TupleTransformer
 
 Floats = NDArray[np.float64]
 
@@ -172,3 +172,22 @@ def test_constraints_are_dense_if_the_transformer_returns_sparse_rows() -> None:
 
 def test_the_number_of_features_is_known_after_fitting() -> None:
     assert TupleTransformer(StandardScaler()).fit(np.zeros((2, 3, 4))).n_features_in_ == 4
+
+
+@pytest.mark.parametrize("by_value", [True, False], ids=["values", "rows"])
+def test_clicks_are_transformed_as_their_items(by_value: bool) -> None:
+    table = np.random.default_rng(0).normal(5.0, 2.0, (9, 4))
+    rows = [Click(0, [1], [2, 3], [4], 0.5), Click(table[8].tolist(), [5], [6, 7])]
+    values = [
+        Click(table[0], table[[1]], table[[2, 3]], table[[4]], 0.5),
+        Click(table[8], table[[5]], table[[6, 7]]),
+    ]
+    clicks = Clicks(values) if by_value else Clicks(rows, preprocessor=table)
+    scaled = TupleTransformer(StandardScaler()).fit(clicks).transform(clicks)
+    items = table[[0, 1, 2, 3, 4, 8, 5, 6, 7]]
+    np.testing.assert_array_equal(scaled.values(), StandardScaler().fit_transform(items))
+    for name in ("marks", "offsets", "weights"):
+        np.testing.assert_array_equal(getattr(scaled, name), getattr(clicks, name))
+    pipeline = make_pipeline(TupleTransformer(StandardScaler()), OAHU(random_state=0)).fit(clicks)
+    expected = OAHU(random_state=0).fit(scaled)
+    np.testing.assert_array_equal(pipeline[-1].transform(items), expected.transform(items))

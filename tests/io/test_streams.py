@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oahu.constraints import Pair, Triplet
+from oahu.constraints import Click, Pair, Triplet
 from oahu.exceptions import InvalidInputError, StreamError
 from oahu.io import streams
 from oahu.io.streams import StreamLine, as_id, read_stream, write_stream
@@ -40,18 +40,38 @@ def features_of(width: int) -> st.SearchStrategy[list[float]]:
     return st.lists(NUMBERS, min_size=width, max_size=width)
 
 
+@st.composite
+def clicks_of(
+    draw: st.DrawFn, items: st.SearchStrategy[Any], queries: st.SearchStrategy[Any] | None = None
+) -> Click:
+    """A click of distinct items. By default, the query is drawn from the items."""
+    n = draw(st.integers(2, 7))
+    query, *rest = draw(st.lists(items, min_size=n, max_size=n, unique_by=repr))
+    if queries is not None:
+        query = draw(queries)
+    stops = sorted(draw(st.tuples(st.integers(0, len(rest)), st.integers(1, len(rest)))))
+    parts = rest[: stops[0]], rest[stops[0] : stops[1]], rest[stops[1] :]
+    return Click(query, *map(tuple, parts), weight=draw(st.floats(0, 1, exclude_min=True)))
+
+
 WIDTHS = st.integers(1, 4)
 ANY = st.lists(
     st.one_of(
-        constraints_of(st.integers() | TEXTS), WIDTHS.flatmap(lambda width: constraints_of(features_of(width)))
+        constraints_of(st.integers() | TEXTS),
+        WIDTHS.flatmap(lambda width: constraints_of(features_of(width))),
+        clicks_of(st.integers() | TEXTS),
+        clicks_of(st.integers(), WIDTHS.flatmap(features_of)),
+        WIDTHS.flatmap(lambda width: clicks_of(features_of(width))),
     )
 )
+CSV_ITEMS = CSV_TEXTS.filter(lambda text: "|" not in text)  # CSV_TEXTS that a list of ids preserves
 ALIKE = st.one_of(
     [
         st.lists(constraints_of(items, kind))
         for kind in (Triplet, Pair)
         for items in (st.integers() | CSV_TEXTS, features_of(1), features_of(3))
     ]
+    + [st.lists(clicks_of(st.integers() | CSV_ITEMS))]
 )
 
 
@@ -61,7 +81,7 @@ def written(constraints: Any, format: Any) -> bytes:  # noqa: A002
     return file.getvalue()
 
 
-def read(text: bytes | str, **options: Any) -> list[Pair | Triplet]:
+def read(text: bytes | str, **options: Any) -> list[Pair | Triplet | Click]:
     data = text.encode() if isinstance(text, str) else text
     return [line.constraint for line in read_stream(io.BytesIO(data), **options)]
 
@@ -72,6 +92,8 @@ def bits(constraints: Any) -> list[Any]:
     def of(value: Any) -> Any:
         if isinstance(value, list):
             return [(type(number), struct.pack("d", number)) for number in value]
+        if isinstance(value, tuple):
+            return list(map(of, value))
         return type(value), value
 
     return [(type(constraint), *map(of, constraint)) for constraint in constraints]
@@ -81,17 +103,17 @@ def bits(constraints: Any) -> list[Any]:
 
 
 @given(constraints=ANY)
-def test_json_lines_round_trip(constraints: list[Pair | Triplet]) -> None:
+def test_json_lines_round_trip(constraints: list[Pair | Triplet | Click]) -> None:
     assert bits(read(written(constraints, "jsonl"), format="jsonl")) == bits(constraints)
 
 
 @given(constraints=ALIKE, format=st.sampled_from(["csv", "tsv"]))
-def test_csv_round_trip(constraints: list[Pair | Triplet], format: str) -> None:  # noqa: A002
+def test_csv_round_trip(constraints: list[Pair | Triplet | Click], format: str) -> None:  # noqa: A002
     assert bits(read(written(constraints, format), format=format)) == bits(constraints)
 
 
 @given(constraints=ALIKE.filter(bool), suffix=st.sampled_from(["jsonl", "ndjson", "json", "csv", "tsv", "CSV"]))
-def test_the_suffix_of_a_path_is_its_format(constraints: list[Pair | Triplet], suffix: str) -> None:
+def test_the_suffix_of_a_path_is_its_format(constraints: list[Pair | Triplet | Click], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"feedback.{suffix}"
         write_stream(path, constraints)
@@ -101,14 +123,14 @@ def test_the_suffix_of_a_path_is_its_format(constraints: list[Pair | Triplet], s
 
 @given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv", "tsv"]))
 def test_without_a_suffix_the_first_line_determines_the_format(
-    constraints: list[Pair | Triplet],
+    constraints: list[Pair | Triplet | Click],
     format: Any,  # noqa: A002
 ) -> None:
     assert bits(read(b" \n" + written(constraints, format))) == bits(constraints)
 
 
 @given(constraints=ALIKE, format=st.sampled_from(["jsonl", "csv"]))
-def test_text_files_and_byte_files_are_equivalent(constraints: list[Pair | Triplet], format: Any) -> None:  # noqa: A002
+def test_text_files_and_byte_files_are_equivalent(constraints: list[Pair | Triplet | Click], format: Any) -> None:  # noqa: A002
     file = io.StringIO()
     write_stream(file, constraints, format=format)
     assert file.getvalue().encode() == written(constraints, format)
@@ -314,7 +336,10 @@ def test_an_open_file_is_left_open() -> None:
 
 # -- invalid streams -------------------------------------------------------------------------------------
 
-NEEDED = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
+NEEDED = (
+    "'anchor', 'positive' and 'negative' for a triplet, 'first', 'second' and 'same' for a pair, or 'query' and "
+    "'positives' or 'negatives' for a click"
+)
 ID = "an id (an integer or a string that is not blank)"
 LIST = (
     "a constraint must be an object, or a list [anchor, positive, negative] or [first, second, true or false]. Got "
@@ -360,6 +385,34 @@ REJECTED_JSON = [
     (
         '{"first": 1, "second": 2, "same": 0}',
         "'same' must be true or false, or 1 or -1. Got 0 instead. The value 0 is ambiguous. Write -1 or false.",
+    ),
+    ('{"query": 1}', f"an object must have the fields {NEEDED}. Got ['query'] instead."),
+    ('{"query": 1, "shown": [2]}', f"an object must have the fields {NEEDED}. Got ['query', 'shown'] instead."),
+    ('{"query": 1, "positives": []}', "the click must have at least one positive or one negative. Got neither."),
+    ('{"query": 1, "positives": 2}', "'positives' must be a list of items. Got 2 instead."),
+    ('{"query": 1, "positives": "ab"}', "'positives' must be a list of items. Got 'ab' instead."),
+    ('{"query": 1, "positives": [2], "shown": null}', "'shown' must be a list of items. Got None instead."),
+    ('{"query": true, "positives": [2]}', f"'query' must be {ID} or a list of numbers. Got True instead."),
+    ('{"query": 1, "negatives": [2, ""]}', f"'2nd negative' must be {ID}, like the first item. Got '' instead."),
+    ('{"query": [1], "positives": [[2]], "negatives": [3]}', "'1st negative' must be a list of numbers, like the"),
+    (
+        '{"query": [1], "positives": [[2, 3]]}',
+        "'1st positive' must have 1 features, like the first item. Got 2 inst",
+    ),
+    ('{"query": [], "positives": [1]}', "'query' must have at least 1 feature. Got 0 instead."),
+    ('{"query": [1, "2"], "positives": [1]}', "feature 1 of 'query' must be a finite number. Got '2' instead."),
+    ('{"query": [1], "positives": [3], "negatives": [[2]]}', f"'1st negative' must be {ID}, like the first item."),
+    (
+        '{"query": 1, "positives": [2], "negatives": [1]}',
+        "the click: the item 1 occurs twice, as the query and as the 1st negative. An item must not occur twice in",
+    ),
+    (
+        '{"query": 1, "positives": [2], "weight": 2}',
+        "the click: 'weight' must be a number in (0, 1]. Got 2 instead.",
+    ),
+    (
+        '{"query": 1, "positives": [2], "weight": null}',
+        "the click: 'weight' must be a number in (0, 1]. Got None instead.",
     ),
     ('{"first": 1, "second": 2, "same": 2}', "'same' must be true or false, or 1 or -1. Got 2 instead."),
     ('{"first": 1, "second": 2, "same": null}', "'same' must be true or false, or 1 or -1. Got None instead."),
@@ -408,6 +461,19 @@ REJECTED_CSV = [
     ("first.0,second.0,same\n1,x,true", 2, "'second.0' must be a number. Got 'x' instead."),
     ("first.0,second.0,same\n,2,true", 2, "'first.0' must be a number. Got '' instead."),
     ("first.0,second.0,same\n1,nan,true", 2, "feature 0 of 'second' must be a finite number. Got nan instead."),
+    (
+        "query,positives,positives",
+        1,
+        "the header must contain the column 'positives' once. Got 2 such columns inst",
+    ),
+    ("query,shown\n1,2", 1, f"{HEADER}['query', 'shown'] instead."),
+    ("query,positives\n1,", 2, "the click must have at least one positive or one negative. Got neither."),
+    ("query,positives\n,1", 2, f"'query' must be {ID} or a list of numbers. Got '' instead."),
+    ("query,positives\n1,a||b", 2, f"'2nd positive' must be {ID}, like the first item. Got '' instead."),
+    ("query,positives\n1,|", 2, f"'1st positive' must be {ID}, like the first item. Got '' instead."),
+    ("query,positives,weight\n1,2,heavy", 2, "'weight' must be a number. Got 'heavy' instead."),
+    ("query,positives,weight\n1,2,nan", 2, "the click: 'weight' must be a number in (0, 1]. Got nan instead."),
+    ("query,positives\n1,2 3 2", 2, "the click: the item 2 occurs twice, as the 1st positive and as the 3rd"),
     (b"anchor,positive,negative\n1,2,\xe9", 2, "the line is not UTF-8 text (0xe9 at byte 5)."),
 ]
 
@@ -457,7 +523,7 @@ def test_invalid_formats_and_files_are_rejected_immediately(call: Any) -> None:
 
 
 REJECTED_WRITES: list[tuple[Any, Any, str]] = [
-    ("jsonl", (1, 2, 3), "the constraint must be a Pair or a Triplet. Got (1, 2, 3) instead."),
+    ("jsonl", (1, 2, 3), "the constraint must be a Pair, a Triplet or a Click. Got (1, 2, 3) instead."),
     ("jsonl", Pair(1, 2, None), "'same' must be true or false, or 1 or -1. Got None instead."),
     ("jsonl", Pair(1, 2, np.array([1, 0])), "'same' must be true or false, or 1 or -1. Got [1, 0] instead."),  # type: ignore[arg-type]
     ("jsonl", Pair(1.5, 2, True), f"'first' must be {ID} or a list of numbers. Got 1.5 instead."),
@@ -491,6 +557,27 @@ REJECTED_WRITES: list[tuple[Any, Any, str]] = [
         "all constraints in a CSV file must have the same columns, ['first', 'second', 'same']. "
         "Got ['first.0', 'second.0', 'same'] instead. Use JSON Lines.",
     ),
+    ("jsonl", Click(1), "the click must have at least one positive or one negative. Got neither."),
+    (
+        "jsonl",
+        Click(1, [2], [2]),
+        "the click: the item 2 occurs twice, as the 1st positive and as the 1st negative.",
+    ),
+    ("jsonl", Click(1, [2.5]), f"'1st positive' must be {ID}, like the first item. Got 2.5 instead."),
+    ("jsonl", Click(1, {2}), "'positives' must be a list of items. Got {2} instead."),  # type: ignore[arg-type]
+    (
+        "csv",
+        Click(1, ["a|b"]),
+        "an id in 'positives' of a click in CSV must not contain '|'. Got 'a|b' instead. Use",
+    ),
+    ("csv", Click(1, [2], ["a\nb"]), "an id in CSV must not contain a line break."),
+    ("csv", Click([0.5], [[1.0]]), "a click with feature values cannot be written to CSV. Use JSON Lines."),
+    ("csv", Click([0.5], [1]), "a click with feature values cannot be written to CSV. Use JSON Lines."),
+    (
+        "csv",
+        Click(1, [2]),
+        "all constraints in a CSV file must have the same columns, ['first', 'second', 'same'].",
+    ),
 ]
 
 
@@ -502,6 +589,49 @@ def test_a_constraint_is_validated_before_it_is_written(format: Any, wrong: Any,
         write_stream(file, [*good, wrong], format=format)
     assert str(caught.value).startswith(f"Constraint 3 (counted from 1): {message}")
     assert file.getvalue() == written(good, format)
+
+
+def test_a_click_in_json_lines() -> None:
+    line = '{"query": "q1", "positives": ["a"], "negatives": ["b", "c"], "shown": ["d"], "weight": 0.5}\n'
+    click = Click("q1", ("a",), ("b", "c"), ("d",), 0.5)
+    assert read(line) == [click]
+    assert written([click], "jsonl").decode() == line
+    assert written([Click(1, np.array([2, 3]))], "jsonl") == b'{"query": 1, "positives": [2, 3]}\n'
+    assert read('{"query": [1, 2], "negatives": [3]}') == [Click([1.0, 2.0], (), (3,))]
+
+
+def test_an_object_with_the_fields_of_a_triplet_or_a_pair_is_not_a_click() -> None:
+    click = '"query": 1, "positives": [2]'
+    assert read(f'{{{click}, "anchor": 3, "positive": 4, "negative": 5}}') == [Triplet(3, 4, 5)]
+    assert read(f'{{{click}, "first": 3, "second": 4, "same": true}}') == [Pair(3, 4, True)]
+    assert read("query,positives,anchor,positive,negative\n1,2,3,4,5") == [Triplet(3, 4, 5)]
+    assert read("query,positives,first,second,same\n1,2,3,4,true") == [Pair(3, 4, True)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "ids"),
+    [
+        ("4 8", (4, 8)),
+        (" 4  8 ", (4, 8)),
+        ("tea", ("tea",)),
+        ("green tea|", ("green tea",)),
+        ("green tea|milk", ("green tea", "milk")),
+        (" tea|7", (" tea", 7)),
+        ("a\tb", ("a\tb",)),
+    ],
+)
+def test_a_cell_of_a_click_has_several_ids(cell: str, ids: tuple[Any, ...]) -> None:
+    assert read(f"query,positives\nq,{cell}", format="csv") == [Click("q", ids)]
+
+
+def test_clicks_in_csv_may_leave_out_columns_and_cells() -> None:
+    assert read("weight,negatives,query\n0.5,1 2,q\n,3,q") == [
+        Click("q", (), (1, 2), (), 0.5),
+        Click("q", (), (3,)),
+    ]
+    assert written([Click("q", [1, "a b"], [3])], "csv").decode() == (
+        "query,positives,negatives,shown,weight\nq,1|a b,3,,1.0\n"
+    )
 
 
 def test_constraints_are_written_one_by_one() -> None:

@@ -63,7 +63,7 @@ def pair_of_ids(first: str, second: str, items: LoadedItems) -> LoadedPairs:
 
 
 def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> LoadedPairs:
-    """Read pairs of ids, or pairs of feature values, from a file. A triplet counts as two pairs."""
+    """Read pairs of ids, or pairs of feature values, from a file. Triplets and clicks count as pairs."""
     names: list[tuple[Key, Key]] = []
     data: list[Any] = []
     same: list[bool] = []
@@ -72,7 +72,7 @@ def read_pairs(source: str, items: LoadedItems | None, model: LoadedModel) -> Lo
         filler = _LabelFiller(file, name)
         for line in oahu.read_stream(filler):  # type: ignore[arg-type]  # it calls only readline
             constraint = line.constraint
-            for pair in constraint.pairs if isinstance(constraint, oahu.Triplet) else (constraint,):
+            for pair in constraint.pairs if isinstance(constraint, oahu.Triplet | oahu.Click) else (constraint,):
                 try:
                     pair_names, entry = _look_up(pair, line.number, items, model)
                     if data and isinstance(entry[0], list) != isinstance(data[0][0], list):
@@ -97,6 +97,11 @@ def _look_up(
 ) -> tuple[tuple[Key, Key], list[Any]]:
     """Return the names of the two items of a pair, and the two items as row numbers or as feature values."""
     both = [pair.first, pair.second]
+    if isinstance(pair.first, list) != isinstance(pair.second, list):
+        raise oahu.InvalidInputError(
+            "The query of the click has feature values, but the other items are given by id. Both items of a pair "
+            "must be given by id, or both by feature values."
+        )
     if isinstance(pair.first, list):
         expected = model.metric.n_features
         if len(pair.first) != expected:

@@ -36,7 +36,10 @@ class TrainOptions:
     """Options of `oahu train`."""
 
     constraints: Annotated[
-        str, typer.Option(help="Triplets or pairs as JSON Lines or CSV. Use - for standard input.", metavar="FILE")
+        str,
+        typer.Option(
+            help="Triplets, pairs or clicks as JSON Lines or CSV. Use - for standard input.", metavar="FILE"
+        ),
     ]
     model: Annotated[
         Path, typer.Option(help="Model file to write. If the file exists, the training of its model continues.")
@@ -254,7 +257,7 @@ def _summary(trainer: Trainer, options: TrainOptions, interrupted: bool) -> str:
     n_lines = trainer.position.lines
     if not n_lines:
         return f"{options.source} has no lines. Nothing was learned."
-    joined = trainer.describe_joined_pairs()
-    text = f"{n_lines:,} lines learned. Model: {options.model}.{joined and ' ' + joined}"
+    use = trainer.describe_use()
+    text = f"{n_lines:,} lines learned. Model: {options.model}.{use and ' ' + use}"
     same = "the same command without --new-lines" if options.new_lines else "the same command"
     return f"Interrupted. {text} Run {same} to continue." if interrupted else text

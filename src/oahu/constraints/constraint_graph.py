@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal, overload
 
 from oahu.constraints.add_result import AddResult
@@ -20,7 +21,7 @@ from oahu.constraints.graph_state import GraphState
 from oahu.constraints.implied import ImpliedConstraints, all_pairs, all_triplets, check_count
 from oahu.constraints.newest_policy import add_newest
 from oahu.constraints.proofs import ItemPair
-from oahu.constraints.single import Pair, Triplet, validate_constraint
+from oahu.constraints.single import Click, Pair, Triplet, split_click, validate_constraint
 from oahu.constraints.variants import sample_completions, sample_variants
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
@@ -35,7 +36,7 @@ _POLICIES: Final = ("raise", "ignore", "newest")
 
 
 class ConstraintGraph:
-    """A graph of given pairs and triplets. It derives all constraints that the given constraints imply.
+    """A graph of given pairs, triplets and clicks. It derives all constraints that the given constraints imply.
 
     Adding a constraint takes amortised near-constant time (logarithmic in the worst case). Memory grows with the
     number of added constraints, not with the number of implied constraints.
@@ -53,8 +54,8 @@ class ConstraintGraph:
     Notes
     -----
     An item is any hashable value. ``len(graph)`` is the number of distinct given pairs. A triplet counts as two
-    pairs. Constraints are numbered from 0 in the order of arrival. A constraint that raises an error gets no
-    number.
+    pairs. A click is added as its pairs, and each of them counts as one constraint. Constraints are numbered from 0
+    in the order of arrival. A constraint that raises an error gets no number.
 
     Examples
     --------
@@ -76,11 +77,21 @@ class ConstraintGraph:
 
     # -- adding ----------------------------------------------------------------------------------------------
 
-    def add(self, constraint: Pair | Triplet) -> AddResult:
+    @overload
+    def add(self, constraint: Pair | Triplet) -> AddResult: ...
+    @overload
+    def add(self, constraint: Click) -> tuple[AddResult, ...]: ...
+    def add(self, constraint: Pair | Triplet | Click) -> AddResult | tuple[AddResult, ...]:
         """Add a constraint. The result contains the constraints that the graph implies only since this call.
 
         A rejected constraint does not change the graph.
+
+        For a click, the result is a tuple with one result for each pair of the click. Only the last of them can
+        list its newly implied constraints. With policy "raise", a click with a contradicting pair does not change
+        the graph. With the other policies, each pair is treated on its own.
         """
+        if isinstance(constraint, Click):
+            return self._add_click(constraint)
         state = self._state
         n_items = len(state.items)
         similar, dissimilar = state.enter(constraint)
@@ -118,6 +129,13 @@ class ConstraintGraph:
         changes = partial(changes_of_addition, state.components, find(own_pairs[0][0]), merge, new_neighbours)
         return AddResult(state, constraint, changes=changes, own_pairs=own_pairs, own_triplet=own_triplet)
 
+    def _add_click(self, click: Click) -> tuple[AddResult, ...]:
+        pairs = split_click(click)
+        contradiction = self.first_contradiction(pairs) if self.policy == "raise" else None
+        if contradiction:
+            raise contradiction.error()
+        return tuple(self.add(pair) for pair in pairs)
+
     def _reject(self, contradiction: Contradiction, n_items: int) -> AddResult:
         """Raise or ignore a contradiction, depending on the policy.
 
@@ -130,8 +148,8 @@ class ConstraintGraph:
         self._state.version += 1
         return AddResult(self._state, contradiction.constraint, contradiction, accepted=False)
 
-    def extend(self, constraints: Iterable[Pair | Triplet]) -> None:
-        """Add constraints one by one.
+    def extend(self, constraints: Iterable[Pair | Triplet | Click]) -> None:
+        """Add constraints one by one. A click is added as in `add`.
 
         `extend` is twice as fast as `add`, because it does not compute the newly implied constraints.
 
@@ -139,6 +157,9 @@ class ConstraintGraph:
         """
         state = self._state
         for constraint in constraints:
+            if isinstance(constraint, Click):
+                self._add_click(constraint)
+                continue
             n_items = len(state.items)
             similar, dissimilar = state.enter(constraint)
             if state.proofs.contradiction(constraint, state.version, similar, dissimilar):
@@ -153,14 +174,15 @@ class ConstraintGraph:
         other._state = self._state.copy()
         return other
 
-    def first_contradiction(self, constraints: Iterable[Pair | Triplet]) -> Contradiction | None:
+    def first_contradiction(self, constraints: Iterable[Pair | Triplet | Click]) -> Contradiction | None:
         """Return the first contradiction that adding these constraints would cause, or None if there is none.
 
         The graph does not change. The constraints in the result are numbered as if they were added. The time is
         proportional to the number of these constraints plus the number of edges of the components that contain
         their items.
         """
-        return first_contradiction(self._state, constraints)
+        split = chain.from_iterable(map(split_click, constraints))
+        return first_contradiction(self._state, split)
 
     # -- relations -------------------------------------------------------------------------------------------
 
@@ -176,13 +198,17 @@ class ConstraintGraph:
         i, j = self._state.number(a), self._state.number(b)
         return i is not None and j is not None and self._state.are_dissimilar(i, j)
 
-    def implies(self, constraint: Pair | Triplet) -> bool:
+    def implies(self, constraint: Pair | Triplet | Click) -> bool:
         """Return whether the graph contains or implies a constraint.
 
-        The graph implies a triplet if it contains or implies both pairs of the triplet.
+        The graph implies a triplet or a click if it contains or implies all pairs of the triplet or click.
         """
-        validate_constraint(constraint)
-        pairs = constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
+        pairs: tuple[Pair, ...]
+        if isinstance(constraint, Click):
+            pairs = split_click(constraint)
+        else:
+            validate_constraint(constraint)
+            pairs = constraint.pairs if isinstance(constraint, Triplet) else (constraint,)
         return all(self.are_similar(a, b) if same else self.are_dissimilar(a, b) for a, b, same in pairs)
 
     def proof(self, a: Hashable, b: Hashable) -> tuple[GivenPair, ...] | None:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from oahu.arrays import as_array
+from oahu.constraints.clicks import Clicks
 from oahu.exceptions import NotFittedError
 
 __all__ = ["TupleTransformer"]
@@ -17,7 +18,8 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Apply a transformer to each item of constraints, for example a scaler before a learner in a Pipeline.
 
     n constraints with t items each, of shape ``(n, t, d)``, are transformed as ``n * t`` items. Items of shape
-    ``(n, d)`` are also accepted. An item that occurs in several constraints is used several times in fitting.
+    ``(n, d)`` are also accepted. `Clicks` are transformed into clicks that are given by feature vectors. An item
+    that occurs in several constraints is used several times in fitting.
 
     Parameters
     ----------
@@ -59,6 +61,8 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if tuples is None:
             return transformed
         dense = transformed.toarray() if hasattr(transformed, "tocsr") else transformed
+        if isinstance(X, Clicks):
+            return X.with_values(dense)
         return dense.reshape(*tuples, dense.shape[-1])
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -66,10 +70,12 @@ class TupleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _flatten(X: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return the items of X, one per row, and the shape (n, t) of the constraints.
+    """Return the items of X, one per row, and the shape (n, t) of the constraints, or (n,) for clicks.
 
     If X contains items instead of constraints, the shape is None.
     """
+    if isinstance(X, Clicks):
+        return X.values(), (len(X),)
     array = X if hasattr(X, "shape") else as_array(X, "items")
     if len(array.shape) == 3:
         return np.asarray(array).reshape(-1, array.shape[2]), array.shape[:2]

@@ -9,42 +9,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from oahu.arrays import as_array, as_table, describe_non_finite
+from oahu.arrays import as_array, as_table
+from oahu.constraints.batch import (
+    BLOCK_SIZE,
+    ConstraintBatch,
+    first_non_finite,
+    non_finite_error,
+    row_error,
+    rows_outside,
+)
 from oahu.constraints.pair_joiner import PairJoiner, order_triplet
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
 __all__ = ["Pairs", "Triplets", "Tuples"]
 
-_BLOCK_SIZE: Final = 128  # constraints; at d = 784, a block of float32 triplets has 1.2 MB
 
-
-class Tuples:
+class Tuples(ConstraintBatch):
     """Base class of `Pairs` and `Triplets`: n validated constraints with `size` items each.
 
     Attributes
     ----------
-    table : ndarray, or scipy.sparse CSR matrix, of shape (n_items, n_features)
-        The feature table. If it was given as an array, it is not copied.
     indices : ndarray of shape (n, size)
         The row number of each item in the table.
-    by_value : bool
-        Whether the constraints were given as feature values. If True, the table contains only the items of the
-        constraints.
     """
 
     size: ClassVar[int]
-    noun: ClassVar[str]
     names: ClassVar[tuple[str, ...]]
 
-    table: Any
     indices: NDArray[np.intp]
-    by_value: bool
 
     def __init__(
         self,
@@ -92,10 +90,7 @@ class Tuples:
                 f"Got {values.shape} instead.{self._hint(given)}"
             )
         self._check_not_empty(values.shape)
-        if d == 0:
-            raise InvalidInputError(
-                f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required."
-            )
+        self._check_width(values.shape)
         self.table, self.by_value = values.reshape(n * given, d), True
         self.indices = np.arange(n * given, dtype=np.intp).reshape(n, given)
 
@@ -111,29 +106,15 @@ class Tuples:
                 f"Got {indices.shape} instead.{self._hint(indices.shape[1])}"
             )
         self._check_not_empty(indices.shape)
-        wrong = (indices < 0) | (indices >= table.shape[0])
+        wrong = rows_outside(indices, table)
         if wrong.any():
             row, item = np.argwhere(wrong)[0]
-            raise InvalidInputError(
-                f"The {self.names[item]} of {self.noun} {row} is row {indices[row, item]}, but the preprocessor "
-                f"has rows 0 to {table.shape[0] - 1}."
-            )
+            raise row_error(f"{self.names[item]} of {self.noun} {row}", indices[row, item], table)
         self.table, self.indices, self.by_value = table, indices.astype(np.intp, copy=False), False
 
     def _hint(self, given: int) -> str:
         """Return advice for input with ``given`` items per constraint instead of ``size`` items."""
         return ""
-
-    def _check_not_empty(self, shape: tuple[int, ...]) -> None:
-        if shape[0] == 0:
-            raise InvalidInputError(f"At least one {self.noun} is needed. Got shape {shape} instead.")
-
-    def check_features(self, n_features: int | None, owner: str) -> None:
-        """Raise `InvalidInputError` unless each item has ``n_features`` features. None turns the check off."""
-        if n_features is not None and self.n_features != n_features:
-            raise InvalidInputError(
-                f"X has {self.n_features} features, but {owner} is expecting {n_features} features as input."
-            )
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -147,18 +128,6 @@ class Tuples:
             )
         self._check_not_empty(indices.shape)
         return self._trusted(self.table, indices, self.by_value)
-
-    def __repr__(self) -> str:
-        kind = "values" if self.by_value else f"rows of a table of {self.table.shape[0]:,}"
-        return f"<{len(self):,} {self.noun}s of {self.n_features:,} features, {kind}>"
-
-    @property
-    def n_features(self) -> int:
-        return int(self.table.shape[1])
-
-    @property
-    def is_sparse(self) -> bool:
-        return hasattr(self.table, "tocsr")
 
     def values(self) -> NDArray[Any]:
         """Return a copy of the features of all items, of shape (n, size, n_features)."""
@@ -174,8 +143,8 @@ class Tuples:
         The values may be a view of the input, so do not write to them. Use `check_finite` to check the values for
         NaN and infinity.
         """
-        for start in range(0, len(self), _BLOCK_SIZE):
-            indices = self.indices[start : start + _BLOCK_SIZE]
+        for start in range(0, len(self), BLOCK_SIZE):
+            indices = self.indices[start : start + BLOCK_SIZE]
             rows = np.require(self._rows(indices.ravel(), dtype), requirements=["C", "W"])
             yield start, rows.reshape(*indices.shape, self.n_features)
 
@@ -184,8 +153,8 @@ class Tuples:
 
         The elements are the index of the block's first constraint and a CSR matrix with one row per item.
         """
-        for start in range(0, len(self), _BLOCK_SIZE):
-            rows = self.table[self.indices[start : start + _BLOCK_SIZE].ravel()]
+        for start in range(0, len(self), BLOCK_SIZE):
+            rows = self.table[self.indices[start : start + BLOCK_SIZE].ravel()]
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = rows.astype(dtype)
             rows.sum_duplicates()
@@ -196,19 +165,11 @@ class Tuples:
 
         ``start`` is the index of the block's first constraint.
         """
-        numbers = block.data if self.is_sparse else block
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(numbers.sum()):
-                return  # a NaN or an infinity would make the sum not finite
-        wrong = np.argwhere(~np.isfinite(block.toarray() if self.is_sparse else block.reshape(-1, block.shape[-1])))
-        if len(wrong):
-            position, feature = (int(i) for i in wrong[0])
+        wrong = first_non_finite(block if self.is_sparse else block.reshape(-1, block.shape[-1]))
+        if wrong is not None:
+            position, feature = wrong
             row = int(self.indices[start:].flat[position])
-            problem = describe_non_finite(self.table[row, feature], block.dtype)
-            raise InvalidInputError(
-                f"Input contains {problem}: {self.describe_item(row)} at feature {feature}. Every value must be a "
-                "finite number."
-            )
+            raise non_finite_error(self.table[row, feature], block.dtype, self.describe_item(row), feature)
 
     def _rows(self, indices: NDArray[np.intp], dtype: DTypeLike) -> NDArray[Any]:
         """Return rows of the table, converted to ``dtype``. The result is a view of the table if possible."""

@@ -7,17 +7,27 @@ JSON Lines, one constraint per line::
     ["tea", "green tea", "coffee"]
     [17, 4, false]
     {"anchor": [0.1, 2.0], "positive": [0.2, 1.9], "negative": [7.0, -1.0]}
+    {"query": "tea", "positives": ["green tea"], "negatives": ["coffee", "cocoa"], "shown": ["milk"], "weight": 0.5}
 
 An item is either an id (a string or an integer) or a list of numbers (its features). All items of a line must be of
 the same kind. ``same`` is true or false, or 1 or -1. A list with true or false as its third entry is a pair. Any
 other list is a triplet. An object with the fields of a pair and of a triplet is a triplet. Unknown fields of an
-object are ignored.
+object are ignored. A click needs ``query`` and at least one of ``positives`` and ``negatives``. ``shown`` and
+``weight`` are optional. The query of a click may be a list of numbers although the other items are ids.
 
 CSV with commas, or TSV with tabs. The first line is a header with the column names, in any order. Unknown columns
 are ignored::
 
     anchor,positive,negative            first.0,first.1,second.0,second.1,same
     tea,green tea,coffee                0.1,2.0,0.2,1.9,true
+
+    query,positives,negatives,shown,weight
+    17,4 8,15,16 23,0.5
+    tea,green tea|oolong,coffee,,
+
+The ids in a cell of a click are separated by spaces. If the cell contains "|", they are separated by "|" instead,
+so that ids may contain spaces. A "|" at the end of the cell is ignored: "green tea|" is one id. Clicks with feature
+values need JSON Lines.
 
 An id in CSV is an integer if it is written as Python writes integers: ``7`` is the integer 7, but ``007`` is a
 string. Spaces are part of an id. Blank lines are skipped, but they count in line numbers.
@@ -30,11 +40,12 @@ import json
 import os
 import re
 import sys
+from abc import ABC, abstractmethod
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, islice
 from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,13 +53,14 @@ from typing import IO, Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, get
 
 import numpy as np
 
-from oahu.constraints.single import Pair, Triplet
+from oahu.constraints.single import Click, Pair, Triplet, check_click, describe_part
 from oahu.exceptions import InvalidInputError, StreamError
 from oahu.messages import shorten
 
 __all__ = ["PathOrFile", "StreamFormat", "StreamLine", "as_id", "read_stream", "write_stream"]
 
 StreamFormat: TypeAlias = Literal["jsonl", "csv", "tsv"]
+Constraint: TypeAlias = Pair | Triplet | Click
 PathOrFile: TypeAlias = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 _MAX_LINE: Final = 64 * 2**20  # bytes
@@ -62,7 +74,13 @@ _SUFFIXES: Final[dict[str, StreamFormat]] = {
 }
 _DELIMITERS: Final[dict[StreamFormat, str]] = {"csv": ",", "tsv": "\t"}
 _LABELS: Final[dict[str, bool | int]] = {"true": True, "1": 1, "+1": 1, "false": False, "-1": -1, "0": 0}
-_REQUIRED: Final = "'anchor', 'positive' and 'negative' for a triplet, or 'first', 'second' and 'same' for a pair"
+_REQUIRED: Final = (
+    "'anchor', 'positive' and 'negative' for a triplet, 'first', 'second' and 'same' for a pair, or 'query' and "
+    "'positives' or 'negatives' for a click"
+)
+_LISTS: Final = ("positives", "negatives", "shown")  # fields of a click
+_NO_VALUES: Final = "a click with feature values cannot be written to CSV. Use JSON Lines."
+_SEPARATOR: Final = "|"  # between ids that contain spaces
 
 
 class StreamLine(NamedTuple):
@@ -72,14 +90,14 @@ class StreamLine(NamedTuple):
     ----------
     number : int
         Line number, counted from 1.
-    constraint : Pair or Triplet
+    constraint : Pair, Triplet or Click
         Constraint on the line.
     text : bytes
         Text of the line, without the line break and without a byte order mark.
     """
 
     number: int
-    constraint: Pair | Triplet
+    constraint: Constraint
     text: bytes
 
 
@@ -107,7 +125,7 @@ def read_stream(source: PathOrFile, *, format: StreamFormat | None = None) -> It
 
 def write_stream(
     target: PathOrFile,
-    constraints: Iterable[Pair | Triplet],
+    constraints: Iterable[Constraint],
     *,
     format: StreamFormat | None = None,  # noqa: A002
 ) -> int:
@@ -120,7 +138,7 @@ def write_stream(
     ----------
     target : path, "-" for standard output, or an open file of text or bytes
         Stream to write. An existing file is overwritten.
-    constraints : iterable of Pair and Triplet
+    constraints : iterable of Pair, Triplet and Click
         Constraints to write. Items may be NumPy scalars and arrays. Floats are written with all digits, so that
         reading returns the same values.
     format : {"jsonl", "csv", "tsv"}, optional
@@ -218,14 +236,14 @@ def _number_lines(file: IO[Any], source: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _read(source: PathOrFile, chosen: StreamFormat | None) -> Iterator[StreamLine]:
-    parse: Callable[[str], Pair | Triplet] | None = None
+    parse: Callable[[str], Constraint] | None = None
     with _open(source, "rb") as (file, name):
         for number, raw in _number_lines(file, name):
             try:
                 text = raw.decode()
                 if parse is None:
                     chosen = chosen or _guess_format(text)
-                    parse = _from_json if chosen == "jsonl" else _CsvReader(text, _DELIMITERS[chosen])
+                    parse = _from_json if chosen == "jsonl" else _csv_reader(text, _DELIMITERS[chosen])
                     if chosen != "jsonl":
                         continue  # this line is the header
                 constraint = parse(text)
@@ -250,7 +268,7 @@ def _reject_constant(name: str) -> NoReturn:
 _decode: Final = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
-def _from_json(text: str) -> Pair | Triplet:
+def _from_json(text: str) -> Constraint:
     try:
         value = _decode(text)
     except json.JSONDecodeError as error:
@@ -263,6 +281,8 @@ def _from_json(text: str) -> Pair | Triplet:
             return _triplet((value["anchor"], value["positive"], value["negative"]))
         if "first" in value and "second" in value and "same" in value:
             return _pair((value["first"], value["second"]), value["same"])
+        if "query" in value and ("positives" in value or "negatives" in value):
+            return _click(Click(**{name: value[name] for name in Click._fields if name in value}))
         raise InvalidInputError(f"an object must have the fields {_REQUIRED}. Got {shorten(list(value))} instead.")
     if isinstance(value, list) and len(value) == 3:
         return _pair(value[:2], value[2]) if isinstance(value[2], bool) else _triplet(value)
@@ -272,37 +292,66 @@ def _from_json(text: str) -> Pair | Triplet:
     )
 
 
-class _CsvReader:
+def _csv_reader(header: str, delimiter: str) -> _CsvReader:
+    """Return the parser of the lines of a CSV file with a given header."""
+    names = {name.strip() for name in _split_cells(header, delimiter)}
+    are_clicks = "query" in names and (names & {"positives", "negatives"})
+    # A header with the columns of several kinds of constraints is read as in JSON Lines.
+    others = [{*Triplet._fields}, {*Pair._fields}]
+    kind = _CsvClickReader if are_clicks and not any(other <= names for other in others) else _CsvTupleReader
+    return kind(header, delimiter)
+
+
+def _split_cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        problem = f"invalid CSV ({error}). A field must not contain a line break. Use JSON Lines instead."
+        raise InvalidInputError(problem) from error
+
+
+class _CsvReader(ABC):
     """Parser of the lines of a CSV file with a given header."""
 
     def __init__(self, header: str, delimiter: str) -> None:
         self._delimiter = delimiter
-        self._header = [name.strip() for name in self._cells(header)]
-        items, others = _find_columns(self._header)
+        self._header = [name.strip() for name in _split_cells(header, delimiter)]
+
+    def _find(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the column number of each name. Raise an error unless each name occurs once in the header."""
         counts = Counter(self._header)
-        for name in [*(name for item in items for name in item), *others]:
+        for name in names:
             if counts[name] != 1:
                 raise InvalidInputError(
                     f"the header must contain the column {name!r} once. Got {counts[name]} such columns instead."
                 )
-        column_of = {name: column for column, name in enumerate(self._header)}
-        self._items = [[column_of[name] for name in item] for item in items]
-        self._by_value = "." in items[0][0]
-        self._same = column_of["same"] if others else None
+        return {name: self._header.index(name) for name in names}
 
-    def _cells(self, line: str) -> list[str]:
-        try:
-            return next(csv.reader([line], delimiter=self._delimiter, strict=True))
-        except csv.Error as error:
-            problem = f"invalid CSV ({error}). A field must not contain a line break. Use JSON Lines instead."
-            raise InvalidInputError(problem) from error
-
-    def __call__(self, line: str) -> Pair | Triplet:
-        cells = self._cells(line)
+    def __call__(self, line: str) -> Constraint:
+        cells = _split_cells(line, self._delimiter)
         if len(cells) != len(self._header):
             raise InvalidInputError(
                 f"the line must have {len(self._header)} columns, like the header. Got {len(cells)}."
             )
+        return self._parse(cells)
+
+    @abstractmethod
+    def _parse(self, cells: list[str]) -> Constraint:
+        """Return the constraint in the cells of a line."""
+
+
+class _CsvTupleReader(_CsvReader):
+    """Parser of lines with pairs or triplets."""
+
+    def __init__(self, header: str, delimiter: str) -> None:
+        super().__init__(header, delimiter)
+        items, others = _find_columns(self._header)
+        column_of = self._find([*(name for item in items for name in item), *others])
+        self._items = [[column_of[name] for name in item] for item in items]
+        self._by_value = "." in items[0][0]
+        self._same = column_of["same"] if others else None
+
+    def _parse(self, cells: list[str]) -> Constraint:
         items: list[Any]
         if self._by_value:
             items = [[self._number(cells, column) for column in item] for item in self._items]
@@ -319,6 +368,54 @@ class _CsvReader:
         except ValueError:
             problem = f"{self._header[column]!r} must be a number. Got {shorten(cells[column])} instead."
             raise InvalidInputError(problem) from None
+
+
+class _CsvClickReader(_CsvReader):
+    """Parser of lines with clicks."""
+
+    def __init__(self, header: str, delimiter: str) -> None:
+        super().__init__(header, delimiter)
+        self._columns = self._find([name for name in Click._fields if name in self._header])
+
+    def _parse(self, cells: list[str]) -> Click:
+        fields: dict[str, Any] = {"query": as_id(cells[self._columns["query"]])}
+        for name in _LISTS:
+            if name in self._columns:
+                fields[name] = _split_ids(cells[self._columns[name]])
+        weight = cells[self._columns["weight"]].strip() if "weight" in self._columns else ""
+        if weight:
+            try:
+                fields["weight"] = float(weight)
+            except ValueError:
+                raise InvalidInputError(f"'weight' must be a number. Got {shorten(weight)} instead.") from None
+        return _click(Click(**fields))
+
+
+def _split_ids(cell: str) -> list[int | str]:
+    """Return the ids in a cell of a click. `_join_ids` is the inverse.
+
+    >>> _split_ids("4 8"), _split_ids("green tea|milk"), _split_ids("green tea|"), _split_ids("")
+    ([4, 8], ['green tea', 'milk'], ['green tea'], [])
+    """
+    if _SEPARATOR in cell:
+        return [as_id(text) for text in cell.removesuffix(_SEPARATOR).split(_SEPARATOR)]
+    return [as_id(text) for text in cell.split(" ") if text]
+
+
+def _join_ids(ids: Sequence[Any], name: str) -> str:
+    """Return ids as the text of a cell of a click."""
+    if any(isinstance(item, list) for item in ids):
+        raise InvalidInputError(_NO_VALUES)
+    texts = [str(item) for item in ids]
+    for text in texts:
+        if _SEPARATOR in text:
+            raise InvalidInputError(
+                f"an id in {name!r} of a click in CSV must not contain {_SEPARATOR!r}. Got {shorten(text)} "
+                "instead. Use JSON Lines."
+            )
+    if not any(" " in text for text in texts):
+        return " ".join(texts)
+    return _SEPARATOR.join(texts) + (_SEPARATOR if len(texts) == 1 else "")
 
 
 def _find_columns(header: list[str]) -> tuple[list[list[str]], list[str]]:
@@ -341,11 +438,11 @@ def _find_columns(header: list[str]) -> tuple[list[list[str]], list[str]]:
 
 
 def _triplet(items: Sequence[Any]) -> Triplet:
-    return Triplet(*_validate_items(items, Triplet._fields))
+    return Triplet(*_validate_items(items, Triplet._fields.__getitem__))
 
 
 def _pair(items: Sequence[Any], same: Any) -> Pair:
-    first, second = _validate_items(items, Pair._fields)
+    first, second = _validate_items(items, Pair._fields.__getitem__)
     if same is not True and same is not False:
         number = same if type(same) in _NUMBER_TYPES else None
         if number not in (1, -1):
@@ -355,15 +452,43 @@ def _pair(items: Sequence[Any], same: Any) -> Pair:
     return Pair(first, second, same)
 
 
-def _validate_items(items: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return the items. Raise an error unless all items are ids, or all items are lists of equal length."""
-    if type(items[0]) is list:
-        return [_features(item, name, len(items[0])) for item, name in zip(items, names, strict=False)]
+def _click(click: Click) -> Click:
+    """Return a click with tuples of validated items."""
+    lists: list[Sequence[Any]] = []
+    for name in _LISTS:
+        items: Any = getattr(click, name)
+        if not isinstance(items, list | tuple):
+            raise InvalidInputError(f"{name!r} must be a list of items. Got {shorten(items)} instead.")
+        lists.append(items)
+
+    def name_of(place: int) -> str:
+        return describe_part(place, len(lists[0]), len(lists[1]))
+
+    query, rest = click.query, [item for part in lists for item in part]
+    if type(query) is list and (not rest or type(rest[0]) is not list):  # only the query is a list of numbers
+        query = _features(query, "query", len(query))
+        rest = [*_validate_items(rest, lambda position: name_of(position + 1))]
+    else:
+        query, *rest = _validate_items([query, *rest], name_of)
+    remaining = iter(rest)
+    positives, negatives, shown = (tuple(islice(remaining, len(part))) for part in lists)
+    click = Click(query, positives, negatives, shown, click.weight)
+    check_click(click, "the click")
+    return click._replace(weight=float(click.weight))
+
+
+def _validate_items(items: Sequence[Any], name_of: Callable[[int], str]) -> Sequence[Any]:
+    """Return the items. Raise an error unless all items are ids, or all items are lists of equal length.
+
+    ``name_of`` returns the name of the item at a position, for error messages.
+    """
+    if items and type(items[0]) is list:
+        return [_features(item, name_of(position), len(items[0])) for position, item in enumerate(items)]
     for position, item in enumerate(items):
         kind = type(item)
         if kind is not int and (kind is not str or not item or item.isspace()):
             raise InvalidInputError(
-                f"{names[position]!r} must be an id (an integer or a string that is not blank)"
+                f"{name_of(position)!r} must be an id (an integer or a string that is not blank)"
                 f"{', like the first item' if position else ' or a list of numbers'}. Got {shorten(item)} instead."
             )
     return items
@@ -390,10 +515,14 @@ def _features(item: Any, name: str, width: int) -> list[float]:
 # -- writing ---------------------------------------------------------------------------------------------
 
 
-def _validate(constraint: Pair | Triplet) -> Pair | Triplet:
+def _validate(constraint: Constraint) -> Constraint:
     """Convert a constraint to Python types. Validate it by the same rules as a constraint in a file."""
+    if isinstance(constraint, Click):
+        return _click(Click(*map(_as_python, constraint)))
     if not isinstance(constraint, Pair | Triplet):
-        raise InvalidInputError(f"the constraint must be a Pair or a Triplet. Got {shorten(constraint)} instead.")
+        raise InvalidInputError(
+            f"the constraint must be a Pair, a Triplet or a Click. Got {shorten(constraint)} instead."
+        )
     first, second, third = map(_as_python, constraint)
     return _triplet((first, second, third)) if isinstance(constraint, Triplet) else _pair((first, second), third)
 
@@ -405,8 +534,19 @@ def _as_python(value: Any) -> Any:
     return [_as_python(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _to_json(constraint: Pair | Triplet) -> str:
-    return json.dumps(constraint._asdict()) + "\n"
+def _to_json(constraint: Constraint) -> str:
+    fields = constraint._asdict()
+    if isinstance(constraint, Click):
+        fields = {name: value for name, value in fields.items() if value != Click._field_defaults.get(name)}
+    return json.dumps(fields) + "\n"
+
+
+def _to_cells(click: Click) -> dict[str, Any]:
+    """Return the cells of a click in CSV, by column."""
+    cells = click._asdict()
+    for name in _LISTS:
+        cells[name] = _join_ids(cells[name], name)
+    return cells
 
 
 class _CsvWriter:
@@ -417,11 +557,14 @@ class _CsvWriter:
         self._line = csv.writer(SimpleNamespace(write=str), delimiter=delimiter, lineterminator="\n").writerow
         self._header: list[str] = []
 
-    def __call__(self, constraint: Pair | Triplet) -> str:
+    def __call__(self, constraint: Constraint) -> str:
         header: list[str] = []
         cells: list[Any] = []
-        for name, value in zip(constraint._fields, constraint, strict=True):
+        fields = _to_cells(constraint) if isinstance(constraint, Click) else constraint._asdict()
+        for name, value in fields.items():
             by_value = isinstance(value, list)
+            if by_value and isinstance(constraint, Click):
+                raise InvalidInputError(_NO_VALUES)
             header += [f"{name}.{index}" for index in range(len(value))] if by_value else [name]
             cells += value if by_value else [str(value).lower() if isinstance(value, bool) else value]
             if isinstance(value, str) and ("\n" in value or "\r" in value):

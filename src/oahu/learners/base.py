@@ -27,7 +27,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from oahu.arrays import check_items
-from oahu.constraints import Pairs, Triplets, Tuples, sample_triplets
+from oahu.constraints import (
+    Clicks,
+    ConstraintBatch,
+    Pairs,
+    Triplets,
+    Tuples,
+    are_constraint_objects,
+    sample_triplets,
+)
 from oahu.exceptions import (
     InvalidInputError,
     InvalidTypeError,
@@ -73,7 +81,7 @@ else:
 __all__ = ["Learner", "M", "fraction", "missing_methods", "shape_of"]
 
 M = TypeVar("M", bound=Metric)
-T = TypeVar("T", bound=Tuples)
+T = TypeVar("T", bound=ConstraintBatch)
 
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _NO_LABELS: Final = np.empty(0, np.bool_)  # triplets have no labels
@@ -109,6 +117,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     #: Whether the update step rejects every constraint that would overflow the arrays. If False, the arrays are
     #: checked after each block.
     rejects_overflow: ClassVar[bool] = False
+
+    #: Whether the learner learns from clicks that have only positives or only negatives.
+    uses_one_sided_clicks: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -465,15 +476,17 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         Parameters
         ----------
         X : array-like
-            Triplets, pairs, or labelled items. From labelled items, ``n_constraints`` triplets are drawn. In
-            cross-validation, every fold must contain items of several classes: use StratifiedKFold or shuffled
-            folds.
+            Triplets, pairs, clicks, or labelled items. Clicks are scored as their triplets (`Clicks.triplets`).
+            From labelled items, ``n_constraints`` triplets are drawn. In cross-validation, every fold must contain
+            items of several classes: use StratifiedKFold or shuffled folds.
         y : array-like, optional
             The class labels of items, or the labels of pairs: +1 for similar, -1 for dissimilar.
         """
         state = self._fitted_state()
-        if isinstance(X, Tuples) and y is not None:
+        if isinstance(X, ConstraintBatch) and y is not None:
             raise InvalidInputError(f"{type(X).__name__} have their own labels: y must be None.")
+        if isinstance(X, Clicks) or are_constraint_objects(X):
+            X = self._clicks(X, y, self.n_features_in_).triplets()
         if isinstance(X, Pairs) or (y is not None and self._are_constraints(X)):
             return self._area_under_roc(state, self._tuples(Pairs, X, y, n_features=self.n_features_in_))
         if y is None:
@@ -520,7 +533,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return self._state.dtype if self.__sklearn_is_fitted__() else np.dtype(self.dtype)
 
     def _tuples(self, kind: type[T], data: Any, *labels: Any, n_features: int | None) -> T:
-        """Return triplets or pairs, validated for this learner. Their features are not checked for NaN."""
+        """Return constraints, validated for this learner. Their features are not checked for NaN."""
         owner = type(self).__name__
         if isinstance(data, kind):
             data.check_features(n_features, owner)
@@ -535,6 +548,12 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             owner=owner,
             accept_sparse=self.accepts_sparse,
         )
+
+    def _clicks(self, data: Any, y: Any, n_features: int | None) -> Clicks:
+        """Return clicks, validated for this learner."""
+        if y is not None:
+            raise InvalidInputError("Clicks have their own labels: y must be None.")
+        return self._tuples(Clicks, data, n_features=n_features)
 
     def _from_rows(self, kind: type[T], indices: NDArray[np.intp], items: Any, *labels: Any) -> T:
         """Return constraints from row numbers of validated items."""
@@ -552,7 +571,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
 
     def _are_constraints(self, X: Any) -> bool:
         """Return True if X contains constraints, as features or as row numbers, and False for labelled items."""
-        if isinstance(X, Tuples):
+        if isinstance(X, ConstraintBatch) or are_constraint_objects(X):
             return True
         shape = shape_of(X)
         # With a table, two or three integer columns are row numbers, not items with 2 or 3 features.

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.constraints import Pairs, Triplets, Tuples, sample_pairs, sample_triplets
+from oahu.constraints import (
+    Clicks,
+    Pairs,
+    Triplets,
+    Tuples,
+    are_constraint_objects,
+    sample_pairs,
+    sample_triplets,
+)
 from oahu.exceptions import InvalidInputError, NoDistanceError
 from oahu.learners.base import Learner, M, fraction, shape_of
 from oahu.learners.state import Arrays
@@ -52,10 +60,12 @@ class TripletLearner(Learner[M]):
 
         Parameters
         ----------
-        X : Triplets, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
-            The anchor, positive and negative of each triplet, as features or as row numbers of the feature table.
+        X : Triplets or Clicks, or array-like of shape (n, 3, n_features), or (n, 3) with ``preprocessor``
+            The anchor, positive and negative of each triplet, as features or as row numbers of the feature table. A
+            list of Click, Triplet and Pair objects is also accepted. Clicks are learned as their triplets
+            (`Clicks.triplets`). Clicks with only positives or only negatives, and Pair objects, are not used.
         y : None
-            Must be None, because triplets have no labels.
+            Must be None, because triplets and clicks have their own labels.
         """
         return super().partial_fit(X, y)
 
@@ -71,6 +81,14 @@ class TripletLearner(Learner[M]):
 
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Triplets:
         name = type(self).__name__
+        if isinstance(data, Clicks) or are_constraint_objects(data):
+            clicks = self._clicks(data, y, n_features)
+            if not clicks.two_sided.any():
+                raise InvalidInputError(
+                    f"Nothing is left to learn for {name}: this learner needs clicks with at least one positive "
+                    f"and one negative. Got {len(clicks)} clicks or pairs with only positives or only negatives."
+                )
+            return clicks.triplets()
         if isinstance(data, Pairs) or (y is not None and _looks_like_pairs(data)):
             raise InvalidInputError(
                 f"{name} learns from triplets. Got pairs instead. Convert them with Pairs(...).triplets(), which "
@@ -89,6 +107,8 @@ class TripletLearner(Learner[M]):
 
 class PairLearner(Learner[M]):
     """Base class of learners that learn from pairs. A pair learner learns a triplet as two pairs."""
+
+    uses_one_sided_clicks: ClassVar[bool] = True
 
     @abstractmethod
     def learn_pairs(
@@ -120,13 +140,15 @@ class PairLearner(Learner[M]):
         """Continue learning from pairs, in order.
 
         The model is the same, bit for bit, for every way to split a stream into calls. A triplet is learned as two
-        pairs: first the similar pair, then the dissimilar pair. A triplet therefore counts as two constraints.
+        pairs: first the similar pair, then the dissimilar pair. A triplet therefore counts as two constraints. A
+        click is learned as its pairs (`Clicks.pairs`).
 
         Parameters
         ----------
-        X : Pairs or Triplets, or array-like
+        X : Pairs, Triplets or Clicks, or array-like
             Pairs of shape (n, 2, n_features), or triplets of shape (n, 3, n_features). Arrays of shape (n, 2) and
-            (n, 3) contain row numbers of the feature table.
+            (n, 3) contain row numbers of the feature table. A list of Click, Triplet and Pair objects is also
+            accepted.
         y : array-like of shape (n,), only for pairs
             +1 or True for a similar pair, -1 or False for a dissimilar pair.
         """
@@ -148,6 +170,8 @@ class PairLearner(Learner[M]):
         return _SIMILAR if y == 1 else _DISSIMILAR if y == -1 or isinstance(y, bool | np.bool_) else None
 
     def _constraints(self, data: Any, y: Any, n_features: int | None) -> Pairs:
+        if isinstance(data, Clicks) or are_constraint_objects(data):
+            return self._clicks(data, y, n_features).pairs()
         if isinstance(data, Tuples) and y is not None:
             raise InvalidInputError(f"{type(data).__name__} have their own labels: y must be None.")
         if isinstance(data, Pairs):

@@ -24,7 +24,10 @@ class CreateCollection(RequestModel):
         0,
         ge=0,
         le=100,
-        description="Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more influence if this number is larger.",
+        description=(
+            "Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more "
+            "influence if this number is larger."
+        ),
     )
     contradictions: Literal["reject", "newest"] = Field(
         "reject",
