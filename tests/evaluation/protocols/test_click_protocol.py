@@ -10,13 +10,12 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import oahu
-from oahu import InvalidInputError
+from oahu import Click, InvalidInputError
 from oahu.evaluation import datasets
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import DEFAULT_METHODS, PROTOCOLS, as_method, click_protocol
 from oahu.evaluation.protocols.click_methods import UNLEARNED_RANKINGS, Rocchio
 from oahu.evaluation.protocols.click_protocol import ClickProtocol, checkpoints, nearest_neighbour_labels
-from oahu.evaluation.protocols.click_records import Click
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.methods import CLICK_BASELINES, CLICK_METHODS
 from oahu.evaluation.trials import Outcome, Trial
@@ -43,14 +42,14 @@ def run(dataset: Dataset, method: Any, number: int = 0, **changed: Any) -> Outco
 def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Click]:
     """Record all clicks, also those without marks."""
     made: list[Click] = []
-    original = click_protocol._Session._clicks
+    original = click_protocol._Simulation._clicks
 
-    def record(session: Any, n: int) -> list[Click]:
-        new = list(original(session, n))
+    def record(simulation: Any, n: int) -> list[Click]:
+        new = list(original(simulation, n))
         made.extend(new)
         return new
 
-    monkeypatch.setattr(click_protocol._Session, "_clicks", record)
+    monkeypatch.setattr(click_protocol._Simulation, "_clicks", record)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oahu.evaluation.protocols.click_records import Click
+from oahu import Click
 from oahu.evaluation.protocols.linear_adapter import batch_of, loss_and_gradient, train_adapter
 
 RNG = np.random.default_rng(3)

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.constraints import Click
 from oahu.evaluation.protocols.catalogue_ranking import CatalogueRanking, rank_by_metric
-from oahu.evaluation.protocols.click_records import Click, learn_clicks
+from oahu.evaluation.protocols.click_learning import learn_clicks, query_vector
 from oahu.evaluation.protocols.linear_adapter import train_adapter
 from oahu.evaluation.protocols.methods import Method
 from oahu.metrics import CosineMetric, EuclideanMetric, Metric
@@ -99,7 +100,7 @@ class _Online(ClickMethod):
         self._learner.initialize(catalogue.shape[1])
 
     def learn(self, clicks: Sequence[Click]) -> None:
-        learn_clicks(self._learner, clicks, self._catalogue)
+        learn_clicks(self._learner, clicks)
 
     def ranking(self) -> CatalogueRanking:
         return rank_by_metric(self._learner.metric(), self._catalogue)
@@ -184,13 +185,13 @@ class _Nudge(OfflineMethod):
         return _MovedItems(self._catalogue, np.asarray(moved, np.float32))
 
     def _questions(self, clicks: Sequence[Click]) -> dict[str, Any]:
-        queries = np.stack([click.query_vector(self._vectors) for click in clicks]).astype(np.float32)
-        return {"q_embs": queries, "q_ans_indx": [click.positives.tolist() for click in clicks]}
+        queries = np.stack([query_vector(click, self._vectors) for click in clicks]).astype(np.float32)
+        return {"q_embs": queries, "q_ans_indx": [list(click.positives) for click in clicks]}
 
 
 def _with_query(click: Click) -> Click:
     """Return a click whose query, if it is an item of the catalogue, is one of the positives."""
-    return click if np.ndim(click.query) else click._replace(positives=np.append(click.positives, click.query))
+    return click if np.ndim(click.query) else click._replace(positives=[*click.positives, click.query])
 
 
 class _MovedItems(CatalogueRanking):

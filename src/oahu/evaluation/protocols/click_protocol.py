@@ -9,16 +9,17 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.constraints import Click
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.base_protocol import EvaluationProtocol
 from oahu.evaluation.protocols.catalogue_ranking import CatalogueRanking
+from oahu.evaluation.protocols.click_learning import is_empty
 from oahu.evaluation.protocols.click_methods import UNLEARNED_RANKINGS, ClickMethod, Rocchio, click_method
-from oahu.evaluation.protocols.click_records import Click
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache, generator_for
 from oahu.evaluation.protocols.method_training import Stopwatch
 from oahu.evaluation.protocols.methods import CLICK_METHODS, Method
 from oahu.evaluation.protocols.scaling import fit_scaling
-from oahu.evaluation.protocols.simulated_user import USER_MODELS, SimulatedUser, interleave
+from oahu.evaluation.protocols.simulated_user import USER_MODELS, Marks, SimulatedUser, interleave
 from oahu.evaluation.scores import changed_shares, ndcg_at_k, precision_at_k, recall_at_k, roc_auc
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
@@ -125,9 +126,9 @@ class ClickProtocol(EvaluationProtocol):
         numbers = checkpoints(settings["n_clicks"])
         marks = {"n_positives": 0, "n_negatives": 0, "n_unmarked": 0}
         if model.learns:
-            session = _Session(model, split, baseline, settings, generator_for(*seed_words, "user"))
-            measured = [session.run_to(n, stopwatch, evaluation) for n in numbers]
-            marks = session.marks
+            simulation = _Simulation(model, split, baseline, settings, generator_for(*seed_words, "user"))
+            measured = [simulation.run_to(n, stopwatch, evaluation) for n in numbers]
+            marks = simulation.marks
         else:
             with stopwatch("evaluation"):
                 measured = [evaluation.scores(model.ranking())] * len(numbers)
@@ -186,7 +187,7 @@ def _split(dataset: Dataset, settings: Mapping[str, Any], rng: np.random.Generat
     )
 
 
-class _Session:
+class _Simulation:
     """The clicks of one run: each click has a query, shown items and marks.
 
     The queries, and the positions of the mistakes, are the same for all methods of a run. They do not depend on the
@@ -217,7 +218,7 @@ class _Session:
                 if self._n_clicks and self._n_clicks % self._refresh == 0:
                     self._ranking = self._model.ranking()
                 n = min(self._refresh - self._n_clicks % self._refresh, n_clicks - self._n_clicks)
-                clicks = [click for click in self._clicks(n) if len(click.positives) or len(click.negatives)]
+                clicks = [click for click in self._clicks(n) if not is_empty(click)]
             if clicks:
                 with stopwatch("learning"):
                     self._model.learn(clicks)
@@ -243,7 +244,11 @@ class _Session:
             marks = self._user.mark(items, is_alike, self._rng)
             for name, part in zip(self.marks, marks, strict=True):
                 self.marks[name] += len(part)
-            yield Click(int(row) if split.pool is None else vectors[i], *marks)
+            yield _click(int(row) if split.pool is None else vectors[i], marks)
+
+
+def _click(query: Any, marks: Marks) -> Click:
+    return Click(query, marks.positives.tolist(), marks.negatives.tolist(), marks.unmarked.tolist())
 
 
 class _Evaluation:
@@ -332,7 +337,7 @@ def _second_page(
     ranking = model.ranking()
     first_page = ranking.top(split.unseen, _DEPTH)
     clicks = [
-        Click(query, *user.mark(items, split.labels[items] == label, rng))
+        _click(query, user.mark(items, split.labels[items] == label, rng))
         for query, items, label in zip(split.unseen, first_page, split.unseen_labels, strict=True)
     ]
     pages: Sequence[NDArray[Any]] = (model.moved(split.unseen, clicks), split.unseen)

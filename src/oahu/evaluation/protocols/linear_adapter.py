@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.evaluation.protocols.click_records import Click
+from oahu.constraints import Click
+from oahu.evaluation.protocols.click_learning import query_vector
 from oahu.metrics.metric import normalize_rows
 
 __all__ = ["ClickBatch", "batch_of", "loss_and_gradient", "train_adapter"]
@@ -79,8 +80,9 @@ def train_adapter(catalogue: Floats, clicks: Sequence[Click], rng: np.random.Gen
 
 def batch_of(clicks: Sequence[Click], catalogue: Floats) -> ClickBatch:
     """Return the vectors of the items of clicks."""
-    queries = np.stack([click.query_vector(catalogue) for click in clicks])
-    positives, negatives = ([getattr(click, name) for click in clicks] for name in ("positives", "negatives"))
+    queries = np.stack([query_vector(click, catalogue) for click in clicks])
+    positives = [np.asarray(click.positives, np.intp) for click in clicks]
+    negatives = [np.asarray(click.negatives, np.intp) for click in clicks]
     return ClickBatch(
         queries,
         catalogue[np.concatenate(positives)],

@@ -35,11 +35,6 @@ class Marks(NamedTuple):
     negatives: Rows
     unmarked: Rows
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no item is marked."""
-        return not len(self.positives) and not len(self.negatives)
-
 
 @dataclass(frozen=True)
 class SimulatedUser:
