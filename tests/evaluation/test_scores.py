@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from oahu.evaluation import eer, error_rate, macro_f1, recall_at_k, roc_auc, tar_at_far, triplet_accuracy
+from oahu.evaluation import (
+    changed_shares,
+    eer,
+    error_rate,
+    macro_f1,
+    ndcg_at_k,
+    precision_at_k,
+    recall_at_k,
+    roc_auc,
+    tar_at_far,
+    triplet_accuracy,
+)
 from oahu.exceptions import InvalidInputError, InvalidTypeError
 
 NAMES = ["cat", "dog", "cow", "a much longer name"]
@@ -185,3 +196,55 @@ def test_default_depths_are_1_2_4_and_8() -> None:
 def test_invalid_retrieval_is_rejected(labels: Any, retrieved: Any, ks: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         recall_at_k(labels, retrieved, ks)
+
+
+RANKED = st.lists(st.tuples(LABELS, st.lists(LABELS, min_size=6, max_size=6)), min_size=1, max_size=12)
+
+
+@given(rows=RANKED, k=st.integers(1, 6))
+def test_precision_is_the_share_of_own_labels_per_query(rows: list[Any], k: int) -> None:
+    own, found = zip(*rows, strict=True)
+    expected = [sum(label == one for one in row[:k]) / k for label, row in rows]
+    assert precision_at_k(own, found, k).tolist() == pytest.approx(expected)
+
+
+@given(rows=RANKED, k=st.integers(1, 6), more=st.integers(0, 9))
+def test_ndcg_is_the_gain_divided_by_that_of_the_best_ranking(rows: list[Any], k: int, more: int) -> None:
+    own, found = zip(*rows, strict=True)
+    counts = [row.count(label) + more for label, row in rows]
+    expected = []
+    for (label, row), n in zip(rows, counts, strict=True):
+        gain = sum(1 / math.log2(i + 1) for i, one in enumerate(row[:k], start=1) if one == label)
+        best = sum(1 / math.log2(i + 1) for i in range(1, min(n, k) + 1))
+        expected.append(gain / best if best else 0.0)
+    assert ndcg_at_k(own, found, counts, k).tolist() == pytest.approx(expected)
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=1, max_size=40))
+def test_changed_shares_count_higher_and_lower_scores(pairs: list[tuple[int, int]]) -> None:
+    before, after = ([pair[side] / 10 for pair in pairs] for side in (0, 1))
+    better, worse = changed_shares(before, after)
+    n, z = len(pairs), 1.959963984540054
+    for share, count in ((better, sum(b < a for b, a in pairs)), (worse, sum(b > a for b, a in pairs))):
+        p = count / n
+        centre, spread = p + z**2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+        low, high = (centre - spread) / (1 + z**2 / n), (centre + spread) / (1 + z**2 / n)
+        assert share == pytest.approx((p, low, high), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda: precision_at_k([1], [[1]], 0), "'k' must be an integer of at least 1. Got 0 instead."),
+        (lambda: precision_at_k([1], [[1]], 2), r"at least 2 labels for each of the 1 queries.*Got shape \(1, 1\)"),
+        (lambda: ndcg_at_k([1], [[1]], [0], 1), "'n_relevant' must have one integer for each of the 1 queries"),
+        (lambda: ndcg_at_k([1], [[1]], [1, 1], 1), r"'n_relevant' must have .* Got int64 of shape \(2,\) instead"),
+        (
+            lambda: changed_shares([1.0], [1.0, 0.5]),
+            "'before' and 'after' must have one score per query. Got 1 and 2",
+        ),
+    ],
+)
+def test_invalid_rankings_are_rejected(score: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        score()

@@ -17,7 +17,7 @@ from oahu.cli.bench_command import BenchOptions
 from oahu.cli.bench_progress import ProgressTable, format_duration, format_params
 from oahu.cli.train_command import parse_parameter
 from oahu.evaluation import datasets
-from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Plan, bench
+from oahu.evaluation.benchmark import PAPER_EXPERIMENTS, Plan, bench, default_methods
 from oahu.evaluation.datasets import Dataset
 from oahu.evaluation.protocols import PROTOCOLS, Method, as_methods
 from oahu.evaluation.protocols.methods import reference_method
@@ -27,9 +27,15 @@ from oahu.exceptions import InvalidInputError
 
 __all__ = ["run"]
 
-_QUICK_SETTINGS: Final[Mapping[str, Any]] = {"n_constraints": 1_000, "n_seeds": 500}
+_QUICK_SETTINGS: Final[Mapping[str, Any]] = {"n_constraints": 1_000, "n_seeds": 500, "n_clicks": 100}
+_CLICK_DATASETS: Final = ("tiles:colour", "tiles:shape")
 _QUICK_PLAN: Final[Mapping[str, Any]] = {"runs": 2, "folds": 2, "tune_items": 300}
-_OPTION_NAMES: Final = {"n_constraints": "--constraints", "n_seeds": "--seeds"}
+_OPTION_NAMES: Final = {
+    "n_constraints": "--constraints",
+    "n_seeds": "--seeds",
+    "n_clicks": "--clicks",
+    "click_queries": "--click-queries",
+}
 
 
 def run(console: Console, errors: Console, options: BenchOptions) -> bool:
@@ -68,7 +74,8 @@ def _command_of(out: Path) -> str | None:
 
 def _methods(options: BenchOptions) -> list[Method]:
     """Return the methods of the benchmark, with the parameters that --set METHOD.NAME=VALUE sets."""
-    methods = as_methods(options.method_names)
+    protocols = PAPER_EXPERIMENTS if options.protocol == "paper" else (options.protocol.value,)
+    methods = as_methods(options.method_names or default_methods(protocols))
     for text in options.parameters or ():
         method_name, _, setting = text.partition(".")
         method = next((one for one in methods if one.name.lower() == method_name.lower()), None)
@@ -117,7 +124,7 @@ def _dataset_names(options: BenchOptions) -> dict[str, tuple[str, ...]]:
     if options.quick:
         return dict.fromkeys(protocols, given or ("digits",))
     if not given:
-        return {protocol: PAPER_EXPERIMENTS[protocol] for protocol in protocols}
+        return {protocol: PAPER_EXPERIMENTS.get(protocol, _CLICK_DATASETS) for protocol in protocols}
     if not is_paper:
         return {options.protocol.value: given}
     in_paper = dict.fromkeys(name for names in PAPER_EXPERIMENTS.values() for name in names)
@@ -141,7 +148,8 @@ def _tuning_modes(options: BenchOptions, protocol: str) -> tuple[bool, ...]:
 def _load(errors: Console, name: str, options: BenchOptions) -> Dataset | None:
     """Return a data set, or None if the data set is missing and the user did not name it."""
     with errors.status(f"Reading {name} ..."):
-        if options.datasets or options.quick or datasets.source(name).is_available(datasets.data_home()):
+        is_given = options.datasets or options.quick
+        if is_given or datasets.source(name.partition(":")[0]).is_available(datasets.data_home()):
             return datasets.load(name, labels=options.labels) if options.labels else datasets.load(name)
     message = f"Skipping {name}, because it is not available. `oahu datasets` shows how to get {name}."
     errors.print(message, style="yellow", highlight=False, soft_wrap=True)

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from oahu.cli.options import FORMATS, LabelFile, People, ProtocolName, Seed
+from oahu.cli.options import (
+    FORMATS,
+    ClickQueries,
+    Interleaving,
+    LabelFile,
+    People,
+    ProtocolName,
+    Seed,
+    UnlearnedRanking,
+    UserModel,
+)
 from oahu.cli.output import console, error_console
 
 __all__ = ["BenchOptions", "bench"]
@@ -26,8 +36,9 @@ class BenchOptions:
         list[str] | None,
         typer.Option(
             "--dataset",
-            help=f"Name of a data set from `oahu datasets`, or a feature file ({FORMATS}). Can be repeated.",
-            show_default="the data sets of the paper",
+            help=f"Name of a data set from `oahu datasets`, or a feature file ({FORMATS}). NAME:LABELS chooses the "
+            "labels, for example tiles:colour. Can be repeated.",
+            show_default="the data sets of the paper; tiles:colour and tiles:shape for clicks",
         ),
     ] = None
     labels: LabelFile = None
@@ -35,8 +46,9 @@ class BenchOptions:
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="Methods to compare: names of learners, Python classes as module:Name, or model files.",
-            show_default="all learners except AdaSORS",
+            help="Methods to compare: names of learners, Python classes as module:Name, or model files. For clicks "
+            "also CentredCosine, Rocchio, LinearAdapter and NUDGE.",
+            show_default="all learners except AdaSORS; for clicks also the first three others",
         ),
     ] = None
     reference: Annotated[
@@ -50,7 +62,7 @@ class BenchOptions:
         typer.Option(
             min=1,
             help="Number of runs. For verification: number of folds.",
-            show_default="10; 3 for sensitivity; 1 for retrieval and regret",
+            show_default="10; 5 for clicks; 3 for sensitivity; 1 for retrieval and regret",
         ),
     ] = None
     jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes. 0: one process per core.")] = 0
@@ -81,6 +93,65 @@ class BenchOptions:
             show_default="half of --constraints",
         ),
     ] = None
+    clicks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only for clicks: number of clicks to learn from. Methods are evaluated after 10, 30, 100, ... "
+            "clicks.",
+            show_default="3000",
+        ),
+    ] = None
+    user: Annotated[
+        UserModel | None,
+        typer.Option(
+            help="Only for clicks: what the simulated user marks. all: every shown item. alike, not-alike: only "
+            "these items. cascade: the first alike item. position: item i with probability 1/i.",
+            show_default="all",
+        ),
+    ] = None
+    noise: Annotated[
+        float | None,
+        typer.Option(min=0, max=0.5, help="Only for clicks: probability that a mark is wrong.", show_default="0"),
+    ] = None
+    careless: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Only for clicks: share of clicks with marks at random.", show_default="0"),
+    ] = None
+    click_queries: Annotated[
+        ClickQueries | None,
+        typer.Option(
+            help="Only for clicks: whether click queries are items of the catalogue, or held-out items that are "
+            "not in it.",
+            show_default="catalogue",
+        ),
+    ] = None
+    interleave: Annotated[
+        Interleaving | None,
+        typer.Option(
+            help="Only for clicks: interleave the shown items with the unlearned ranking.", show_default="no"
+        ),
+    ] = None
+    shown: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only for clicks: number of items that the user is shown.", show_default="10"),
+    ] = None
+    refresh: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only for clicks: number of clicks between updates of the ranking.",
+            show_default="20",
+        ),
+    ] = None
+    baseline: Annotated[
+        UnlearnedRanking | None,
+        typer.Option(
+            help="Only for clicks: unlearned ranking for --interleave and for the shares of queries made better "
+            "and worse.",
+            show_default="cosine",
+        ),
+    ] = None
     scaling: Annotated[
         str | None,
         typer.Option(
@@ -98,7 +169,8 @@ class BenchOptions:
     ] = None
     k: Annotated[int | None, typer.Option(min=1, help="Number of nearest neighbours (k).", show_default="5")] = None
     queries: Annotated[
-        int | None, typer.Option(min=1, help="Number of randomly drawn test items.", show_default="all")
+        int | None,
+        typer.Option(min=1, help="Number of randomly drawn test items.", show_default="all; 3000 for clicks"),
     ] = None
     people: Annotated[
         People | None,
@@ -136,7 +208,11 @@ class BenchOptions:
     def settings(self) -> dict[str, Any]:
         """Settings of the protocol that the user has set, by name."""
         settings: dict[str, Any] = {"seed": self.seed, "pca": self.pca, "k": self.k, "queries": self.queries}
-        settings["people"] = None if self.people is None else self.people.value
+        settings |= {"n_clicks": self.clicks, "noise": self.noise, "careless": self.careless}
+        settings |= {"shown": self.shown, "refresh": self.refresh}
+        for name in ("people", "user", "click_queries", "interleave", "baseline"):
+            value = getattr(self, name)
+            settings[name] = None if value is None else value.value
         settings["n_constraints"] = self.constraints
         settings["n_seeds"] = self.constraints // 2 if self.constraints and self.seeds is None else self.seeds
         settings["scaling"] = None if self.tune else self.scaling
@@ -144,7 +220,7 @@ class BenchOptions:
 
 
 def bench(options: BenchOptions) -> None:
-    """Compare learners in the experiments of the paper, and write a report."""
+    """Compare learners in the experiments of the paper or on simulated clicks, and write a report."""
     from oahu.cli.bench import run
 
     if not run(console, error_console, options):

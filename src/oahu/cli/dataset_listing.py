@@ -107,10 +107,13 @@ def _facts(home: Path) -> dict[str, str | None]:
 
 
 def _note(entry: DatasetSource, home: Path) -> str | None:
-    """Return the note of a data set and a list of its files to copy, as text, or None if there is neither."""
+    """Return the files to copy, the note and the labelings of a data set as text, or None if there are none."""
     files = entry.manual_files(home)
     copy = [f"Copy {' and '.join(files)} to this folder."] if files else []
-    return " ".join([*copy, *([entry.note] if entry.note else [])]) or None
+    labelings = (
+        [f"Labels: {' or '.join(f'{entry.name}:{each}' for each in entry.labelings)}."] if entry.labelings else []
+    )
+    return " ".join([*copy, *([entry.note] if entry.note else []), *labelings]) or None
 
 
 def _as_json(entry: DatasetSource, home: Path) -> dict[str, Any]:
@@ -127,4 +130,5 @@ def _as_json(entry: DatasetSource, home: Path) -> dict[str, Any]:
         "downloadable": bool(entry.file_sets) and not entry.manual_files(home),
         "missing_files": entry.missing_files(home),
         "note": entry.note or None,
+        "labelings": entry.labelings,
     }

@@ -10,9 +10,11 @@ import typer
 
 __all__ = [
     "FORMATS",
+    "ClickQueries",
     "Combine",
     "DataFolder",
     "FeatureFile",
+    "Interleaving",
     "JsonFlag",
     "LabelFile",
     "MetricFile",
@@ -24,6 +26,8 @@ __all__ = [
     "Rule",
     "Seed",
     "Target",
+    "UnlearnedRanking",
+    "UserModel",
     "Vote",
     "VoteOption",
 ]
@@ -69,6 +73,7 @@ class ProtocolName(StrEnum):
     retrieval = "retrieval"
     sensitivity = "sensitivity"
     regret = "regret"
+    clicks = "clicks"
     paper = "paper"
 
 
@@ -77,6 +82,38 @@ class People(StrEnum):
 
     shared = "shared"
     disjoint = "disjoint"
+
+
+class UserModel(StrEnum):
+    """Which of the shown items a simulated user sees and marks."""
+
+    all = "all"
+    alike = "alike"
+    not_alike = "not-alike"
+    cascade = "cascade"
+    position = "position"
+
+
+class ClickQueries(StrEnum):
+    """Where the queries of a simulated user come from."""
+
+    catalogue = "catalogue"
+    held_out = "held-out"
+
+
+class Interleaving(StrEnum):
+    """How the current ranking is interleaved with the unlearned ranking."""
+
+    no = "no"
+    team_draft = "team-draft"
+
+
+class UnlearnedRanking(StrEnum):
+    """The unlearned ranking that a method is compared with."""
+
+    cosine = "cosine"
+    centred = "centred"
+    euclidean = "euclidean"
 
 
 class Role(StrEnum):

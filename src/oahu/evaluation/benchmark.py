@@ -5,7 +5,7 @@ All results are written to one folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from oahu.evaluation.runner import Runner
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 from oahu.exceptions import InvalidInputError
 
-__all__ = ["PAPER_EXPERIMENTS", "Listener", "Plan", "bench"]
+__all__ = ["PAPER_EXPERIMENTS", "Listener", "Plan", "bench", "default_methods"]
 
 #: The data sets that the paper uses with each protocol. ``lfw-soft`` is not in the paper.
 PAPER_EXPERIMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -76,7 +76,7 @@ class Plan:
         protocol = PROTOCOLS[self.protocol]
         protocol.check_dataset(self.dataset)
         settings = protocol.settings(self.dataset, **self.settings)
-        if self.settings.get("n_seeds", 0) > settings["n_constraints"]:
+        if self.settings.get("n_seeds", 0) > settings.get("n_constraints", 0):
             raise InvalidInputError(
                 f"The setting 'n_seeds' must be at most 'n_constraints' ({settings['n_constraints']:,}). "
                 f"Got {self.settings['n_seeds']:,} instead."
@@ -130,8 +130,8 @@ def bench(
     plans : sequence of Plan
         Plans to run.
     methods : sequence of Method, Learner, Metric, (name, Learner or Metric) or str, optional
-        Methods to compare. `oahu.evaluation.protocols.as_method` documents the allowed values. By default,
-        `oahu.evaluation.protocols.DEFAULT_METHODS`.
+        Methods to compare. `oahu.evaluation.protocols.as_method` documents the allowed values. By default, the
+        default methods of the protocols in ``plans``.
     out : path
         Folder for the results.
     jobs : int
@@ -155,7 +155,8 @@ def bench(
     >>> round(record.outcomes[0].scores["error_rate"], 2)
     0.03
     """
-    compared, listener = as_methods(methods), listener or Listener()
+    listener = listener or Listener()
+    compared = as_methods(default_methods(plan.protocol for plan in plans) if methods is None else methods)
     reference = reference_method(compared, reference)
     by_name = {plan.dataset.name: plan.dataset for plan in plans}
     for plan in plans:
@@ -171,11 +172,17 @@ def bench(
     return record
 
 
+def default_methods(protocols: Iterable[str]) -> list[str]:
+    """Return the names of the methods that some protocols compare by default, without repetitions."""
+    return list(dict.fromkeys(name for protocol in protocols for name in PROTOCOLS[protocol].default_methods))
+
+
 def _run_plan(plan: Plan, methods: Sequence[Method], runner: Runner, listener: Listener) -> None:
     protocol, dataset = PROTOCOLS[plan.protocol], plan.dataset
     settings = protocol.settings(dataset, **plan.settings)
     title = f"{plan.protocol} on {dataset.name}"
-    measured = [method for method in methods if protocol.trials(dataset, method, 1, settings)]
+    applicable = [method for method in methods if protocol.applies_to(method)]
+    measured = [method for method in applicable if protocol.trials(dataset, method, 1, settings)]
     if not measured:
         names = ", ".join(method.name for method in methods)
         raise InvalidInputError(f"The protocol {plan.protocol} does not apply to {names}.")

@@ -188,7 +188,7 @@ def _warm_up(trial: Trial, dataset: Dataset, method: Method) -> None:
     items = rng.normal(size=(_WARM_UP_ITEMS, dataset.n_features)).astype(np.float32)
     tiny = Dataset("warm-up", items, np.arange(_WARM_UP_ITEMS) % 3, scaling="unit")
     changed: dict[str, Any] = {"scaling": "unit", "pca": None, "n_constraints": _WARM_UP_CONSTRAINTS}
-    changed |= {"n_seeds": _WARM_UP_CONSTRAINTS, "of": _WARM_UP_CONSTRAINTS}
+    changed |= dict.fromkeys(("n_seeds", "of", "n_clicks"), _WARM_UP_CONSTRAINTS)
     settings = {**trial.settings, **changed, "queries": None, "k": min(trial.settings.get("k", 1), 5)}
     tiny_trial = Trial(trial.protocol, tiny.name, method.name, 0, settings)
     with suppress(Exception):  # the trial itself reports the error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 from sklearn.metrics import f1_score, zero_one_loss
 
 from oahu.arrays import as_array
@@ -14,7 +15,8 @@ from oahu.exceptions import InvalidInputError, InvalidTypeError
 from oahu.messages import shorten
 from oahu.tasks.roc import Roc, as_scores
 
-__all__ = ["eer", "error_rate", "macro_f1", "recall_at_k", "roc_auc", "tar_at_far", "triplet_accuracy"]
+__all__ = ["Share", "changed_shares", "eer", "error_rate", "macro_f1", "ndcg_at_k", "precision_at_k", "recall_at_k"]
+__all__ += ["roc_auc", "tar_at_far", "triplet_accuracy"]
 
 _MAX_INTEGER: Final = 2.0**53  # larger floats cannot represent every integer
 
@@ -180,13 +182,126 @@ def recall_at_k(
     found = _as_labels(retrieved_labels, "retrieved_labels", 2)
     _check_comparable(own, found, "labels", "retrieved_labels")
     depths = _as_depths(ks)
-    if found.shape[0] != len(own) or found.shape[1] < max(depths):
-        raise InvalidInputError(
-            f"'retrieved_labels' must have at least {max(depths)} labels for each of the {len(own)} queries: shape "
-            f"({len(own)}, {max(depths)}) or wider. Got shape {found.shape} instead."
-        )
+    _check_depth(own, found, max(depths))
     hit = found[:, : max(depths)] == own[:, None]
     return {k: float(np.mean(hit[:, :k].any(axis=1))) for k in depths}
+
+
+def precision_at_k(labels: ArrayLike, retrieved_labels: ArrayLike, k: int = 10) -> NDArray[np.float64]:
+    """Return, for each query, the share of items with the query's label among the first k items.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_queries,)
+        Labels of the queries: strings or integers.
+    retrieved_labels : array-like of shape (n_queries, at least k)
+        Labels of the retrieved items, nearest item first.
+    k : int
+        Number of items.
+
+    Examples
+    --------
+    >>> precision_at_k(["cat", "dog"], [["dog", "cat"], ["dog", "dog"]], k=2)
+    array([0.5, 1. ])
+    """
+    return np.asarray(_relevance(labels, retrieved_labels, k).mean(axis=1))
+
+
+def ndcg_at_k(
+    labels: ArrayLike, retrieved_labels: ArrayLike, n_relevant: ArrayLike, k: int = 10
+) -> NDArray[np.float64]:
+    """Return, for each query, the normalised discounted cumulative gain (nDCG) of the first k items.
+
+    An item at position i = 1, 2, ... with the query's label contributes 1 / log2(i + 1). The sum is divided by the
+    sum of the best possible ranking. For a query without relevant items, nDCG is 0.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_queries,)
+        Labels of the queries: strings or integers.
+    retrieved_labels : array-like of shape (n_queries, at least k)
+        Labels of the retrieved items, nearest item first.
+    n_relevant : array-like of int, of shape (n_queries,)
+        Number of items with the query's label among all items that can be retrieved.
+    k : int
+        Number of items.
+
+    Examples
+    --------
+    >>> ndcg_at_k([1, 2], [[1, 0], [0, 2]], n_relevant=[1, 1], k=2).round(3)
+    array([1.   , 0.631])
+    """
+    relevance = _relevance(labels, retrieved_labels, k)
+    counts = np.asarray(n_relevant)
+    if (
+        counts.shape != relevance.shape[:1]
+        or counts.dtype.kind not in "iu"
+        or (counts < relevance.sum(axis=1)).any()
+    ):
+        raise InvalidInputError(
+            f"'n_relevant' must have one integer for each of the {len(relevance)} queries, at least the number of "
+            f"retrieved items with the query's label. Got {counts.dtype} of shape {counts.shape} instead."
+        )
+    discounts = 1 / np.log2(np.arange(2, k + 2))
+    best = np.r_[0.0, np.cumsum(discounts)][np.minimum(counts, k)]
+    return np.asarray(np.divide(relevance @ discounts, best, out=np.zeros(len(relevance)), where=best > 0))
+
+
+class Share(NamedTuple):
+    """A share of queries, and the ends of its 95 % Wilson confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def changed_shares(before: ArrayLike, after: ArrayLike) -> tuple[Share, Share]:
+    """Return the share of queries with a higher score after a change, and the share with a lower score.
+
+    Parameters
+    ----------
+    before, after : array-like of shape (n_queries,)
+        A score of each query before and after the change, for example its precision at 10. Higher scores are
+        better.
+
+    Examples
+    --------
+    >>> better, worse = changed_shares([0.5, 0.5, 0.5, 0.5], [0.6, 0.7, 0.5, 0.4])
+    >>> better.value, worse.value
+    (0.5, 0.25)
+    """
+    old, new = as_scores(before, "before"), as_scores(after, "after")
+    if len(old) != len(new):
+        raise InvalidInputError(
+            f"'before' and 'after' must have one score per query. Got {len(old)} and {len(new)} instead."
+        )
+    return _share(new > old), _share(new < old)
+
+
+def _share(is_member: NDArray[np.bool_]) -> Share:
+    interval = stats.binomtest(int(is_member.sum()), len(is_member)).proportion_ci(0.95, method="wilson")
+    return Share(float(is_member.mean()), float(interval.low), float(interval.high))
+
+
+def _relevance(labels: ArrayLike, retrieved_labels: ArrayLike, k: int) -> NDArray[np.bool_]:
+    """Return whether each of the first k items has the query's label, of shape (n_queries, k)."""
+    own = _as_labels(labels, "labels", 1)
+    found = _as_labels(retrieved_labels, "retrieved_labels", 2)
+    _check_comparable(own, found, "labels", "retrieved_labels")
+    number: Any = k
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+        raise InvalidInputError(f"'k' must be an integer of at least 1. Got {shorten(k)} instead.")
+    _check_depth(own, found, k)
+    return np.asarray(found[:, :k] == own[:, None])
+
+
+def _check_depth(own: NDArray[Any], found: NDArray[Any], depth: int) -> None:
+    """Raise an error unless there are at least ``depth`` retrieved labels for each query."""
+    if found.shape[0] != len(own) or found.shape[1] < depth:
+        raise InvalidInputError(
+            f"'retrieved_labels' must have at least {depth} labels for each of the {len(own)} queries: shape "
+            f"({len(own)}, {depth}) or wider. Got shape {found.shape} instead."
+        )
 
 
 # -- validation --------------------------------------------------------------------------------------------

@@ -28,8 +28,9 @@ class Trial:
 
     Attributes
     ----------
-    protocol : {"classification", "constraints", "verification", "retrieval", "sensitivity", "regret"}
-        Name of the protocol.
+    protocol : str
+        Name of the protocol: "classification", "constraints", "verification", "retrieval", "sensitivity", "regret"
+        or "clicks".
     dataset, method : str
         Names of the data set and of the method.
     run : int
@@ -71,7 +72,8 @@ class Outcome:
         Scores by name: ``error_rate``, ``macro_f1``, ``utilization``, ``auc``, ``accuracy``, ``recall@1``, ...
     curves : dict
         Data for figures, by name: ``weights`` (with ``rounds`` and ``weights``), ``roc`` (with ``far`` and
-        ``tar``), ``regret`` (with ``rounds``, ``regret`` and ``bound``) and ``examples``.
+        ``tar``), ``regret`` (with ``rounds``, ``regret`` and ``bound``), ``clicks`` (with ``clicks`` and a list for
+        each score) and ``examples``.
     seconds : dict
         Seconds per step: ``inputs``, ``constraints``, ``learning``, ``evaluation``. Compilation is not included.
     facts : dict

@@ -19,12 +19,14 @@ from oahu import DatasetError, InvalidInputError
 from oahu.evaluation.datasets import DATASETS, Dataset, DatasetSource, Fold, Views, fetch, load, registry, source
 from oahu.evaluation.datasets.downloads import RemoteFile
 
-NAMED = [name for name in DATASETS if name not in ("digits", "any")]
+NAMED = [name for name in DATASETS if name not in ("digits", "tiles", "any")]
 DOWNLOADED = ["fashion-mnist", "emnist-balanced", "cifar10-gray", "lfw", "cifar100"]
 
 
 def test_names_and_their_order() -> None:
-    names = "fashion-mnist emnist-balanced cifar10-gray lfw lfw-soft cars196 cifar100 digits any"
+    names = (
+        "fashion-mnist emnist-balanced cifar10-gray lfw lfw-soft cars196 cifar100 clinc150 hwu64 digits tiles any"
+    )
     assert " ".join(DATASETS) == names
     assert [source(name).name for name in DATASETS] == list(DATASETS)
 
@@ -124,6 +126,48 @@ def test_fetch_explains_files_that_cannot_be_downloaded(tmp_path: Path) -> None:
         fetch("cars196", tmp_path)
     assert "It cannot be downloaded. Copy cars196-features.npz to that folder" in str(caught.value)
     assert source("cars196").homepage in str(caught.value)
+
+
+# -- labelings -------------------------------------------------------------------------------------------
+
+
+def test_labeling_is_part_of_the_name(tmp_path: Path) -> None:
+    intents, domains = np.arange(6), np.arange(6) % 2
+    np.savez(tmp_path / "clinc150-features.npz", X=np.eye(6), y=intents, domain=domains)
+    assert load("clinc150", tmp_path).y.tolist() == intents.tolist()
+    by_domain = load("clinc150:domain", tmp_path)
+    assert by_domain.y.tolist() == domains.tolist()
+    assert by_domain.name == "clinc150:domain"
+    assert load("clinc150:intent", tmp_path).y.tolist() == intents.tolist()
+
+
+def test_missing_labels_are_reported(tmp_path: Path) -> None:
+    np.savez(tmp_path / "clinc150-features.npz", X=np.eye(6), y=np.arange(6))
+    with pytest.raises(
+        InvalidInputError, match=r"'clinc150' has no labeling 'domain'\. Its labelings are intent\."
+    ):
+        load("clinc150:domain", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("tiles:taste", r"Use tiles:shape or tiles:colour or tiles:size\."), ("digits:parity", r"Use digits\.")],
+)
+def test_unknown_labeling_lists_the_labelings(name: str, advice: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=f"has no labeling '{name.partition(':')[2]}'. {advice}"):
+        load(name, tmp_path)
+
+
+def test_dataset_rejects_labels_of_another_length() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"The labeling 'age' of the data set 'pets' must have shape \(2,\)"
+    ):
+        Dataset("pets", np.eye(2), np.zeros(2), labelings={"age": np.zeros(3)})
+
+
+def test_dataset_without_labelings_has_only_one() -> None:
+    with pytest.raises(InvalidInputError, match=r"'pets' has no labeling 'age'\. It has only one labeling\."):
+        Dataset("pets", np.eye(2), np.zeros(2)).with_labels("age")
 
 
 # -- downloads ------------------------------------------------------------------------------------------

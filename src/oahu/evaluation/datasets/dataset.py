@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from oahu.exceptions import InvalidInputError
+from oahu.messages import shorten
 
 __all__ = ["Dataset", "Fold", "Views"]
 
@@ -83,6 +85,11 @@ class Dataset:
         Official pairs for verification.
     image_folder : Path, optional
         Folder with an image file for each item, if the features are not pixels. The keys are the file names.
+    images : ndarray of uint8, of shape (n_items, height, width, 3), optional
+        Pictures of the items, if the features are not pixels and the pictures fit in memory.
+    labelings : mapping of str to ndarray of shape (n_items,)
+        Labels of the items by the name of the labeling, if items can be alike in several ways. One of them is
+        ``y``. `with_labels` returns the data set with another labeling.
     """
 
     name: str
@@ -94,6 +101,8 @@ class Dataset:
     keys: NDArray[np.str_] | None = None
     views: Views | None = None
     image_folder: Path | None = None
+    images: NDArray[np.uint8] | None = None
+    labelings: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
@@ -101,9 +110,31 @@ class Dataset:
                 f"The data set {self.name!r} must have 'X' of shape (n_items, n_features) and 'y' of shape "
                 f"(n_items,). Got 'X' of shape {self.X.shape} and 'y' of shape {self.y.shape} instead."
             )
+        for name, labels in self.labelings.items():
+            if labels.shape != self.y.shape:
+                raise InvalidInputError(
+                    f"The labeling {name!r} of the data set {self.name!r} must have shape {self.y.shape}, one "
+                    f"label per item. Got shape {labels.shape} instead."
+                )
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def with_labels(self, name: str) -> Self:
+        """Return the data set with the labeling ``name`` as its labels ``y``, under the name "data set:labeling".
+
+        Examples
+        --------
+        >>> data = Dataset("pets", np.eye(2), np.array(["cat", "dog"]), labelings={"age": np.array([3, 4])})
+        >>> data.with_labels("age").name, data.with_labels("age").y.tolist()
+        ('pets:age', [3, 4])
+        """
+        if name not in self.labelings:
+            known = (
+                f"Its labelings are {', '.join(self.labelings)}." if self.labelings else "It has only one labeling."
+            )
+            raise InvalidInputError(f"The data set {self.name!r} has no labeling {shorten(name)}. {known}")
+        return replace(self, name=f"{self.name}:{name}", y=self.labelings[name])
 
     @cached_property
     def digest(self) -> str:

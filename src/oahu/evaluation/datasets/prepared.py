@@ -2,14 +2,15 @@
 
 The array ``X`` contains the features. The arrays ``Q``, ``low`` and ``step`` can replace ``X``. Then ``Q`` contains
 the features quantised to 8 bits, and the features are low + Q * step. The array ``y`` contains the labels. Optional
-arrays are ``is_train`` (the official split), and one of ``image``, ``keys`` and ``ids`` (the keys of the items).
+arrays are ``is_train`` (the official split), and one of ``image``, ``keys`` and ``ids`` (the keys of the items). A
+data set in which items can be alike in several ways has further arrays with labels.
 """
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -37,14 +38,28 @@ _READ_ERRORS: Final = (ValueError, EOFError, MemoryError, RuntimeError, OSError,
 ARRAYS: Final = ("X", "Q", "low", "step", "y", "is_train", *_KEY_NAMES)
 
 
-def read_prepared(path: Path, name: str, scaling: str, *, n_train: int | None = None, n: int = 0) -> Dataset:
+def read_prepared(
+    path: Path,
+    name: str,
+    scaling: str,
+    *,
+    n_train: int | None = None,
+    n: int = 0,
+    labelings: Mapping[str, str] | None = None,
+) -> Dataset:
     """Return the data set in an archive.
 
     If the archive has no array ``is_train`` but contains exactly ``n`` items, its first ``n_train`` items are the
-    training items.
+    training items. ``labelings`` gives the array with the labels of each labeling. Arrays other than ``y`` may be
+    missing; then the data set does not have these labelings.
     """
-    dataset = dataset_of(read_arrays(path, ARRAYS), path, name, scaling)
-    dataset = replace(dataset, image_folder=image_folder_of(path.parent, name))
+    arrays_of = labelings or {}
+    arrays = read_arrays(path, dict.fromkeys((*ARRAYS, *arrays_of.values())))
+    dataset = dataset_of(arrays, path, name, scaling)
+    found = {
+        each: labels_of(arrays, path, len(dataset), array) for each, array in arrays_of.items() if array in arrays
+    }
+    dataset = replace(dataset, image_folder=image_folder_of(path.parent, name), labelings=found)
     if dataset.is_train is None and n_train is not None and len(dataset) == n:
         return replace(dataset, is_train=np.arange(n) < n_train)
     return dataset
@@ -132,13 +147,15 @@ def _dequantise(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     return X
 
 
-def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int) -> NDArray[Any]:
-    """Return the labels: strings, or integers of type int64."""
-    if "y" not in arrays:
-        raise DatasetError(f"{path} must contain the labels as an array 'y'. It contains {_list_names(arrays)}.")
-    y = arrays["y"]
+def labels_of(arrays: dict[str, NDArray[Any]], path: Path, n_items: int, name: str = "y") -> NDArray[Any]:
+    """Return the labels in the array ``name``: strings, or integers of type int64."""
+    if name not in arrays:
+        raise DatasetError(
+            f"{path} must contain the labels as an array {name!r}. It contains {_list_names(arrays)}."
+        )
+    y = arrays[name]
     if y.shape != (n_items,) or y.dtype.kind not in "iuU":
-        raise _array_error(path, "y", "integers or strings", n_items, y)
+        raise _array_error(path, name, "integers or strings", n_items, y)
     return y if y.dtype.kind == "U" else y.astype(np.int64)
 
 

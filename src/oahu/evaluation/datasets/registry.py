@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from oahu.evaluation.datasets import (
     cars196,
     cifar10,
     cifar100,
+    clinc150,
     digits,
     emnist,
     fashion_mnist,
+    hwu64,
     lfw,
+    tiles,
     user_files,
 )
 from oahu.evaluation.datasets.dataset import Dataset
@@ -34,7 +37,10 @@ _SOURCES: Final = {
         lfw.SOFT_SOURCE,
         cars196.SOURCE,
         cifar100.SOURCE,
+        clinc150.SOURCE,
+        hwu64.SOURCE,
         digits.SOURCE,
+        tiles.SOURCE,
         user_files.SOURCE,
     )
 }
@@ -71,7 +77,8 @@ def load(
     Parameters
     ----------
     name : str or path
-        Name of a data set, one of `DATASETS`, or path of your own file (.npz, .npy, .csv, .tsv or .parquet).
+        Name of a data set, one of `DATASETS`, or path of your own file (.npz, .npy, .csv, .tsv or .parquet). If
+        items can be alike in several ways, "name:labeling" chooses the labels, for example ``tiles:colour``.
     home : path, optional
         Data folder. By default, ``data_home()``.
     labels : path, optional
@@ -94,6 +101,8 @@ def load(
                 f"The data set {name} has its own labels. Use the 'labels' parameter only with your own file."
             )
         return source(name).load(_folder(home))
+    if isinstance(name, str) and name.partition(":")[0] in _SOURCES:
+        return _load_labeling(name, home, labels)
     path = Path(name)
     if path.suffix.lower() in user_files.FILE_TYPES or path.is_file():
         return user_files.read_user_file(path, labels)
@@ -120,6 +129,16 @@ def fetch(name: str, home: str | os.PathLike[str] | None = None, progress: Downl
         to.
     """
     source(name).fetch(_folder(home), progress)
+
+
+def _load_labeling(full_name: str, home: Any, labels: Any) -> Dataset:
+    """Return a data set with one of its labelings as labels. The full name is "name:labeling"."""
+    name, _, labeling = full_name.partition(":")
+    known = source(name).labelings
+    if labeling not in known:
+        choice = f"Use {' or '.join(f'{name}:{each}' for each in known)}" if known else f"Use {name}"
+        raise InvalidInputError(f"The data set {name} has no labeling {shorten(labeling)}. {choice}.")
+    return load(name, home, labels=labels).with_labels(labeling)
 
 
 def _folder(home: str | os.PathLike[str] | None) -> Path:

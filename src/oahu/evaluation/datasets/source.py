@@ -39,6 +39,8 @@ class DatasetSource:
         Files that can be downloaded.
     note : str
         Further information for the user.
+    labelings : tuple of str
+        Names of the labelings, if items can be alike in several ways. The first one is the default.
     """
 
     name: str
@@ -53,6 +55,7 @@ class DatasetSource:
     read: Callable[[Path], Dataset]
     downloads: tuple[RemoteFile, ...] = ()
     note: str = ""
+    labelings: tuple[str, ...] = ()
 
     def is_available(self, home: Path) -> bool:
         """Return whether the data folder contains a complete set of files."""

@@ -1,9 +1,10 @@
-"""Evaluation protocols of Section 4 of the paper."""
+"""Evaluation protocols: the experiments of Section 4 of the paper, and learning from clicks."""
 
 from typing import Final
 
 from oahu.evaluation.protocols.base_protocol import EvaluationProtocol
 from oahu.evaluation.protocols.classification_protocol import ClassificationProtocol, ConstraintCountProtocol
+from oahu.evaluation.protocols.click_protocol import ClickProtocol
 from oahu.evaluation.protocols.methods import DEFAULT_METHODS, GRIDS, Method, as_method, as_methods
 from oahu.evaluation.protocols.retrieval_protocol import RetrievalProtocol
 from oahu.evaluation.protocols.scaling import SCALINGS
@@ -16,6 +17,7 @@ __all__ = [
     "PROTOCOLS",
     "SCALINGS",
     "ClassificationProtocol",
+    "ClickProtocol",
     "ConstraintCountProtocol",
     "EvaluationProtocol",
     "Method",
@@ -34,6 +36,7 @@ _PROTOCOLS: Final = (
     RetrievalProtocol(),
     SensitivityProtocol(),
     RegretProtocol(),
+    ClickProtocol(),
 )
 
 #: All protocols by name.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from oahu.evaluation.datasets.dataset import Dataset
 from oahu.evaluation.protocols.constraint_streams import ConstraintCache
 from oahu.evaluation.protocols.method_training import Stopwatch, TrainedMetric
-from oahu.evaluation.protocols.methods import Method
+from oahu.evaluation.protocols.methods import DEFAULT_METHODS, Method
 from oahu.evaluation.protocols.scaling import SCALINGS, check_components
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
@@ -18,7 +18,8 @@ from oahu.version import __version__
 
 __all__ = ["EvaluationProtocol", "outcome_of"]
 
-_MINIMUM_VALUES: Final = {"seed": 0, "n_constraints": 1, "n_seeds": 1, "k": 1, "queries": 1}
+_AT_LEAST_ONE: Final = ("n_constraints", "n_seeds", "k", "queries", "n_clicks", "shown", "refresh")
+_MINIMUM_VALUES: Final = {"seed": 0, "catalogue": 22, **dict.fromkeys(_AT_LEAST_ONE, 1)}
 
 
 class EvaluationProtocol(ABC):
@@ -38,6 +39,8 @@ class EvaluationProtocol(ABC):
         Name of another protocol to use for tuning. None if the protocol itself is used.
     runs : int
         Default number of runs.
+    default_methods : tuple of str
+        Methods that are compared by default.
     defaults : mapping
         Default values of the settings of a trial. The default scaling is not included, because it depends on the
         data set.
@@ -51,6 +54,7 @@ class EvaluationProtocol(ABC):
     tunable: ClassVar[bool] = True
     tuned_as: ClassVar[str | None] = None
     runs: ClassVar[int] = 10
+    default_methods: ClassVar[tuple[str, ...]] = DEFAULT_METHODS
     defaults: ClassVar[Mapping[str, Any]] = {}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": SCALINGS}
 
@@ -82,6 +86,10 @@ class EvaluationProtocol(ABC):
                 )
         check_components(changed.get("pca"), dataset.n_features)
         return {**settings, **changed}
+
+    def applies_to(self, method: Method) -> bool:
+        """Return whether the protocol can measure a method."""
+        return method.baseline is None
 
     def trials(self, dataset: Dataset, method: Method, runs: int, settings: Mapping[str, Any]) -> Sequence[Trial]:
         """Return the trials of a method, one trial per run."""

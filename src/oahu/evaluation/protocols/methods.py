@@ -23,7 +23,8 @@ from oahu.learners.kinds import PairLearner
 from oahu.loading import load
 from oahu.metrics import Metric
 
-__all__ = ["DEFAULT_METHODS", "GRIDS", "LearnsFrom", "Method", "as_method", "as_methods", "reference_method"]
+__all__ = ["CLICK_BASELINES", "CLICK_METHODS", "DEFAULT_METHODS", "GRIDS", "LearnsFrom", "Method", "as_method"]
+__all__ += ["as_methods", "reference_method"]
 
 LearnsFrom = Literal["triplets", "pairs", "labels", "nothing"]
 
@@ -32,6 +33,13 @@ LearnsFrom = Literal["triplets", "pairs", "labels", "nothing"]
 DEFAULT_METHODS: Final = (
     "AnchoredOAHU", "OAHU", "LEGO", "RDML", "OASIS", "OPML", "POLA", "SOML", "SORS", "Euclidean", "Cosine",
 )  # fmt: skip
+
+#: The methods that only the protocol ``clicks`` can measure: the cosine of centred items, relevance feedback
+#: without learning, and two methods that are trained offline on all clicks so far.
+CLICK_BASELINES: Final = ("CentredCosine", "Rocchio", "LinearAdapter", "NUDGE")
+
+#: The methods that the protocol ``clicks`` compares by default. NUDGE needs another package.
+CLICK_METHODS: Final = (*DEFAULT_METHODS, *(name for name in CLICK_BASELINES if name != "NUDGE"))
 
 #: The parameter values that tuning tries with each input scaling. They include the authors' values.
 GRIDS: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
@@ -54,7 +62,7 @@ _SET_BY_PROTOCOL: Final = ("preprocessor", "random_state", "n_constraints")
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A method of a benchmark: a learner to train, or a metric that is used without training.
+    """A method of a benchmark: a learner to train, a metric that is used without training, or a baseline.
 
     Attributes
     ----------
@@ -66,12 +74,15 @@ class Method:
         Metric that is used without training.
     grid : mapping
         Values that tuning tries, for each tuned parameter.
+    baseline : str, optional
+        One of `CLICK_BASELINES`, if the method is neither a learner nor a metric.
     """
 
     name: str
     learner: Learner[Any] | None = None
     metric: Metric | None = None
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    baseline: str | None = None
 
     @property
     def learns_from(self) -> LearnsFrom:
@@ -85,6 +96,8 @@ class Method:
     @property
     def identity(self) -> dict[str, Any]:
         """Class of the method, and parameters that differ from their defaults, for the ids of trials."""
+        if self.baseline is not None:
+            return {"class": self.baseline}
         if self.learner is None:
             return {"class": type(self.metric).__name__, "digest": joblib.hash(self.metric)}
         kind = type(self.learner)
@@ -115,8 +128,8 @@ def as_method(given: Any) -> Method:
     Parameters
     ----------
     given : Method, Learner, Metric, (name, Learner or Metric), or str
-        A string is the name of a learner in `oahu.LEARNERS`, the ``module:Name`` of a class or object to import,
-        or the path of a model file. The metric in a model file is used without training.
+        A string is the name of a learner in `oahu.LEARNERS`, a name in `CLICK_BASELINES`, the ``module:Name`` of a
+        class or object to import, or the path of a model file. The metric in a model file is used without training.
     """
     if isinstance(given, Method):
         return given
@@ -186,6 +199,9 @@ def _method_by_name(name: str) -> Method:
         kind = by_name[name.lower()]
         learner = getattr(learners, kind)(**_BENCHMARK_DEFAULTS.get(kind, {}))
         return Method(kind, learner=learner, grid=GRIDS.get(kind, {}))
+    baseline = next((one for one in CLICK_BASELINES if one.lower() == name.lower()), None)
+    if baseline is not None:
+        return Method(baseline, baseline=baseline)
     if Path(name).is_file():
         loaded: Any = load(name)
         metric = loaded.metric() if isinstance(loaded, Learner) else getattr(loaded, "metric", loaded)

@@ -1,8 +1,8 @@
-"""Figures with example images: right and wrong answers in verification and retrieval."""
+"""Figures with example images: answers in verification and retrieval, and matches before and after clicks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from oahu.evaluation.report.experiments import Experiment
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["example_sheet", "load_images", "pair_sheet", "retrieval_sheet"]
+__all__ = ["click_sheet", "example_sheet", "load_images", "pair_sheet", "retrieval_sheet"]
 
 _IMAGE_TYPES: Final = (".jpg", ".jpeg", ".png")
 
@@ -34,6 +34,12 @@ def example_sheet(experiment: Experiment, dataset: Dataset | None) -> tuple[Figu
     elif examples and experiment.protocol == "retrieval":
         sheet = retrieval_sheet(examples[0], dataset)
         caption = f"Queries and their matches by {name}: the same class in solid green, other classes in dashed red"
+    elif examples and experiment.protocol == "clicks":
+        sheet = click_sheet(examples[0], dataset)
+        caption = (
+            f"Four unseen queries and their matches in the unlearned ranking, and below by {name} after "
+            f"{experiment.sweep[-1]:,.0f} clicks: alike items in solid green, other items in dashed red"
+        )
     else:
         return None
     return None if sheet is None else (sheet, f"{caption}, {experiment.title}.")
@@ -49,6 +55,8 @@ def load_images(dataset: Dataset | None, names: Iterable[Any]) -> dict[Any, NDAr
         return {}
     if dataset.image_shape is not None:
         return dict(zip(rows, plots.as_images(dataset.X[list(rows.values())], dataset.image_shape), strict=True))
+    if dataset.images is not None:
+        return {name: dataset.images[row] / 255 for name, row in rows.items()}
     if dataset.image_folder is None or dataset.keys is None:
         return {}
     found = [path for path in sorted(dataset.image_folder.rglob("*")) if path.suffix.lower() in _IMAGE_TYPES]
@@ -88,12 +96,32 @@ def retrieval_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Fig
     given by key or by row number. A match is right if it has the query's label.
     """
     entries = [entry for kind in ("right", "wrong") for entry in examples.get(kind) or ()]
+    return _matches_sheet(entries, [""] * len(entries), dataset)
+
+
+def click_sheet(examples: Mapping[str, Any], dataset: Dataset | None) -> Figure | None:
+    """Return a figure of queries with their matches before and after learning, or None if there are no images.
+
+    ``examples`` has the examples of the unlearned ranking (``unlearned``) and those of the learned ranking
+    (``learned``), in the form of `retrieval_sheet`. Each query has two rows.
+    """
+    pairs = list(zip(examples.get("unlearned") or (), examples.get("learned") or (), strict=False))
+    entries = [entry for pair in pairs for entry in pair]
+    return _matches_sheet(entries, ["unlearned", "learned"] * len(pairs), dataset)
+
+
+def _matches_sheet(
+    entries: Sequence[Mapping[str, Any]], titles: Sequence[str], dataset: Dataset | None
+) -> Figure | None:
+    """Return a figure with a row for each query. Queries without images are left out."""
     images = load_images(dataset, [name for entry in entries for name in (entry["query"], *entry["found"])])
-    shown = [entry for entry in entries if {entry["query"], *entry["found"]} <= images.keys()]
+    has_images = [{entry["query"], *entry["found"]} <= images.keys() for entry in entries]
+    shown = [entry for entry, kept in zip(entries, has_images, strict=True) if kept]
     if not shown or dataset is None:
         return None
+    names = [title for title, kept in zip(titles, has_images, strict=True) if kept]
     labels = {name: dataset.y[row] for name, row in _row_numbers(dataset, images).items()}
     is_right = [[bool(labels[name] == labels[entry["query"]]) for name in entry["found"]] for entry in shown]
     queries = [images[entry["query"]] for entry in shown]
     matches = [[images[name] for name in entry["found"]] for entry in shown]
-    return plots.contact_sheet(queries, matches, right=is_right)
+    return plots.contact_sheet(queries, matches, titles=names, right=is_right)

@@ -13,23 +13,34 @@ from oahu.evaluation.protocols.methods import DEFAULT_METHODS
 from oahu.evaluation.statistics import Better, SignificanceTest, Summary, compare_runs
 from oahu.evaluation.trials import BenchmarkRecord, Outcome, Trial
 
-__all__ = ["MAIN_SCORES", "PROTOCOL_NAMES", "UNLEARNED", "Experiment", "MethodResults", "experiments"]
-__all__ += ["format_setting", "sort_methods"]
+__all__ = ["LEARNS_NOTHING", "MAIN_SCORES", "PROTOCOL_NAMES", "UNLEARNED", "Experiment", "MethodResults"]
+__all__ += ["experiments", "format_setting", "sort_methods"]
 
-PROTOCOL_NAMES: Final = ("classification", "constraints", "verification", "retrieval", "sensitivity", "regret")
-UNLEARNED: Final = ("Euclidean", "Cosine")
+PROTOCOL_NAMES: Final = (
+    *("classification", "constraints", "verification", "retrieval", "sensitivity", "regret", "clicks"),
+)
+
+#: The unlearned metrics.
+UNLEARNED: Final = ("Euclidean", "Cosine", "CentredCosine")
+
+#: The methods for which constraints do not change the ranking of other queries.
+LEARNS_NOTHING: Final = (*UNLEARNED, "Rocchio")
 
 #: The score by which methods are compared in each task, and whether lower or higher is better.
 MAIN_SCORES: Final[dict[str, tuple[str, Better]]] = {
     "classification": ("error_rate", "lower"),
     "verification": ("auc", "higher"),
     "retrieval": ("recall@1", "higher"),
+    "clicks": ("precision@10", "higher"),
 }
 
-_VARIANTS: Final = {
-    "verification": "people",
-    "sensitivity": "vary",
-}  # settings that separate experiments
+#: The settings that separate the experiments of a protocol.
+_VARIANTS: Final[dict[str, tuple[str, ...]]] = {
+    "verification": ("people",),
+    "sensitivity": ("vary",),
+    "clicks": ("user", "noise", "careless", "click_queries", "interleave", "baseline"),
+}
+_HIDDEN: Final = {"careless": 0.0, "click_queries": "catalogue", "interleave": "no", "baseline": "cosine"}
 
 
 @dataclass(frozen=True)
@@ -58,10 +69,9 @@ class MethodResults:
     def sweep(self) -> list[float]:
         """Values of the varied setting for which results exist.
 
-        Depending on the protocol, these values are numbers of constraints or values of a parameter.
+        Depending on the protocol, these values are numbers of constraints or clicks, or values of a parameter.
         """
-        values = {_sweep_value(outcome.trial) for outcome in self.outcomes}
-        return sorted(value for value in values if value is not None)
+        return sorted({value for outcome in self.outcomes for value in _sweep_values(outcome)})
 
     def at(self, value: float | None) -> list[Outcome]:
         """Return the outcomes at one value of the varied setting.
@@ -69,7 +79,7 @@ class MethodResults:
         For None, return all outcomes. An unlearned metric does not depend on the setting: return all its outcomes.
         """
         everywhere = value is None or (self.learned_nothing and len(self.sweep) == 1)
-        return [outcome for outcome in self.outcomes if everywhere or _sweep_value(outcome.trial) == value]
+        return [outcome for outcome in self.outcomes if everywhere or value in _sweep_values(outcome)]
 
     @property
     def learned_nothing(self) -> bool:
@@ -77,7 +87,7 @@ class MethodResults:
 
     def values(self, score: str, at: float | None = None) -> list[float]:
         """Return a score of each run, or NaN for a run without this score. ``at`` is passed to the method `at`."""
-        return [_as_float(outcome.scores.get(score)) for outcome in self.at(at)]
+        return [_score(outcome, score, at) for outcome in self.at(at)]
 
     def summary(self, score: str, at: float | None = None) -> Summary:
         """Return the mean and the standard deviation of a score."""
@@ -236,8 +246,12 @@ def format_setting(value: Any) -> str:
 
 
 def _experiment_key(trial: Trial) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
-    name = _VARIANTS.get(trial.protocol, "")
-    variant = ((name, str(trial.settings[name])),) if trial.settings.get(name) is not None else ()
+    values = ((name, trial.settings.get(name)) for name in _VARIANTS.get(trial.protocol, ()))
+    variant = tuple(
+        (name.replace("_", " "), str(value))
+        for name, value in values
+        if value is not None and value != _HIDDEN.get(name)
+    )
     return trial.dataset, bool(trial.settings.get("tuned")), variant
 
 
@@ -250,6 +264,22 @@ def _sweep_value(trial: Trial) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
+def _sweep_values(outcome: Outcome) -> list[float]:
+    """Return the values of the varied setting in one outcome. With clicks, one outcome has several values."""
+    if outcome.trial.protocol == "clicks":
+        return list((outcome.curves.get("clicks") or {}).get("clicks", ()))
+    value = _sweep_value(outcome.trial)
+    return [] if value is None else [value]
+
+
+def _score(outcome: Outcome, name: str, at: float | None) -> float:
+    """Return a score of an outcome. With clicks, ``at`` is the number of clicks. None means all clicks."""
+    curve = outcome.curves.get("clicks")
+    if curve and at is not None:
+        return _as_float(dict(zip(curve["clicks"], curve.get(name, ()), strict=False)).get(at))
+    return _as_float(outcome.scores.get(name))
+
+
 def _flat_settings(trial: Trial) -> dict[str, Any]:
     """Return the settings and parameters of a trial in one dict, without the random seed and the varied setting."""
     swept = {"constraints": "n_constraints", "sensitivity": trial.settings.get("vary")}.get(trial.protocol)
@@ -258,7 +288,7 @@ def _flat_settings(trial: Trial) -> dict[str, Any]:
 
 
 def _by_run(row: MethodResults, score: str, at: float | None) -> dict[int, float]:
-    return {outcome.trial.run: _as_float(outcome.scores.get(score)) for outcome in row.at(at)}
+    return {outcome.trial.run: _score(outcome, score, at) for outcome in row.at(at)}
 
 
 def _as_float(value: Any) -> float:

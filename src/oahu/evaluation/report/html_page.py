@@ -29,6 +29,7 @@ _TITLES: Final = {
     "retrieval": "Retrieval",
     "sensitivity": "Sensitivity to parameters",
     "regret": "Regret",
+    "clicks": "Learning from clicks",
 }
 _INTRODUCTIONS: Final = {
     "classification": "Each test item gets the class of the majority of its nearest training items.",
@@ -37,6 +38,7 @@ _INTRODUCTIONS: Final = {
     "retrieval": "Each test item is a query. The other test items are ranked by their distance to the query.",
     "sensitivity": "One parameter of OAHU is varied. All other parameters have their default values.",
     "regret": "The loss of OAHU's weighted experts, compared with the single expert that was best in hindsight.",
+    "clicks": "A simulated user marks shown items. The metric is evaluated on queries that received no feedback.",
 }
 _LATEX_HEAD: Final = "% \\usepackage{booktabs,graphicx} in the preamble; \\input this file.\n\n"
 
@@ -169,6 +171,8 @@ def _experiment(experiment: Experiment, drawn: list[figures.ReportFigure], paire
     ]
     if experiment.protocol == "verification":
         parts.append(_folded("AUC per fold", auc_table(experiment)))
+    elif experiment.protocol == "clicks":
+        parts += [table.to_html() for table in overview_tables.more_tables(experiment, paired)]
     if drawn:
         parts.append(f'<div class="figures">\n{"".join(map(_figure, drawn))}</div>\n')
     has_sheet = any(figure.name.endswith("-examples") for figure in drawn)

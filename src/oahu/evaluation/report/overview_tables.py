@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final
 
+from oahu.evaluation.protocols.methods import DEFAULT_METHODS
 from oahu.evaluation.report import paper
+from oahu.evaluation.report.click_tables import click_error_table, last_click_table, shares_table
 from oahu.evaluation.report.experiments import (
     MAIN_SCORES,
     PROTOCOL_NAMES,
@@ -24,7 +26,7 @@ from oahu.evaluation.statistics import Better, SignificanceTest, Summary, WinTie
 from oahu.evaluation.trials import BenchmarkRecord, Outcome
 
 __all__ = ["all_tables", "datasets_table", "failures_table", "overview_table", "settings_table", "time_table"]
-__all__ += ["warnings_table", "win_tie_loss_tables"]
+__all__ += ["more_tables", "warnings_table", "win_tie_loss_tables"]
 
 _STEPS: Final = ("inputs", "constraints", "learning", "evaluation")
 _TRIAL_HEADER: Final = ("Protocol", "Data set", "Method", "Run", "Stage")
@@ -39,11 +41,21 @@ def all_tables(record: BenchmarkRecord, paired: bool = False) -> list[ReportTabl
             tables += win_tie_loss_tables(record, protocol, paired)
         for experiment in found:
             tables.append(main_table(experiment, paired))
-            tables += [auc_table(experiment)] if protocol == "verification" else []
+            tables += more_tables(experiment, paired)
         tables += [time_table(record, protocol), settings_table(record, protocol)] if found else []
     optional = (failures_table(record), warnings_table(record))
     tables = tables if tables[0].rows else tables[1:]
     return [*tables, datasets_table(record), *(table for table in optional if table.rows)]
+
+
+def more_tables(experiment: Experiment, paired: bool = False) -> list[ReportTable]:
+    """Return the tables of an experiment other than its main table."""
+    if experiment.protocol == "verification":
+        return [auc_table(experiment)]
+    if experiment.protocol == "clicks":
+        errors, last = click_error_table(experiment, paired), last_click_table(experiment, paired)
+        return [errors, shares_table(experiment), last]
+    return []
 
 
 # -- results ---------------------------------------------------------------------------------------------
@@ -55,21 +67,28 @@ def overview_table(record: BenchmarkRecord, paired: bool = False) -> ReportTable
     A line shows the scores of the reference method, of the unlearned metrics, and of the best other method.
     """
     with_paper = record.reference == "OAHU"
+    measured = {outcome.trial.method for outcome in record.outcomes}
+    unlearned = [name for name in UNLEARNED if name in DEFAULT_METHODS or name in measured]
     rows = []
     for protocol, (score, better) in MAIN_SCORES.items():
         for experiment in experiments(record, protocol):
-            rows.append(_overview_row(experiment, score, better, paired, with_paper))
-    header = ("Task", "Data set", "Score", record.reference, *(("Paper",) if with_paper else ()), *UNLEARNED)
+            rows.append(_overview_row(experiment, score, better, paired, with_paper, unlearned))
+    header = ("Task", "Data set", "Score", record.reference, *(("Paper",) if with_paper else ()), *unlearned)
     header += ("Best other", "Its score", "Win/tie/loss")
     notes = (
-        f"Error: lower is better. AUC and R@1: higher is better. Win/tie/loss: comparisons of {record.reference} "
-        "with all other methods, at significance level 0.05.",
+        f"Error: lower is better. AUC, R@1 and P@10: higher is better. Win/tie/loss: comparisons of "
+        f"{record.reference} with all other methods, at significance level 0.05.",
     )
     return ReportTable("At a glance", header, tuple(rows), notes)
 
 
 def _overview_row(
-    experiment: Experiment, score: str, better: Better, paired: bool, with_paper: bool
+    experiment: Experiment,
+    score: str,
+    better: Better,
+    paired: bool,
+    with_paper: bool,
+    unlearned: Sequence[str],
 ) -> tuple[TableCell, ...]:
     ranked, reference = experiment.ranked(score, better), experiment.reference
     others = [row for row in ranked if row is not reference]
@@ -77,12 +96,12 @@ def _overview_row(
     is_classification = experiment.protocol == "classification"
     printed = paper.printed(experiment.dataset, "OAHU", score) if is_classification else None
     is_best = reference is not None and ranked[:1] == [reference] and len(ranked) > 1
-    name = {"error_rate": "error", "auc": "AUC", "recall@1": "R@1"}[score]
+    name = {"error_rate": "error", "auc": "AUC", "recall@1": "R@1", "precision@10": "P@10"}[score]
     return (
         *map(TableCell, (experiment.protocol, experiment.title, name)),
         TableCell(_mean_text(reference, score), bold=is_best),
         *([TableCell(f"{printed.mean:.2f}" if printed else EMPTY)] if with_paper else []),
-        *(TableCell(_mean_text(experiment.row(method), score)) for method in UNLEARNED),
+        *(TableCell(_mean_text(experiment.row(method), score)) for method in unlearned),
         TableCell(others[0].label if others else EMPTY),
         TableCell(_mean_text(others[0], score) if others else EMPTY, bold=bool(others) and ranked[0] is others[0]),
         TableCell(str(WinTieLoss.of(test for test in tests if test))),

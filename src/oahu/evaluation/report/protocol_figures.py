@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oahu import plots
 from oahu.evaluation.report import paper
-from oahu.evaluation.report.experiments import Experiment, MethodResults
+from oahu.evaluation.report.experiments import LEARNS_NOTHING, Experiment, MethodResults
 from oahu.evaluation.report.figure_style import (
     GRID,
     INK,
@@ -106,6 +106,83 @@ def _constraint_counts(experiment: Experiment) -> tuple[Figure, str] | None:
         caption
         + " Horizontal lines show methods that were measured with only one number of constraints." * has_level,
     )
+
+
+def _click_curve(experiment: Experiment, score: str, name: str) -> tuple[Figure, str] | None:
+    """Draw a score by number of clicks: a line for each method, with a band of one standard deviation."""
+    rows, numbers = _rows_with(experiment, score), experiment.sweep
+    if not rows or not numbers:
+        return None
+    figure, (ax,) = new_axes(f"{name} by number of clicks: {experiment.title}", (6.8, 4.8))
+    styles, ends = row_styles(experiment), []
+    for row in rows:
+        own, style = [n for n in row.sweep if row.summary(score, n).n], styles[row.label]
+        means, spreads = _means_and_spreads([row.summary(score, n) for n in own])
+        unlearned = row.method in LEARNS_NOTHING
+        if unlearned:
+            style = {key: value for key, value in style.items() if not key.startswith("marker")}
+        ax.plot(own, means, **style)
+        if spreads.any() and not unlearned:
+            band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "color": style["color"]}
+            ax.fill_between(own, means - spreads, means + spreads, **band)
+        ends.append((means[-1], row.label, style))
+    if len(numbers) > 1:
+        ax.set_xscale("log")
+    ax.set_xticks(numbers, [f"{n:,.0f}" for n in numbers])
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter("{x:g}")
+    label_axes(ax, "clicks", name)
+    add_end_labels(figure, ax, ends)
+    n_runs = max(len(row.outcomes) for row in rows)
+    caption = f"{name} on {experiment.title} after different numbers of clicks, on queries without feedback"
+    bands = f". Lines are means of {n_runs} runs, bands one standard deviation." if n_runs > 1 else ", one run."
+    return figure, caption + bands
+
+
+def _click_precision(experiment: Experiment) -> tuple[Figure, str] | None:
+    return _click_curve(experiment, "precision@10", "Precision@10")
+
+
+def _click_errors(experiment: Experiment) -> tuple[Figure, str] | None:
+    return _click_curve(experiment, "error_rate", "k-NN error")
+
+
+def _changed_queries(experiment: Experiment) -> tuple[Figure, str] | None:
+    """Draw the shares of queries made better (upwards) and worse (downwards) by the last click."""
+    rows = [row for row in experiment.ranked("better", "higher") if row.method not in LEARNS_NOTHING]
+    if not rows:
+        return None
+    figure, (ax,) = new_axes(f"Queries better and worse: {experiment.title}", (6.2, 1.3 + 0.36 * len(rows)))
+    sides = (("better", 1, "#3fa796", ""), ("worse", -1, "#c1440e", "///"))
+    for side, sign, color, hatch in sides:
+        values = np.array([row.summary(side).mean for row in rows])
+        low, high = (
+            np.array([row.summary(f"{side}_{end}", row.sweep[-1]).mean for row in rows]) for end in ("low", "high")
+        )
+        box: dict[str, Any] = {
+            "color": color,
+            "edgecolor": "white",
+            "hatch": hatch,
+            "linewidth": 0.6,
+            "height": 0.62,
+        }
+        errors = np.abs(np.array([values - low, high - values])[:: int(sign)])
+        ax.barh(range(len(rows)), 100 * sign * values, label=side, **box)
+        line: dict[str, Any] = {"linestyle": "", "color": INK, "elinewidth": 1.0, "capsize": 2.2}
+        ax.errorbar(100 * sign * values, range(len(rows)), xerr=100 * errors, **line)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    label_bars(ax, [row.label for row in rows])
+    ax.grid(axis="y", visible=False)
+    ax.grid(axis="x", color=GRID, linewidth=0.7)
+    ax.xaxis.set_major_formatter(lambda x, _: f"{abs(x):g}")
+    legend_below(figure)
+    label_axes(ax, "percent of the unseen queries: worse to the left, better to the right", "")
+    caption = (
+        f"Share of unseen queries with a higher (better) or lower (worse) precision@10 than by the unlearned "
+        f"ranking, after {experiment.sweep[-1]:,.0f} clicks on {experiment.title}. Bars show 95 % confidence "
+        "intervals of one run."
+    )
+    return figure, caption
 
 
 def _weights(experiment: Experiment) -> tuple[Figure, str] | None:
@@ -326,4 +403,5 @@ FIGURES: Final[Mapping[str, Mapping[str, Draw]]] = {
     "retrieval": {"recall": _recall, "weights": _weights, "time": _time},
     "sensitivity": {"sensitivity": _sensitivity},
     "regret": {"regret": _regret},
+    "clicks": {"precision": _click_precision, "errors": _click_errors, "changed": _changed_queries, "time": _time},
 }

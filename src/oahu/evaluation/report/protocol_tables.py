@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from oahu.evaluation.report import paper
+from oahu.evaluation.report.click_tables import precision_table
 from oahu.evaluation.report.experiments import Experiment, MethodResults
 from oahu.evaluation.report.report_table import EMPTY, ReportTable, TableCell, format_number
 from oahu.evaluation.report.table_parts import (
@@ -39,6 +40,7 @@ def main_table(experiment: Experiment, paired: bool = False) -> ReportTable:
         "retrieval": retrieval_table,
         "sensitivity": sensitivity_table,
         "regret": regret_table,
+        "clicks": precision_table,
     }
     return kinds[experiment.protocol](experiment, paired)
 

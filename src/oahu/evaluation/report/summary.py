@@ -7,14 +7,26 @@ from math import isfinite
 from typing import Final
 
 from oahu.evaluation.report import paper
-from oahu.evaluation.report.experiments import MAIN_SCORES, UNLEARNED, Experiment, MethodResults, experiments
+from oahu.evaluation.report.experiments import (
+    LEARNS_NOTHING,
+    MAIN_SCORES,
+    UNLEARNED,
+    Experiment,
+    MethodResults,
+    experiments,
+)
 from oahu.evaluation.report.report_table import format_number, format_p_value
 from oahu.evaluation.statistics import Better, SignificanceTest, WinTieLoss
 from oahu.evaluation.trials import BenchmarkRecord
 
 __all__ = ["headlines", "summarize"]
 
-_SCORE_NAMES: Final = {"error_rate": "an error rate", "auc": "an AUC", "recall@1": "a Recall@1"}
+_SCORE_NAMES: Final = {
+    "error_rate": "an error rate",
+    "auc": "an AUC",
+    "recall@1": "a Recall@1",
+    "precision@10": "a precision@10",
+}
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
 
@@ -54,7 +66,7 @@ def _tests(record: BenchmarkRecord, paired: bool) -> Iterator[tuple[Experiment, 
 
 def _counts(record: BenchmarkRecord, paired: bool) -> list[str]:
     """Return sentences on the reference method's wins, ties and losses against learners and unlearned metrics."""
-    found = [(row.method in UNLEARNED, test) for _, row, test in _tests(record, paired)]
+    found = [(row.method in LEARNS_NOTHING, test) for _, row, test in _tests(record, paired)]
     sentences = []
     for unlearned, others in ((False, "other learners"), (True, "unlearned metrics")):
         counts = WinTieLoss.of(test for is_unlearned, test in found if is_unlearned == unlearned)
@@ -116,13 +128,23 @@ def _comparison(experiment: Experiment, paired: bool) -> str:
         text += ", the best of all methods."
     else:
         text += f"; the best method is {best.label} with {_mean(best, score)}."
-    return " ".join(
-        [text, *_gains(experiment, score, better, paired), *_verdicts(experiment, score, better, paired)]
-    )
+    sentences = [text, *_gains(experiment, score, better, paired), *_verdicts(experiment, score, better, paired)]
+    return " ".join([*sentences, *_changed_queries(reference)])
 
 
 def _mean(row: MethodResults, score: str) -> str:
     return format_number(row.summary(score).mean)
+
+
+def _changed_queries(row: MethodResults) -> list[str]:
+    """Return a sentence on the unseen queries that clicks made better and worse, if the protocol measures them."""
+    better, worse = row.summary("better"), row.summary("worse")
+    if not better.n or not worse.n or not row.sweep:
+        return []
+    return [
+        f"After {row.sweep[-1]:,.0f} clicks, it ranks {better.mean:.1%} of the unseen queries better than the "
+        f"unlearned ranking, and {worse.mean:.1%} worse."
+    ]
 
 
 def _in_paper(experiment: Experiment, score: str) -> str:
@@ -158,7 +180,7 @@ def _verdicts(experiment: Experiment, score: str, better: Better, paired: bool) 
     labels: dict[str | None, list[str]] = {"win": [], "loss": [], "tie": []}
     for row in experiment.rows:
         test = experiment.test(row, score, better, paired)
-        if test and test.verdict and row.method not in UNLEARNED:
+        if test and test.verdict and row.method not in LEARNS_NOTHING:
             labels[test.verdict].append(row.label)
     words = {
         "win": "significantly better than",
