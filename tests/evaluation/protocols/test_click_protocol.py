@@ -291,7 +291,6 @@ def test_nudge_needs_its_package(tiles: Dataset, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["catalogue", "held-out"])
 def test_nudge_moves_items(tiles: Dataset, source: str) -> None:
-    pytest.importorskip("nudge")
     scores = run(tiles, "NUDGE", n_clicks=100, click_queries=source).scores
     assert 0 < scores["precision@10"] < 1
 
