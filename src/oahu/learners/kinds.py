@@ -21,7 +21,7 @@ from oahu.exceptions import InvalidInputError, NoDistanceError
 from oahu.learners.base import Learner, M, fraction, shape_of
 from oahu.learners.state import Arrays
 
-__all__ = ["PairLearner", "ScoresOnlyMixin", "TripletLearner"]
+__all__ = ["ClickLearner", "PairLearner", "ScoresOnlyMixin", "TripletLearner"]
 
 _SIMILAR: Final = np.array([True])
 _DISSIMILAR: Final = np.array([False])
@@ -204,6 +204,50 @@ class PairLearner(Learner[M]):
         self._check_fitted()
         state = self._state
         return fraction(state.n_used - state.n_similar_used, state.n_seen - state.n_similar)
+
+
+class ClickLearner(Learner[M]):
+    """Base class of learners that learn from clicks. A triplet or pair is learned as a click."""
+
+    uses_one_sided_clicks: ClassVar[bool] = True
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Continue learning from clicks, triplets and pairs, in order.
+
+        The model is the same, bit for bit, for every way to split a stream into calls.
+
+        Parameters
+        ----------
+        X : Clicks, Triplets or Pairs, or array-like
+            A list of Click, Triplet and Pair objects, in any mixture. Or triplets of shape (n, 3, n_features), or
+            pairs of shape (n, 2, n_features). Arrays of shape (n, 3) and (n, 2) contain row numbers of the feature
+            table.
+        y : array-like of shape (n,), only for pairs
+            +1 or True for a similar pair, -1 or False for a dissimilar pair.
+        """
+        return super().partial_fit(X, y)
+
+    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Clicks:
+        if isinstance(data, Clicks) or are_constraint_objects(data):
+            return self._clicks(data, y, n_features)
+        if isinstance(data, Tuples) and y is not None:
+            raise InvalidInputError(f"{type(data).__name__} have their own labels: y must be None.")
+        if isinstance(data, Pairs) or y is not None:
+            labels = () if isinstance(data, Pairs) else (y,)
+            return Clicks.from_pairs(self._tuples(Pairs, data, *labels, n_features=n_features))
+        if not isinstance(data, Tuples) and _looks_like_pairs(data):
+            raise InvalidInputError(
+                f"Pairs need y: +1 for each similar pair, -1 for each dissimilar pair. {type(self).__name__} "
+                "accepts triplets without y."
+            )
+        return Clicks.from_triplets(self._tuples(Triplets, data, n_features=n_features))
+
+    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Clicks:
+        triplets = self._from_rows(Triplets, sample_triplets(labels, self.n_constraints, rng), items)
+        return Clicks.from_triplets(triplets)
+
+    def _learn_block(self, *arguments: Any, **options: Any) -> int | None:
+        raise NotImplementedError
 
 
 class ScoresOnlyMixin:

@@ -1,55 +1,135 @@
-"""AnchoredOAHU's metric: a weighted sum of squared distances in the unlearned, whitened and expert spaces."""
+"""AnchoredOAHU's metric: a weighted sum of squared distances in four starting spaces and four learned spaces."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.io.model_files import Content, nested_model, storable, with_nested_model
-from oahu.metrics.ensemble_metric import EnsembleMetric, unpack_weights
-from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy
+from oahu.io.model_files import Content, storable
+from oahu.metrics.ensemble_metric import unpack_weights
+from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy, normalize_rows
 
-__all__ = ["AnchoredMetric", "AnchoredSpace"]
+__all__ = ["N_STARTING", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArrays"]
 
 Floats = NDArray[np.floating]
 
-_VERIFICATION_FACTOR = 8.0  # the experts' weights are multiplied by this factor to compare pairs
-_MIN_FEATURES = 4  # from this number of features on, pairs are compared by direction alone
+#: The names of the spaces. The first four are the starting spaces, the others are learned.
+SPACES: Final = (
+    "cosine",
+    "centred cosine",
+    "Euclidean",
+    "catalogue-whitened",
+    "pair-whitened",
+    "axis weights",
+    "linear map",
+    "network",
+)
+N_STARTING: Final = 4
+
+_COSINE, _CENTRED, _EUCLIDEAN, _WHITENED, _PAIR_WHITENED, _AXIS_WEIGHTS, _LINEAR_MAP, _NETWORK = range(len(SPACES))
+_VERIFICATION_FACTOR = 8.0  # the learned spaces' weights are multiplied by this factor to compare pairs
 _TUPLES = 128  # pairs or triplets scored at a time
 _BLOCK = 2048  # items encoded at a time
-_ITEMS, _CENTRED, _WHITENED = 0, 1, 2  # the entries of `AnchoredMetric.softening`
+
+
+class SpaceArrays(NamedTuple):
+    """The arrays that define the spaces. r is the number of principal axes of the catalogue.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        The mean of the catalogue.
+    spread : ndarray of shape (1,)
+        The root of the mean squared distance between an item and the mean.
+    axes : ndarray of shape (d, r)
+        The principal axes of the catalogue.
+    gains : ndarray of shape (r,)
+        The factor of each axis in the catalogue-whitened space.
+    pair_whitening : ndarray of shape (r, r)
+        The symmetric matrix of the pair-whitened space.
+    axis_weights : ndarray of shape (r,)
+        The learned factor of each axis.
+    linear_map : ndarray of shape (r, r)
+        The learned matrix. Its inputs are vectors of the pair-whitened space.
+    hidden_weights : ndarray of shape (r, h)
+    hidden_bias : ndarray of shape (h,)
+    output_weights : ndarray of shape (h, r)
+        The network adds the outputs of a hidden layer of h rectified units to a vector of the pair-whitened space.
+    """
+
+    mean: Floats
+    spread: Floats
+    axes: Floats
+    gains: Floats
+    pair_whitening: Floats
+    axis_weights: Floats
+    linear_map: Floats
+    hidden_weights: Floats
+    hidden_bias: Floats
+    output_weights: Floats
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the number of dimensions of each space."""
+        d, r = self.axes.shape
+        return (d, d, d, r, r, r, r, r)
+
+    def inputs(self, items: Floats) -> Floats:
+        """Return the coordinates of items along the axes, scaled to unit length: the inputs of the learned spaces."""
+        return normalize_rows((items - self.mean) @ self.axes)
+
+    def whitened(self, inputs: Floats) -> Floats:
+        """Return the vectors of the pair-whitened space for `inputs`."""
+        return normalize_rows(inputs @ self.pair_whitening)
+
+    def vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
+        """Return the vectors of items in each wanted space, and None for other spaces."""
+        vectors: list[Any] = [None] * len(SPACES)
+        if wanted[_COSINE]:
+            vectors[_COSINE] = normalize_rows(items)
+        centred = items - self.mean if any(wanted[_CENTRED:]) else items
+        if wanted[_CENTRED]:
+            vectors[_CENTRED] = normalize_rows(centred)
+        if wanted[_EUCLIDEAN]:
+            vectors[_EUCLIDEAN] = centred / self.spread
+        if any(wanted[_WHITENED:]):
+            self._add_learned(vectors, normalize_rows(centred @ self.axes), wanted)
+        return vectors
+
+    def _add_learned(self, vectors: list[Any], inputs: Floats, wanted: Any) -> None:
+        if wanted[_WHITENED]:
+            vectors[_WHITENED] = normalize_rows(inputs * self.gains)
+        if wanted[_AXIS_WEIGHTS]:
+            vectors[_AXIS_WEIGHTS] = normalize_rows(inputs * self.axis_weights)
+        if wanted[_PAIR_WHITENED] or wanted[_LINEAR_MAP] or wanted[_NETWORK]:
+            whitened = self.whitened(inputs)
+            vectors[_PAIR_WHITENED] = whitened if wanted[_PAIR_WHITENED] else None
+            if wanted[_LINEAR_MAP]:
+                vectors[_LINEAR_MAP] = normalize_rows(whitened @ self.linear_map.T)
+            if wanted[_NETWORK]:
+                units = np.maximum(whitened @ self.hidden_weights + self.hidden_bias, 0)
+                vectors[_NETWORK] = normalize_rows(whitened + units @ self.output_weights)
 
 
 @storable
 @dataclass(frozen=True, eq=False)
 class AnchoredMetric(DistanceMetric):
-    """The immutable metric of AnchoredOAHU: the unlearned distance combined with the learned distances.
+    """The immutable metric of AnchoredOAHU. Its squared distance is a weighted sum of squared distances in spaces.
 
-    ``D^2 = w_0 D_0^2 + w_1 D_white^2 + sum_l w_(l+2) ||f_l(a) - f_l(b)||^2``. D_0, the unlearned distance, is the
-    Euclidean distance between items divided by softened lengths. The softened length of an item x is sqrt(||x||^2 +
-    c) with a constant c from ``softening``. With many features, c is negligible, and D_0 compares only the
-    directions of items. With few features, D_0 also compares their lengths. D_white is the same distance after the
-    items are whitened with the scatter of similar pairs, the mean of (a - p)(a - p)^T / 2 over similar pairs (a,
-    p). f_l(a) is the unit vector of item a in the space of expert E_l, and w contains the weights of all spaces.
+    The starting spaces need no feedback: cosine, centred cosine (after the mean of the catalogue is subtracted),
+    Euclidean (divided by the spread of the catalogue), and the centred cosine after the catalogue is whitened. The
+    learned spaces compare the directions of centred items after a learned linear map: whitening by the differences
+    of alike items, one weight for each principal axis of the catalogue, a full matrix, and a network.
 
     Attributes
     ----------
-    mean : ndarray of shape (d,)
-        The mean of the items. The whitened space and the experts use centred items: items minus this mean.
-    directions : ndarray of shape (r, d)
-        The leading directions of the scatter of similar pairs.
-    gains : ndarray of shape (r + 1,)
-        The scale factor of each of the r leading directions in the whitened space. The last entry is the scale
-        factor of all other directions.
-    softening : ndarray of shape (3,)
-        The constants c of the softened lengths, one each for items, centred items and whitened items.
-    experts : EnsembleMetric
-        The experts E_0 ... E_L. Their inputs are centred items divided by their softened lengths, times sqrt(d).
-    metric_weights : ndarray of shape (L + 3,)
-        The weight of each space, in the order unlearned, whitened, E_0 ... E_L. The weights sum to 1.
+    arrays : SpaceArrays
+        The arrays that define the spaces.
+    metric_weights : ndarray of shape (8,)
+        The weight of each space, in the order of `weighted_spaces`. The weights sum to 1.
     version : int
         Number of constraints that the learner had learned.
 
@@ -57,55 +137,35 @@ class AnchoredMetric(DistanceMetric):
     --------
     >>> import numpy as np
     >>> from oahu import AnchoredOAHU
-    >>> metric = AnchoredOAHU(n_layers=1, random_state=0).initialize(n_features=4).metric()
-    >>> [(space.name, space.weight) for space in metric.weighted_spaces]
-    [('unlearned', 1.0), ('whitened', 0.0), ('E_0', 0.0), ('E_1', 0.0)]
+    >>> X = np.random.default_rng(0).normal(size=(100, 8))
+    >>> metric = AnchoredOAHU(preprocessor=X, random_state=0).initialize(n_features=8).metric()
+    >>> [space.name for space in metric.weighted_spaces][:4]
+    ['cosine', 'centred cosine', 'Euclidean', 'catalogue-whitened']
     """
 
-    mean: Floats = field(repr=False)
-    directions: Floats = field(repr=False)
-    gains: NDArray[np.float64] = field(repr=False)
-    softening: NDArray[np.float64] = field(repr=False)
-    experts: EnsembleMetric = field(repr=False)
+    arrays: SpaceArrays = field(repr=False)
     metric_weights: NDArray[np.float64]
     version: int
 
-    diameter = 2.0
     rounding_depends_on_batch = True
 
     @classmethod
-    def frozen(
-        cls,
-        mean: Floats,
-        directions: Floats,
-        gains: NDArray[np.float64],
-        softening: NDArray[np.float64],
-        experts: EnsembleMetric,
-        metric_weights: NDArray[np.float64],
-        version: int,
-    ) -> AnchoredMetric:
+    def frozen(cls, arrays: SpaceArrays, metric_weights: NDArray[np.float64], version: int) -> AnchoredMetric:
         """Create a metric from read-only copies of the arrays."""
-        return cls(
-            frozen_copy(mean),
-            frozen_copy(directions),
-            frozen_copy(gains),
-            frozen_copy(softening),
-            experts,
-            frozen_copy(metric_weights),
-            version,
-        )
+        return cls(SpaceArrays(*map(frozen_copy, arrays)), frozen_copy(metric_weights), version)
 
     @property
     def n_features(self) -> int:
-        return self.mean.size
+        return self.arrays.mean.size
 
     @property
     def dimensions(self) -> int:
-        return 2 * self.n_features + self.experts.dimensions
+        """The length of the joint vector. Spaces without weight are not part of it."""
+        return sum(size for size, weight in zip(self.arrays.sizes(), self.metric_weights, strict=True) if weight)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.mean.dtype
+        return self.arrays.mean.dtype
 
     @property
     def spaces(self) -> tuple[SingleSpace]:
@@ -114,26 +174,19 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """A copy of this metric for comparing pairs.
+        """A copy of this metric for comparing pairs. The learned spaces have eight times the relative weight.
 
-        In the copy, the weights of the experts relative to the other spaces are eight times as large.
-
-        Search needs accurate distances between near items. The experts can make these distances worse. The
-        comparison of pairs with one threshold needs distances that are comparable between all items. The experts
-        learn such distances. If there are at least 4 features, the unlearned space of the copy ignores the lengths
-        of items. In this case, lengths did not improve the comparison on any data set.
+        Search needs accurate distances between near items. The comparison of pairs with one threshold needs
+        distances that are comparable between all items, and the learned spaces have such distances.
         """
         weights = self.metric_weights.copy()
-        weights[2:] *= _VERIFICATION_FACTOR
-        softening = self.softening.copy()
-        if self.n_features >= _MIN_FEATURES:
-            softening[_ITEMS] = 0.0
-        return replace(self, metric_weights=frozen_copy(weights / weights.sum()), softening=frozen_copy(softening))
+        weights[N_STARTING:] *= _VERIFICATION_FACTOR
+        return replace(self, metric_weights=frozen_copy(weights / weights.sum()))
 
     @property
     def weighted_spaces(self) -> tuple[AnchoredSpace, ...]:
-        """The unlearned space, the whitened space and the experts from shallow to deep, each with its weight."""
-        return tuple(AnchoredSpace(self, index) for index in range(len(self.metric_weights)))
+        """The starting spaces and the learned spaces, each with its weight."""
+        return tuple(AnchoredSpace(self, index) for index in range(len(SPACES)))
 
     def transform_checked(self, items: NDArray[Any]) -> Floats:
         return self._joint(items)
@@ -153,89 +206,54 @@ class AnchoredMetric(DistanceMetric):
 
         ``row`` is the row number of the first item, for error messages.
         """
-        d, e = self.n_features, self.experts.embedding_weights[0].shape[0]
         scales = np.sqrt(self.metric_weights).astype(self.dtype)
-        joint: Floats = np.zeros((len(items), self.dimensions), self.dtype)
-        starts = [0, d, *range(2 * d, self.dimensions, e)]
+        joint = np.empty((len(items), self.dimensions), self.dtype)
         for first in range(0, len(items), _BLOCK):
-            block = items[first : first + _BLOCK]
-            places = joint[first : first + _BLOCK]
-            for start, vectors, scale in zip(
-                starts, self._block(block, row + first, scales > 0), scales, strict=True
+            place, start = joint[first : first + _BLOCK], 0
+            for vectors, scale in zip(
+                self._vectors(items[first : first + _BLOCK], row + first, scales > 0), scales, strict=True
             ):
                 if vectors is not None:
-                    np.multiply(vectors, scale, out=places[:, start : start + vectors.shape[1]])
+                    np.multiply(vectors, scale, out=place[:, start : start + vectors.shape[1]])
+                    start += vectors.shape[1]
         return joint
 
-    def _encoded(self, items: NDArray[Any]) -> list[Floats]:
-        """Return the vectors of the items in each space."""
-        wanted = np.ones(len(self.metric_weights), bool)
-        blocks = [self._block(items[i : i + _BLOCK], i, wanted) for i in range(0, len(items), _BLOCK)]
-        return [np.concatenate([block[space] for block in blocks]) for space in range(len(wanted))]
+    def _encoded(self, items: NDArray[Any], space: int) -> Floats:
+        """Return the vectors of the items in one space."""
+        wanted = np.arange(len(SPACES)) == space
+        blocks = [self._vectors(items[i : i + _BLOCK], i, wanted)[space] for i in range(0, len(items), _BLOCK)]
+        return np.concatenate(blocks)
 
-    def _block(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
-        """Return the vectors of a block of items in each space that ``wanted`` marks, and None for other spaces.
-
-        ``first`` is the row number of the first item, for error messages.
-        """
-        items = items.astype(self.dtype, copy=False)
+    def _vectors(self, items: NDArray[Any], first: int, wanted: NDArray[np.bool_]) -> list[Any]:
+        """Return the vectors of a block of items in each wanted space. ``first`` is the row number of item 0."""
         with np.errstate(over="ignore", invalid="ignore"):
-            spaces: list[Any] = [self._softened(items, _ITEMS) if wanted[0] else None]
-            if wanted[1:].any():
-                centred = items - self.mean
-                spaces += [self._softened(self._whitened(centred), _WHITENED) if wanted[1] else None]
-            else:
-                spaces += [None]
-            if wanted[2:].any():
-                inputs = self._softened(centred, _CENTRED)
-                inputs *= self.dtype.type(np.sqrt(self.n_features))
-                inputs[~np.isfinite(inputs).all(axis=1)] = np.nan
-        for space in spaces:
+            vectors = self.arrays.vectors(items.astype(self.dtype, copy=False), wanted)
+        for space in vectors:
             if space is not None:
                 self._raise_overflow(~np.isfinite(space).all(axis=1), first)
-        if not wanted[2:].any():
-            return spaces + [None] * (len(wanted) - 2)
-        return spaces + list(self.experts.embed_checked(inputs))
-
-    def _whitened(self, centred: Floats) -> Floats:
-        rest = self.gains[-1]
-        along = centred @ self.directions.T
-        along *= (self.gains[:-1] - rest).astype(self.dtype)
-        whitened: Floats = along @ self.directions
-        whitened += centred * self.dtype.type(rest)
-        return whitened
-
-    def _softened(self, vectors: Floats, kind: int) -> Floats:
-        """Divide each vector x by its softened length sqrt(||x||^2 + c). c is entry ``kind`` of ``softening``."""
-        squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-        lengths = np.sqrt(squares + self.softening[kind])
-        lengths[~np.isfinite(lengths)] = np.nan
-        softened: Floats = vectors / np.where(lengths == 0, 1, lengths)[:, None].astype(self.dtype)
-        return softened
+        return vectors
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Support pickle and copy. The arrays of the copied metric are read-only too."""
         return AnchoredMetric.frozen, tuple(getattr(self, attribute.name) for attribute in fields(self))
 
     def _to_content(self) -> Content:
-        names = ("mean", "directions", "gains", "softening", "metric_weights")
-        content = Content({"version": self.version}, {name: getattr(self, name) for name in names})
-        return with_nested_model(content, "experts", self.experts)
+        return Content({"version": self.version}, {**self.arrays._asdict(), "metric_weights": self.metric_weights})
 
     @classmethod
     def _from_content(cls, content: Content) -> AnchoredMetric:
-        experts = nested_model(content, "experts")
-        if not isinstance(experts, EnsembleMetric):
-            raise ValueError(f"its 'experts' entry must be an EnsembleMetric, not a {type(experts).__name__}")
-        d, dtype = experts.n_features, experts.dtype
-        directions = content.array("directions", (None, d), dtype)
-        weights = unpack_weights(content, len(experts.metric_weights) + 2)
-        gains = content.array("gains", (len(directions) + 1,), np.float64)
-        softening = content.array("softening", (3,), np.float64)
-        if min(gains.min(), softening.min()) < 0:
-            raise ValueError("its 'gains' and 'softening' entries must not be negative")
-        mean = content.array("mean", (d,), dtype)
-        return cls.frozen(mean, directions, gains, softening, experts, weights, content.count("version"))
+        axes = content.array("axes", (None, None))
+        (d, r), dtype = axes.shape, axes.dtype
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"its 'axes' entry must have the dtype float32 or float64, not {dtype}")
+        h = content.array("hidden_bias", (None,)).size
+        shapes = ((d,), (1,), (d, r), (r,), (r, r), (r,), (r, r), (r, h), (h,), (h, r))
+        arrays = SpaceArrays(
+            *(content.array(name, shape, dtype) for name, shape in zip(SpaceArrays._fields, shapes, strict=True))
+        )
+        if not arrays.spread[0] > 0 or min(arrays.gains.min(initial=0), arrays.axis_weights.min(initial=0)) < 0:
+            raise ValueError("its 'spread' entry must be positive, 'gains' and 'axis_weights' not negative")
+        return cls.frozen(arrays, unpack_weights(content, len(SPACES)), content.count("version"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +265,7 @@ class AnchoredSpace:
 
     @property
     def name(self) -> str:
-        return ("unlearned", "whitened")[self.index] if self.index < 2 else f"E_{self.index - 2}"
+        return SPACES[self.index]
 
     @property
     def weight(self) -> float:
@@ -256,9 +274,8 @@ class AnchoredSpace:
     @property
     def dimensions(self) -> int:
         """The length of the vectors of this space."""
-        metric = self.metric
-        return metric.n_features if self.index < 2 else metric.experts.spaces[self.index - 2].dimensions
+        return self.metric.arrays.sizes()[self.index]
 
     def encode(self, X: ArrayLike) -> Floats:
         """Encode items of shape (n_items, n_features) as vectors of shape (n_items, dimensions)."""
-        return self.metric._encoded(self.metric._check(X))[self.index]
+        return self.metric._encoded(self.metric._check(X), self.index)

@@ -2,137 +2,79 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oahu.io.model_files import Content, storable
-from oahu.learners.anchored.model_arrays import (
-    ARRAY_NAMES,
-    N_SEEN,
-    SQUARES,
-    UNLEARNED_DISTANCE,
-    NetworkParameters,
-    empty_arrays,
-    network_shape,
-)
-from oahu.learners.anchored.scaling_rules import softness
-from oahu.learners.anchored.space_weights import space_weights, standard_errors
-from oahu.learners.kinds import TripletLearner
-from oahu.learners.network.layers import Network, Shape
+from oahu.arrays import as_table
+from oahu.constraints import Clicks
+from oahu.exceptions import InvalidInputError
+from oahu.io.class_registry import storable
+from oahu.io.model_files import Content
+from oahu.learners.anchored.background import Background, estimate_background, sample_rows
+from oahu.learners.anchored.groups import MAX_ITEMS, Group, groups_of
+from oahu.learners.anchored.model import Model
+from oahu.learners.anchored.new_axes import with_new_background
+from oahu.learners.anchored.training_round import Settings, learn_round
+from oahu.learners.kinds import ClickLearner
 from oahu.learners.state import Arrays, LearnerState
 from oahu.metrics.anchored_metric import AnchoredMetric
-from oahu.metrics.ensemble_metric import EnsembleMetric
 from oahu.parameters import check_integer, check_real
 from oahu.randomness import RandomState
 
 __all__ = ["AnchoredOAHU"]
 
+_MAX_GROUPS: Final = 10_000  # stored for replay
+_MAX_NUMBERS: Final = 2**23  # in stored items that are not rows of the feature table
+_FULL_GROUP: Final = 11  # items of a group that causes a round of its own: a query and ten marks
+_FIRST_GROUPS: Final = 64  # small groups cause rounds of their own at the start
+_FREQUENT: Final = 1_000  # groups after which rounds take place less often
+_RARE: Final = 4  # full groups per round after that
+_EXTRA: Final = 3  # further batches of a round ...
+_EXTRA_GROUPS: Final = 150  # ... during this number of groups
+_FIRST_ITEMS: Final = 32  # without a table, the background is estimated for the first time from this number of items
+_MAX_ITEMS: Final = 8_192  # ... and for the last time from this number
+
+
+@dataclass
+class AnchoredState(LearnerState):
+    """The state of AnchoredOAHU: the arrays of a `Model`, which are never changed in place, and the stored groups."""
+
+    groups: list[Group] = field(default_factory=list)
+    n_vectors: int = 0
+
+    def copy(self) -> Self:
+        """Return a copy that shares the arrays. The copy is not frozen."""
+        return replace(self, arrays=dict(self.arrays), groups=list(self.groups), metric=None, frozen=False)
+
 
 @storable
-class AnchoredOAHU(TripletLearner[AnchoredMetric]):
-    """OAHU combined with an unlearned metric. A learned space gets more weight if there is more evidence for it.
-
-    Before the first constraint, the metric is the unlearned metric. It is similar to cosine distance, but an item x
-    is divided by sqrt(||x||^2 + c) instead of ||x||. The constant c is larger if there are fewer features, so that
-    a part of the information in ||x|| is kept. Two kinds of spaces are learned. The whitened space is learned from
-    similar pairs alone. OAHU's experts E_0 to E_L are trained with the InfoNCE loss on windows, which are groups of
-    consecutive constraints. Before the experts are trained on a window, each space ranks the similar pairs of the
-    window among all pairs of the window. The evidence for a space is the gain of its ranking over the ranking of
-    the unlearned space, in standard errors. More evidence gives more weight. A hedge update divides the total
-    weight of the experts according to their evidence. If the unlearned space orders the stream's triplets no better
-    than chance, the unlearned space keeps the total weight. See docs/anchored.md.
-
-    Learning from a triplet takes O(d * (r + S_emb + S_hidden) + L * S_hidden * (S_hidden + S_emb)) time, with r =
-    min(64, d / 2). Every ``window``-th triplet also trains the experts on the window. This training takes about as
-    long as learning from all triplets of the window. The model has about d * (2 r + S_emb + S_hidden + 3 * window +
-    3) + L * (S_hidden + 3 * window) * (S_hidden + S_emb) numbers. Its size does not depend on the length of the
-    stream.
-
-    Parameters
-    ----------
-    n_layers : int, default=5
-        L: the number of hidden layers. There are L + 1 experts. With 0, there is only the linear expert.
-    hidden_size : int, default=100
-        S_hidden: the number of units in each hidden layer.
-    embedding_size : int, default=50
-        S_emb: the number of dimensions of each expert's space.
-    learning_rate : float, default=0.05
-        The initial step size of gradient descent on the mean loss of a window. The step size falls to 2/5 of this
-        value within 10,000 constraints.
-    temperature : float, default=0.05
-        The temperature of InfoNCE. At a lower temperature, items near the anchor have more influence.
-    shrinkage : float, default=0.1
-        Shrinkage of the whitening, relative to the variance of similar pairs. With a value near 0, the items are
-        whitened almost fully.
-    strength : float, default=0.5
-        The largest total weight of the experts, relative to the total weight of the unlearned and whitened spaces.
-    window : int, default=16
-        The number of constraints in a window. The experts are evaluated and trained once per window.
-    n_constraints : int, default=10000
-        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
-    preprocessor : array-like of shape (n_items, n_features), default=None
-        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
-    dtype : {"float32", "float64"}, default="float32"
-        The floating-point type of the model. float64 is for numerical tests.
-    random_state : None, int, numpy Generator or RandomState, default=None
-        Seed of the initial weights and of the drawing of triplets from labels.
-
-    Attributes
-    ----------
-    metric_weights_ : ndarray of shape (L + 3,)
-        The weight of each space, in the order unlearned, whitened, E_0 ... E_L. The weights sum to 1.
-    evidence_ : ndarray of shape (L + 3,)
-        Entry 0 measures how much better than chance the unlearned space orders the triplets. Each other entry
-        measures the gain of a space over the unlearned space. All entries are in standard errors.
-    n_seen_ : int
-        Number of triplets learned.
-    n_features_in_ : int
-        d: the number of features.
-
-    See Also
-    --------
-    oahu.AnchoredMetric : the metric that `metric` returns.
-    oahu.OAHU : the paper's learner.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from oahu import AnchoredOAHU
-    >>> X, y = load_digits(return_X_y=True)
-    >>> learner = AnchoredOAHU(n_constraints=2000, random_state=0).fit(X, y)
-    >>> learner.n_seen_, learner.transform(X).shape
-    (2000, (1797, 428))
-    """
-
-    rejects_overflow = True
+class AnchoredOAHU(ClickLearner[AnchoredMetric]):
+    """TODO docstring."""
 
     def __init__(
         self,
-        n_layers: int = 5,
-        hidden_size: int = 100,
-        embedding_size: int = 50,
         *,
-        learning_rate: float = 0.05,
-        temperature: float = 0.05,
-        shrinkage: float = 0.1,
-        strength: float = 0.5,
-        window: int = 16,
+        learning_rate: float = 0.64,
+        temperature: float = 0.1,
+        prior: float = 3.0,
+        n_random: int = 128,
+        batch_size: int = 16,
+        background: ArrayLike | None = None,
         n_constraints: int = 10_000,
         preprocessor: ArrayLike | None = None,
         dtype: str = "float32",
         random_state: RandomState = None,
     ) -> None:
-        self.n_layers = n_layers
-        self.hidden_size = hidden_size
-        self.embedding_size = embedding_size
         self.learning_rate = learning_rate
         self.temperature = temperature
-        self.shrinkage = shrinkage
-        self.strength = strength
-        self.window = window
+        self.prior = prior
+        self.n_random = n_random
+        self.batch_size = batch_size
+        self.background = background
         self.n_constraints = n_constraints
         self.preprocessor = preprocessor
         self.dtype = dtype
@@ -140,77 +82,159 @@ class AnchoredOAHU(TripletLearner[AnchoredMetric]):
 
     @property
     def metric_weights_(self) -> NDArray[np.float64]:
-        return self._weights(self._fitted_state().arrays)
-
-    @property
-    def evidence_(self) -> NDArray[np.float64]:
-        return standard_errors(self._fitted_state().arrays["evidence"])
+        return Model.from_arrays(self._fitted_state().arrays).evidence.weights
 
     def check_parameters(self) -> None:
-        check_integer(self, "n_layers", self.n_layers, least=0)
-        check_integer(self, "hidden_size", self.hidden_size, least=1)
-        check_integer(self, "embedding_size", self.embedding_size, least=1)
         check_real(self, "learning_rate", self.learning_rate, 0.0, np.inf)
         check_real(self, "temperature", self.temperature, 0.0, np.inf)
-        check_real(self, "shrinkage", self.shrinkage, 0.0, np.inf)
-        check_real(self, "strength", self.strength, 0.0, np.inf, closed="left")
-        check_integer(self, "window", self.window, least=2)
+        check_real(self, "prior", self.prior, 0.0, np.inf, closed="left")
+        check_integer(self, "n_random", self.n_random, least=1)
+        check_integer(self, "batch_size", self.batch_size, least=1)
         super().check_parameters()
 
+    # -- state -------------------------------------------------------------------------------------------
+
     def initial_arrays(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Arrays:
-        shape = Shape(n_features, self.n_layers, self.hidden_size, self.embedding_size)
-        network = Network.random(shape, dtype, rng, "orthogonal")
-        for weights in network.hidden_weights:
-            weights *= math.sqrt(2.0)  # compensates for the ReLU, which sets about half of the outputs to 0
-        arrays = empty_arrays(shape, self.window, dtype)
-        for name in NetworkParameters._fields:
-            arrays[name][...] = getattr(network, name)
-        return arrays
+        return Model.start(n_features, dtype, rng).to_arrays()
 
-    def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
-        dimensions = {"first": 2, "middle": 3, "items": 2, "evidence": 2}
-        stored = {name: content.array(name, (None,) * n) for name, n in dimensions.items()}
-        _, *sizes = shape = network_shape(stored)
-        window = len(stored["items"]) // 3
-        if min(shape.n_layers + 1, *sizes[1:], window - 1) < 1:
-            raise ValueError("the shapes of the arrays do not fit a network and a window")
-        return empty_arrays(Shape(self.n_features_in_, *sizes), window, dtype)
+    def _initial_state(self, n_features: int) -> AnchoredState:
+        state = super()._initial_state(n_features)
+        state = AnchoredState(state.arrays, state.dtype, state.n_features, state.rng)
+        self._read_background(state, self._background_table(n_features))
+        return state
 
-    def check_arrays(self, arrays: Arrays) -> None:
-        names = ("stream_scalars", "stream_variances", "encoder_gains", "encoder_mean_squares")
-        if min(arrays[name].min() for name in names) < 0:
-            raise ValueError(f"the arrays {', '.join(names)} must not be negative")
-        if arrays["evidence"][SQUARES].min() < 0:
-            raise ValueError("the sums of squares in the array 'evidence' must not be negative")
+    def _background_table(self, n_features: int) -> Any:
+        """Return the table of the catalogue, or None if there is none."""
+        name = "preprocessor" if self.background is None else "background"
+        data = getattr(self, name)
+        if data is None:
+            return None
+        table = as_table(data, name)
+        if table.shape[1] != n_features:
+            raise InvalidInputError(
+                f"The {name} has {table.shape[1]} features, but the constraints have {n_features}."
+            )
+        return table
 
-    def _can_learn_in_place(self, state: LearnerState) -> bool:
-        # Only a constraint that closes a window can be rejected after arrays have changed.
-        n_seen, window = int(state.arrays["stream_scalars"][N_SEEN]), len(state.arrays["items"]) // 3
-        return (n_seen + 1) % window != 0
+    def _read_background(self, state: AnchoredState, table: Any) -> None:
+        """Estimate the background from the table if the table has doubled since the last time."""
+        model = Model.from_arrays(state.arrays)
+        if table is not None and len(table) >= 2 * model.progress.n_background:
+            items = self._finite(table[sample_rows(*table.shape)].astype(state.dtype))
+            model = self._with_background(state, model, items, len(table), table)
+            state.arrays = model.to_arrays()
 
-    def learn_triplets(self, arrays: Arrays, triplets: NDArray[Any], used: NDArray[np.bool_]) -> int:
-        from oahu.learners.anchored.window_step import learn  # imported late: importing numba takes time
+    def _with_background(
+        self, state: AnchoredState, model: Model, items: NDArray[Any], n_items: int, table: Any
+    ) -> Model:
+        background = estimate_background(items, state.dtype)
+        return with_new_background(model, background, n_items, state.groups, _Reader(state, table, self._rows_table()))
 
-        parameters = (float(self.learning_rate), float(self.temperature), float(self.shrinkage))
-        arguments: list[Any] = [triplets, *(arrays[name] for name in ARRAY_NAMES), *parameters, used]
-        return learn(*arguments)
+    def _finite(self, items: NDArray[Any]) -> NDArray[Any]:
+        return items
 
-    def _weights(self, arrays: Arrays) -> NDArray[np.float64]:
-        mean_square = arrays["encoder_mean_squares"][UNLEARNED_DISTANCE]
-        return space_weights(arrays["evidence"], self.strength, mean_square)
+    def _rows_table(self) -> Any:
+        return None if self.preprocessor is None else as_table(self.preprocessor, "preprocessor")
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def _learn(self, state: LearnerState, constraints: Any) -> None:
+        assert isinstance(state, AnchoredState)
+        own = self._rows_table()
+        table = self._background_table(state.n_features)
+        self._read_background(state, table)
+        by_row = not constraints.by_value and _is_same(constraints.table, own)
+        reader = _Reader(state, table, own)
+        settings = Settings(
+            float(self.learning_rate),
+            float(self.temperature),
+            float(self.prior),
+            int(self.n_random),
+            int(self.batch_size),
+        )
+        model = Model.from_arrays(state.arrays)
+        for start, stop, values in constraints.blocks(state.dtype):
+            constraints.check_finite(start, values)
+            for groups in groups_of(constraints, values, start, stop, by_row):
+                for group in groups:
+                    model = self._accept(state, model, group, settings, reader)
+            state.count(np.empty(0, bool), np.ones(stop - start, bool))
+        state.arrays = model.to_arrays()
+
+    def _accept(
+        self, state: AnchoredState, model: Model, group: Group, settings: Settings, reader: _Reader
+    ) -> Model:
+        """Store a group, and learn a round if it is time for one. Return the model."""
+        state.groups.append(group)
+        state.n_vectors += len(group.vectors)
+        progress = model.progress
+        n = progress.n_learned + progress.n_pending + 1
+        size = min(1.0, (len(group.marks) / _FULL_GROUP) ** 3)
+        credit = size * max(1.0, min(_FIRST_GROUPS / n, 1 / size))
+        progress = progress._replace(n_pending=progress.n_pending + 1, credit=progress.credit + credit)
+        model = model._replace(progress=progress)
+        if progress.credit < (1 if n <= _FREQUENT else _RARE) - 1e-9:
+            return model
+        if reader.table is None and progress.n_background < _MAX_ITEMS:
+            n_items = min(_MAX_ITEMS, sum(len(g.marks) for g in state.groups[-_MAX_ITEMS:]))
+            if n_items >= max(_FIRST_ITEMS, 2 * progress.n_background):
+                items = reader(state.groups[-_MAX_ITEMS:], 0, np.random.default_rng(0))[-_MAX_ITEMS:]
+                model = self._with_background(state, model, items, n_items, None)
+        model = learn_round(model, state.groups, _EXTRA if n <= _EXTRA_GROUPS else 0, settings, reader)
+        self._forget(state)
+        return model
+
+    @staticmethod
+    def _forget(state: AnchoredState) -> None:
+        """Remove the oldest groups if there are too many."""
+        n, limit = max(0, len(state.groups) - _MAX_GROUPS), _MAX_NUMBERS // state.n_features
+        n_vectors = state.n_vectors - sum(len(group.vectors) for group in state.groups[:n])
+        while n_vectors > limit and n < len(state.groups) - 1:
+            n_vectors -= len(state.groups[n].vectors)
+            n += 1
+        del state.groups[:n]
+        state.n_vectors = n_vectors
 
     def build_metric(self, arrays: Arrays, version: int) -> AnchoredMetric:
-        shape = network_shape(arrays)
-        network = Network(shape, arrays["items"].dtype)
-        for name in NetworkParameters._fields:
-            getattr(network, name)[...] = arrays[name]
-        n_experts = shape.n_layers + 1
-        return AnchoredMetric.frozen(
-            mean=arrays["encoder_mean"],
-            directions=arrays["encoder_directions"],
-            gains=arrays["encoder_gains"],
-            softening=softness(shape.n_features) * arrays["encoder_mean_squares"][:UNLEARNED_DISTANCE],
-            experts=EnsembleMetric.frozen(*network.layers, np.full(n_experts, 1 / n_experts), version),
-            metric_weights=self._weights(arrays),
-            version=version,
-        )
+        model = Model.from_arrays(arrays)
+        weights = model.evidence.weights
+        return AnchoredMetric.frozen(model.spaces, weights, version)
+
+
+class _Reader:
+    """Reads the features of groups and of random items."""
+
+    def __init__(self, state: AnchoredState, table: Any, own: Any) -> None:
+        self._state, self.table, self._own = state, table, own
+
+    def __call__(self, groups: Sequence[Group], n_random: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return the features of the groups' items, then of ``n_random`` random items."""
+        values = self._items(groups)
+        if not n_random:
+            return values
+        if self.table is not None:
+            random = self.table[rng.integers(len(self.table), size=n_random)].astype(self._state.dtype)
+        else:
+            stored = self._state.groups
+            chosen = [stored[i] for i in rng.integers(len(stored), size=n_random)]
+            items, sizes = self._items(chosen), np.array([len(group.marks) for group in chosen])
+            random = items[np.cumsum(sizes) - 1 - rng.integers(sizes)]
+        return np.concatenate([values, random])
+
+    def _items(self, groups: Sequence[Group]) -> NDArray[Any]:
+        rows = np.concatenate([group.rows for group in groups])
+        is_row = rows >= 0
+        values = np.empty((len(rows), self._state.n_features), self._state.dtype)
+        if is_row.any():
+            values[is_row] = self._own[rows[is_row]]
+        if not is_row.all():
+            values[~is_row] = np.concatenate([group.vectors for group in groups])
+        return values
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    return first is second or (
+        isinstance(first, np.ndarray)
+        and isinstance(second, np.ndarray)
+        and first.__array_interface__ == second.__array_interface__
+    )

@@ -1,0 +1,154 @@
+"""Evidence: which spaces order the marks of a click best, before the click is learned.
+
+Each group with two alike items asks two questions for each pair (i, j) of alike items. Is j nearer to i than the
+random items of the catalogue are? Is j nearer to i than the near items that are marked as not alike? Three hedges
+(Freund and Schapire, 1997) share the answers: one over the starting spaces, one over the learned spaces, and one over
+the total weight of the learned spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.learners.anchored.groups import PaddedGroups
+from oahu.metrics.anchored_metric import N_STARTING, SPACES
+
+__all__ = ["Evidence"]
+
+Floats = NDArray[np.floating]
+
+_STARTING_PRIOR: Final = np.array([0.3, 0.4, 0.15, 0.15])
+_LEARNED_PRIOR: Final = np.array([0.25, 0.25, 0.4, 0.1])
+_TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_TOTALS_PRIOR: Final = np.array([0.2, 0.3, 0.3, 0.15, 0.05])
+_RATE: Final = 3.0
+_DECAY: Final = 0.999
+_NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
+_RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
+_MAX_COMPARISONS: Final = 2_048  # pairs of items whose answers are compared in one round
+
+_N_LEARNED = len(SPACES) - N_STARTING
+_SLICES: Final = (
+    slice(0, N_STARTING),
+    slice(N_STARTING, N_STARTING + _N_LEARNED),
+    slice(N_STARTING + _N_LEARNED, N_STARTING + _N_LEARNED + len(_TOTALS)),
+)
+_PRIORS: Final = (_STARTING_PRIOR, _LEARNED_PRIOR, _TOTALS_PRIOR)
+_CENTRED: Final = 1  # the starting space that the others are compared with
+
+
+class Evidence(NamedTuple):
+    """The sums of gains of three hedges.
+
+    Attributes
+    ----------
+    gains : ndarray of shape (n_spaces + 5,)
+        The decayed sum of gains of each starting space, of each learned space, and of each total weight.
+    squares : ndarray of shape (3,)
+        The decayed sum of mean squared gains of each hedge, plus 1.
+    """
+
+    gains: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def start(cls) -> Evidence:
+        return cls(np.zeros(len(SPACES) + len(_TOTALS)), np.ones(len(_SLICES)))
+
+    def _weights(self, hedge: int) -> NDArray[np.float64]:
+        exponents = _RATE * self.gains[_SLICES[hedge]] / np.sqrt(self.squares[hedge])
+        weights = _PRIORS[hedge] * np.exp(exponents - exponents.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weight of each space. The weights sum to 1."""
+        total = float(self._weights(2) @ _TOTALS)
+        return np.concatenate([(1 - total) * self._weights(0), total * self._weights(1)])
+
+    def add(self, spaces: Sequence[Floats], groups: PaddedGroups) -> Evidence:
+        """Return the evidence after more groups.
+
+        Parameters
+        ----------
+        spaces : list of ndarray of shape (n * m + n_random, dimensions)
+            The vectors of the groups' items, and of random items, in each space.
+        """
+        n, m = groups.marks.shape
+        alike = groups.marks > 0
+        asking = np.flatnonzero(alike.sum(axis=1) > 1)
+        most = max(1, _MAX_COMPARISONS // m**2)
+        asking = asking[:: -(-len(asking) // most)] if len(asking) > most else asking
+        if not len(asking):
+            return self
+        own, random = _similarities(spaces, n, m, asking)
+        starting, learned = self._weights(0), self._weights(1)
+        mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
+        mixtures[-1, _SLICES[0]] = starting  # the reference of the learned spaces
+        mixtures[_SLICES[0], :N_STARTING] = np.eye(N_STARTING)
+        mixtures[_SLICES[1], :N_STARTING] = 0.5 * starting
+        mixtures[_SLICES[1], N_STARTING:] = 0.5 * np.eye(_N_LEARNED)
+        mixtures[_SLICES[2], :N_STARTING] = (1 - _TOTALS[:, None]) * starting
+        mixtures[_SLICES[2], N_STARTING:] = _TOTALS[:, None] * learned
+        weights = mixtures.astype(own.dtype)
+        scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), groups.marks[asking])
+        scores *= groups.weights[asking]
+        result = self
+        for answer in scores.T:
+            result = result._counted(answer[:-1], float(answer[-1]))
+        return result
+
+    def _counted(self, scores: NDArray[np.float64], reference: float) -> Evidence:
+        gains = np.concatenate(
+            [
+                scores[_SLICES[0]] - scores[_CENTRED],
+                scores[_SLICES[1]] - reference,
+                scores[_SLICES[2]] - scores[_SLICES[2]][0],
+            ]
+        )
+        means = np.array([np.square(gains[part]).mean() for part in _SLICES])
+        return Evidence(_DECAY * self.gains + gains, 1 + _DECAY * (self.squares - 1) + means)
+
+
+def _similarities(spaces: Sequence[Floats], n: int, m: int, asking: NDArray[np.intp]) -> tuple[Any, Any]:
+    """Return the similarities -||a - b||^2 / 2 in each space: among the items of a group, and to random items.
+
+    The shapes are (n_spaces, n_asking, m, m) and (n_spaces, n_asking, m, n_random).
+    """
+    own, random = [], []
+    for vectors in spaces:
+        items, others = vectors[: n * m].reshape(n, m, -1)[asking], vectors[n * m :]
+        halves = 0.5 * np.einsum("nik,nik->ni", items, items)
+        other_halves = 0.5 * np.einsum("ik,ik->i", others, others)
+        own.append(items @ items.transpose(0, 2, 1) - halves[:, :, None] - halves[:, None, :])
+        random.append(items @ others.T - halves[:, :, None] - other_halves)
+    return np.stack(own), np.stack(random)
+
+
+def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
+    """Return the mean answer to both questions for each mixture and group, of shape (n_mixtures, n_groups).
+
+    The last mixture is the starting metric. It decides which negatives are near.
+    """
+    n, m = marks.shape
+    alike = (marks > 0).astype(own.dtype)
+    pairs = alike[:, :, None] * alike[:, None, :] * (1 - np.eye(m, dtype=own.dtype))
+    pairs /= pairs.sum(axis=(1, 2), keepdims=True)
+    n_random = random.shape[3]
+    if n_random:
+        nearer = (random[:, :, :, None, :] > own[:, :, :, :, None]).sum(axis=4)
+        scores = (pairs / (1 + nearer / (_RANK_SCALE * n_random))).sum(axis=(2, 3), dtype=np.float64)
+        rank = min(n_random - 1, int((1 - _NEAR) * n_random))
+        threshold = np.partition(random[-1, :, 0], rank, axis=1)[:, rank]
+    else:
+        scores, threshold = np.zeros((len(own), n)), np.full(n, -np.inf)
+    near = np.where(own[-1, :, 0, :] >= threshold[:, None], np.maximum(-marks, 0), 0)
+    total = near.sum(axis=1)
+    near /= np.where(total > 0, total, 1)[:, None]
+    apart = own[:, :, :, :, None] - own[:, :, :, None, :]
+    better = (np.sign(apart) + 1) / 2
+    return np.asarray(scores + np.einsum("cnijk,nij,nk->cn", better, pairs, near, dtype=np.float64))

@@ -1,0 +1,139 @@
+"""The learned arrays of AnchoredOAHU, and their names in model files."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oahu.learners.anchored.background import Background, starting_background
+from oahu.learners.anchored.evidence import Evidence
+from oahu.learners.anchored.experts import Adam
+from oahu.learners.anchored.pair_whitening import PairWhitening
+from oahu.learners.state import Arrays
+from oahu.metrics.anchored_metric import SpaceArrays
+
+__all__ = ["Model", "Progress"]
+
+Floats = NDArray[np.floating]
+
+_HIDDEN_UNITS: Final = 256
+_WHITENING_FLOOR: Final = 0.3  # of the catalogue whitening: added to all variances, relative to their weighted mean
+_EXPERTS: Final = ("log_axis_weights", "linear_map", "hidden_weights", "hidden_bias", "output_weights")
+
+
+class Progress(NamedTuple):
+    """Counts that decide when the next round takes place, and which items it draws.
+
+    Attributes
+    ----------
+    n_learned : int
+        The number of groups that have been trained on.
+    n_pending : int
+        The number of groups that have been accepted since the last round.
+    n_rounds : int
+        The number of rounds: it is part of the seed of each round.
+    n_steps : int
+        The number of steps of each expert.
+    n_background : int
+        The number of items from which the background was estimated.
+    credit : float
+        A round takes place when the credit reaches 1. Each group adds to the credit.
+    """
+
+    n_learned: int = 0
+    n_pending: int = 0
+    n_rounds: int = 0
+    n_steps: int = 0
+    n_background: int = 0
+    credit: float = 0.0
+
+
+class Model(NamedTuple):
+    """Everything that is learned except the stored groups. All arrays are replaced, and never changed in place."""
+
+    background: Background
+    axis_weights: Adam
+    linear_map: Adam
+    hidden_weights: Adam
+    hidden_bias: Adam
+    output_weights: Adam
+    whitening: PairWhitening
+    evidence: Evidence
+    progress: Progress
+    seed: NDArray[np.uint32]
+
+    @classmethod
+    def start(cls, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Self:
+        """Return the model before any item is known. It has no axes."""
+        seed = rng.integers(2**32, size=4, dtype=np.uint32)
+        return cls.with_background(starting_background(n_features, dtype), Progress(), seed)
+
+    @classmethod
+    def with_background(cls, background: Background, progress: Progress, seed: NDArray[np.uint32]) -> Self:
+        """Return an untrained model for a background."""
+        r, dtype = background.axes.shape[1], background.axes.dtype
+        rng = np.random.default_rng(seed)
+        hidden = rng.normal(0, np.sqrt(2), (r, _HIDDEN_UNITS)).astype(dtype)  # items have length 1
+        starts = (
+            np.zeros(r, dtype),
+            np.eye(r, dtype=dtype),
+            hidden,
+            np.zeros(_HIDDEN_UNITS, dtype),
+            np.zeros((_HIDDEN_UNITS, r), dtype),
+        )
+        experts = map(Adam.start, starts)
+        return cls(background, *experts, PairWhitening.start(r, dtype), Evidence.start(), progress, seed)
+
+    @property
+    def spaces(self) -> SpaceArrays:
+        """The arrays that define the metric's spaces."""
+        background = self.background
+        return SpaceArrays(
+            background.mean,
+            background.spread,
+            background.axes,
+            _gains(background.variances),
+            self.whitening.matrix,
+            np.exp(self.axis_weights.values),
+            self.linear_map.values,
+            self.hidden_weights.values,
+            self.hidden_bias.values,
+            self.output_weights.values,
+        )
+
+    def to_arrays(self) -> Arrays:
+        """Return the arrays of the model by name."""
+        arrays: Arrays = {**self.background._asdict(), "seed": self.seed, **self.evidence._asdict()}
+        for name, expert in zip(_EXPERTS, self[1:6], strict=True):
+            arrays |= {name: expert.values, f"{name}_means": expert.means, f"{name}_squares": expert.squares}
+        arrays |= {"pair_scatter": self.whitening.scatter, "pair_whitening": self.whitening.matrix}
+        arrays["pair_counts"] = np.array([self.whitening.n_pairs, self.whitening.next_at])
+        arrays["progress"] = np.array(self.progress, np.float64)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Return the model with these arrays, without copying them."""
+        experts = (Adam(*(arrays[name + end] for end in ("", "_means", "_squares"))) for name in _EXPERTS)
+        n_pairs, next_at = arrays["pair_counts"].tolist()
+        *counts, credit = arrays["progress"].tolist()
+        return cls(
+            Background(*(arrays[name] for name in Background._fields)),
+            *experts,
+            PairWhitening(arrays["pair_scatter"], arrays["pair_whitening"], n_pairs, next_at),
+            Evidence(*(arrays[name] for name in Evidence._fields)),
+            Progress(*map(int, counts), credit),
+            arrays["seed"],
+        )
+
+
+def _gains(variances: Floats) -> Floats:
+    """Return the factors of the principal axes that whiten the catalogue, up to a floor of the variances."""
+    total = float(variances.sum())
+    if not total > 0:
+        return np.ones_like(variances)
+    floor = _WHITENING_FLOOR * float(np.square(variances).sum()) / total
+    gains = (variances + floor) ** -0.5
+    return np.asarray(gains / np.abs(gains).max(), variances.dtype)

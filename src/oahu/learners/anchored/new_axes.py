@@ -1,0 +1,54 @@
+"""A new background for a model: what was learned along the old axes is expressed along the new axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from oahu.learners.anchored.background import Background
+from oahu.learners.anchored.groups import Group, padded
+from oahu.learners.anchored.model import Model
+from oahu.learners.anchored.pair_whitening import PairWhitening
+from oahu.learners.anchored.training_round import Read
+
+__all__ = ["with_new_background"]
+
+_BLOCK = 256  # groups whose features are in memory at the same time
+
+
+def with_new_background(
+    model: Model, background: Background, n_items: int, stored: Sequence[Group], read: Read
+) -> Model:
+    """Return the model for a new background. The averages of the gradients start again.
+
+    Parameters
+    ----------
+    n_items : int
+        The number of items from which the background was estimated.
+    stored : sequence of Group
+        All stored groups. The new groups among them do not belong to the pair whitening yet.
+    """
+    progress = model.progress._replace(n_background=n_items, n_steps=0)
+    new = Model.with_background(background, progress, model.seed)
+    turn = background.axes.T @ model.background.axes
+    r, old_r = turn.shape
+    if not old_r:
+        return new._replace(evidence=model.evidence)
+    old_map = model.linear_map.values - np.eye(old_r, dtype=turn.dtype)
+    new = new._replace(
+        axis_weights=new.axis_weights._replace(values=np.square(turn) @ model.axis_weights.values),
+        linear_map=new.linear_map._replace(values=new.linear_map.values + turn @ old_map @ turn.T),
+        hidden_weights=new.hidden_weights._replace(values=turn @ model.hidden_weights.values),
+        hidden_bias=new.hidden_bias._replace(values=model.hidden_bias.values),
+        output_weights=new.output_weights._replace(values=model.output_weights.values @ turn.T),
+        evidence=model.evidence,
+    )
+    learned = stored[: len(stored) - progress.n_pending]
+    whitening = PairWhitening.start(r, turn.dtype)._replace(next_at=np.inf)
+    for start in range(0, len(learned), _BLOCK):
+        groups = learned[start : start + _BLOCK]
+        part = padded(groups)
+        items = part.pad(new.spaces.inputs(read(groups, 0, np.random.default_rng(0))))
+        whitening = whitening.add(items, part.marks, part.weights)
+    return new._replace(whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0))

@@ -1,0 +1,86 @@
+"""Whitening by similar pairs: directions in which alike items differ count less.
+
+This is relevant component analysis (Bar-Hillel et al., ICML 2003), computed online and shrunk to the identity.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PairWhitening"]
+
+Floats = NDArray[np.floating]
+
+_PRIOR_PAIRS: Final = 100.0  # the identity counts as much as this number of pairs
+_FLOOR: Final = 0.1  # added to all variances, relative to their mean weighted by themselves
+_FIRST_PAIRS: Final = 8.0  # the matrix is computed for the first time with this number of pairs ...
+_GROWTH: Final = 1.3  # ... and again whenever their number has grown by this factor
+
+
+class PairWhitening(NamedTuple):
+    """The covariance of the differences of alike items, and its inverse square root.
+
+    Attributes
+    ----------
+    scatter : ndarray of shape (r, r)
+        The mean outer product of the deviations of alike items from their mean.
+    matrix : ndarray of shape (r, r)
+        The inverse square root of the shrunk scatter: symmetric, positive definite.
+    n_pairs : float
+        The number of pairs in the scatter.
+    next_at : float
+        The number of pairs at which the matrix is computed again.
+    """
+
+    scatter: Floats
+    matrix: Floats
+    n_pairs: float
+    next_at: float
+
+    @classmethod
+    def start(cls, size: int, dtype: np.dtype[Any]) -> PairWhitening:
+        return cls(np.zeros((size, size), dtype), np.eye(size, dtype=dtype), 0.0, _FIRST_PAIRS)
+
+    def add(self, items: Floats, marks: Floats, weights: Floats) -> PairWhitening:
+        """Return the whitening after more groups.
+
+        Parameters
+        ----------
+        items : ndarray of shape (n, m, r)
+        marks : ndarray of shape (n, m)
+        weights : ndarray of shape (n,)
+        """
+        alike = marks > 0
+        counts = alike.sum(axis=1)
+        alike &= (counts > 1)[:, None]
+        if not alike.any():
+            return self
+        weight = np.where(alike, marks, np.inf).min(axis=1)  # of the least certain of the alike items
+        weight = np.where(counts > 1, weight, 0) * weights
+        means = np.where(alike[:, :, None], items, 0).sum(axis=1) / np.maximum(counts, 1)[:, None]
+        deviations = (items - means[:, None]) * np.sqrt(weight)[:, None, None]
+        deviations = deviations[alike].astype(items.dtype)
+        n_new = float((weight * (counts - 1)).sum())
+        n_pairs = self.n_pairs + n_new
+        scatter = self.scatter * items.dtype.type(self.n_pairs / n_pairs)
+        scatter += deviations.T @ deviations * items.dtype.type(1 / n_pairs)
+        changed = self._replace(scatter=scatter, n_pairs=n_pairs)
+        return changed.decomposed() if n_pairs >= self.next_at else changed
+
+    def decomposed(self) -> PairWhitening:
+        """Return the whitening with a new matrix."""
+        r = len(self.scatter)
+        total = float(np.trace(self.scatter))
+        covariance = self.n_pairs * self.scatter
+        covariance[np.diag_indices(r)] += _PRIOR_PAIRS * total / r
+        variances, axes = np.linalg.eigh(covariance / (self.n_pairs + _PRIOR_PAIRS))
+        variances = np.maximum(variances, 0)
+        floor = _FLOOR * np.square(variances).sum() / max(variances.sum(), np.finfo(variances.dtype).tiny)
+        if not floor > 0:  # all alike items are equal
+            return self._replace(next_at=self.n_pairs * _GROWTH)
+        factors = (variances + floor) ** -0.5
+        factors /= factors.mean()
+        return self._replace(matrix=(axes * factors) @ axes.T, next_at=self.n_pairs * _GROWTH)
