@@ -32,7 +32,7 @@ N_FEATURES = 5
 #: Parameters that make a learner small and fit the data below.
 SMALL: dict[str, dict[str, Any]] = {
     "OAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4},
-    "AnchoredOAHU": {"n_layers": 2, "hidden_size": 6, "embedding_size": 4, "window": 7},
+    "AnchoredOAHU": {"batch_size": 4, "n_random": 8},
     "OPML": {"gamma": 1e-4, "too_long": "skip"},
 }
 

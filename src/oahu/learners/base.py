@@ -118,6 +118,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     #: checked after each block.
     rejects_overflow: ClassVar[bool] = False
 
+    #: The parameters that are feature tables. They are not copied, validated or saved.
+    table_parameters: ClassVar[tuple[str, ...]] = ("preprocessor",)
+
     #: Whether the learner learns from clicks that have only positives or only negatives.
     uses_one_sided_clicks: ClassVar[bool] = False
 
@@ -655,10 +658,10 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         return "_state" in self.__dict__
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy. The feature table is not copied, because it may be larger than memory."""
+        """Return an unfitted copy. Feature tables are not copied, because they may be larger than memory."""
         parameters = self.get_params(deep=False)
-        table = parameters.pop("preprocessor")
-        return type(self)(**copy.deepcopy(parameters), preprocessor=table)
+        tables = {name: parameters.pop(name) for name in self.table_parameters}
+        return type(self)(**copy.deepcopy(parameters), **tables)
 
     def __getstate__(self) -> Any:
         if self.__sklearn_is_fitted__():
@@ -701,7 +704,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def _to_content(self) -> Content:
         state = self._fitted_state()
         parameters = self.get_params(deep=False)
-        del parameters["preprocessor"]  # the feature table is input, not a learned array
+        for name in self.table_parameters:  # feature tables are input, not learned arrays
+            del parameters[name]
         if isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             parameters["random_state"] = None
         names = getattr(self, "feature_names_in_", None)
@@ -767,8 +771,8 @@ _FIXED_TYPES: Final = (
 
 @cache
 def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
-    """Return the names of the parameters that `Learner.check_parameters` validates: all except ``preprocessor``."""
-    return tuple(name for name in learner_class._get_param_names() if name != "preprocessor")
+    """Return the names of the parameters that `Learner.check_parameters` validates: all except tables."""
+    return tuple(name for name in learner_class._get_param_names() if name not in learner_class.table_parameters)
 
 
 def missing_methods(candidate: Any) -> list[str]:

@@ -87,31 +87,42 @@ class SpaceArrays(NamedTuple):
 
     def vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
         """Return the vectors of items in each wanted space, and None for other spaces."""
-        vectors: list[Any] = [None] * len(SPACES)
-        if wanted[_COSINE]:
-            vectors[_COSINE] = normalize_rows(items)
-        centred = items - self.mean if any(wanted[_CENTRED:]) else items
-        if wanted[_CENTRED]:
-            vectors[_CENTRED] = normalize_rows(centred)
-        if wanted[_EUCLIDEAN]:
-            vectors[_EUCLIDEAN] = centred / self.spread
-        if any(wanted[_WHITENED:]):
-            self._add_learned(vectors, normalize_rows(centred @ self.axes), wanted)
-        return vectors
+        vectors = self.starting_vectors(items, wanted)
+        if any(wanted[_AXIS_WEIGHTS:]) or wanted[_WHITENED] or wanted[_PAIR_WHITENED]:
+            inputs = self.inputs(items)
+            needs_whitened = wanted[_PAIR_WHITENED] or any(wanted[_LINEAR_MAP:])
+            vectors += self.other_vectors(inputs, self.whitened(inputs) if needs_whitened else inputs, wanted)
+        return vectors + [None] * (len(SPACES) - len(vectors))
 
-    def _add_learned(self, vectors: list[Any], inputs: Floats, wanted: Any) -> None:
+    def starting_vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
+        """Return the vectors of items in the first three spaces, and None for spaces that are not wanted."""
+        centred = items - self.mean if wanted[_CENTRED] or wanted[_EUCLIDEAN] else items
+        return [
+            normalize_rows(items) if wanted[_COSINE] else None,
+            normalize_rows(centred) if wanted[_CENTRED] else None,
+            centred / self.spread if wanted[_EUCLIDEAN] else None,
+        ]
+
+    def other_vectors(
+        self, inputs: Floats, whitened: Floats, wanted: Sequence[bool] | NDArray[np.bool_]
+    ) -> list[Any]:
+        """Return the vectors in the spaces after the first three, and None for spaces that are not wanted.
+
+        ``inputs`` are the results of `inputs`, and ``whitened`` are the results of `whitened`.
+        """
+        vectors: list[Any] = [None] * 5
         if wanted[_WHITENED]:
-            vectors[_WHITENED] = normalize_rows(inputs * self.gains)
+            vectors[0] = normalize_rows(inputs * self.gains)
+        if wanted[_PAIR_WHITENED]:
+            vectors[1] = whitened
         if wanted[_AXIS_WEIGHTS]:
-            vectors[_AXIS_WEIGHTS] = normalize_rows(inputs * self.axis_weights)
-        if wanted[_PAIR_WHITENED] or wanted[_LINEAR_MAP] or wanted[_NETWORK]:
-            whitened = self.whitened(inputs)
-            vectors[_PAIR_WHITENED] = whitened if wanted[_PAIR_WHITENED] else None
-            if wanted[_LINEAR_MAP]:
-                vectors[_LINEAR_MAP] = normalize_rows(whitened @ self.linear_map.T)
-            if wanted[_NETWORK]:
-                units = np.maximum(whitened @ self.hidden_weights + self.hidden_bias, 0)
-                vectors[_NETWORK] = normalize_rows(whitened + units @ self.output_weights)
+            vectors[2] = normalize_rows(inputs * self.axis_weights)
+        if wanted[_LINEAR_MAP]:
+            vectors[3] = normalize_rows(whitened @ self.linear_map.T)
+        if wanted[_NETWORK]:
+            units = np.maximum(whitened @ self.hidden_weights + self.hidden_bias, 0)
+            vectors[4] = normalize_rows(whitened + units @ self.output_weights)
+        return vectors
 
 
 @storable

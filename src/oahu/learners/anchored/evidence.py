@@ -96,6 +96,8 @@ class Evidence(NamedTuple):
         mixtures[_SLICES[2], N_STARTING:] = _TOTALS[:, None] * learned
         weights = mixtures.astype(own.dtype)
         scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), groups.marks[asking])
+        if not np.isfinite(scores).all():
+            return self  # distances overflow
         scores *= groups.weights[asking]
         result = self
         for answer in scores.T:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.constraints import Clicks
+from oahu.io.model_files import Content
 
-__all__ = ["MAX_ITEMS", "Group", "PaddedGroups", "groups_of", "padded"]
+__all__ = ["MAX_ITEMS", "Group", "PaddedGroups", "groups_from_arrays", "groups_of", "groups_to_arrays", "padded"]
 
 Floats = NDArray[np.floating]
 
@@ -105,3 +106,37 @@ def groups_of(clicks: Clicks, values: Floats, start: int, stop: int, by_row: boo
             vectors = values[begin - first : end - first][places][chosen < 0]
             groups.append(Group(chosen, vectors.copy(), marks[places], float(clicks.weights[number])))
         yield groups
+
+
+def groups_to_arrays(groups: Sequence[Group], n_features: int, dtype: np.dtype[Any]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that store groups in a model file."""
+    none = np.zeros((0, n_features), dtype)
+    return {
+        "group_sizes": np.array([len(group.marks) for group in groups], np.int64),
+        "group_rows": np.concatenate([np.zeros(0, np.int64), *(group.rows for group in groups)]),
+        "group_marks": np.concatenate([np.zeros(0, np.float32), *(group.marks for group in groups)]),
+        "group_weights": np.array([group.weight for group in groups], np.float64),
+        "group_vectors": np.concatenate([none, *(group.vectors for group in groups)]),
+    }
+
+
+def groups_from_arrays(content: Content, n_features: int, dtype: np.dtype[Any]) -> list[Group]:
+    """Return the groups in a model file. Raise ValueError if the arrays do not fit together."""
+    sizes = content.array("group_sizes", (None,), np.dtype(np.int64))
+    rows = content.array("group_rows", (None,), np.dtype(np.int64))
+    marks = content.array("group_marks", rows.shape, np.dtype(np.float32))
+    weights = content.array("group_weights", sizes.shape, np.dtype(np.float64))
+    vectors = content.array("group_vectors", (None, n_features), dtype)
+    ends = np.cumsum(sizes)
+    if (sizes < 2).any() or (sizes > MAX_ITEMS).any() or (ends[-1] if len(ends) else 0) != len(rows):
+        raise ValueError("the sizes of the stored groups do not fit their items")
+    if (rows < -1).any() or np.count_nonzero(rows == -1) != len(vectors):
+        raise ValueError("the stored vectors do not fit the stored groups")
+    if not ((weights > 0) & (weights <= 1)).all() or not ((marks != 0) & (abs(marks) <= 1)).all():
+        raise ValueError("the marks or the weights of the stored groups are not valid")
+    n_vectors = np.concatenate([[0], np.cumsum(rows == -1)])
+    starts = ends - sizes
+    return [
+        Group(rows[a:b].copy(), vectors[n_vectors[a] : n_vectors[b]].copy(), marks[a:b].copy(), float(weight))
+        for a, b, weight in zip(starts.tolist(), ends.tolist(), weights, strict=True)
+    ]

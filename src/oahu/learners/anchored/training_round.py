@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from oahu.learners.anchored.click_loss import pair_weights
 from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gradient, network_gradients
 from oahu.learners.anchored.groups import Group, PaddedGroups, padded
+from oahu.learners.anchored.evidence import Evidence
 from oahu.learners.anchored.model import Model
-from oahu.metrics.anchored_metric import N_STARTING, SPACES
+from oahu.learners.anchored.pair_whitening import PairWhitening
+from oahu.metrics.anchored_metric import SPACES
 
 __all__ = ["Settings", "learn_round"]
 
 Floats = NDArray[np.floating]
 
+_AXIS_RATE: Final = 0.05
+_NETWORK_EVERY: Final = 4
 _ALL_SPACES: Final = np.ones(len(SPACES), bool)
 
 
@@ -35,9 +39,7 @@ class Settings(NamedTuple):
 Read = Callable[[Sequence[Group], int, np.random.Generator], Floats]
 
 
-def learn_round(
-    model: Model, stored: Sequence[Group], n_extra: int, settings: Settings, read: Read
-) -> Model:
+def learn_round(model: Model, stored: Sequence[Group], n_extra: int, settings: Settings, read: Read) -> Model:
     """Return the model after a round.
 
     Parameters
@@ -50,18 +52,19 @@ def learn_round(
     rng = np.random.default_rng([*model.seed, model.progress.n_rounds])
     n_new = model.progress.n_pending
     new, old = list(stored[len(stored) - n_new :]), stored[: len(stored) - n_new]
-    n_old = min(max(settings.batch_size - n_new, 0) if n_new <= settings.batch_size else n_new, len(old))
-    batch = new + [old[i] for i in _draw(len(old), n_old, rng)]
-    values = read(batch, settings.n_random, rng)
+    n_old = min(settings.batch_size - n_new if n_new < settings.batch_size else n_new, len(old))
+    groups = new + [old[i] for i in _draw(len(old), n_old, rng)]
+    values = read(groups, settings.n_random, rng)
     progress = model.progress._replace(
         n_learned=model.progress.n_learned + n_new, n_pending=0, n_rounds=model.progress.n_rounds + 1, credit=0.0
     )
-    model = _with_new_groups(model, padded(batch), n_new, values)._replace(progress=progress)
-    model = _step(model, padded(batch), values, settings)
+    batch = _batch(model, padded(groups), values, settings)
+    evidence, whitening = _statistics(model, batch, values, n_new)
+    model = _step(model._replace(progress=progress, evidence=evidence), batch, settings)
     for _ in range(n_extra):
-        batch = [stored[i] for i in _draw(len(stored), min(settings.batch_size, len(stored)), rng)]
-        model = _step(model, padded(batch), read(batch, settings.n_random, rng), settings)
-    return model
+        groups = [stored[i] for i in _draw(len(stored), min(settings.batch_size, len(stored)), rng)]
+        model = _step(model, _batch(model, padded(groups), read(groups, settings.n_random, rng), settings), settings)
+    return model._replace(whitening=whitening)
 
 
 def _draw(n: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -69,53 +72,69 @@ def _draw(n: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
     return rng.integers(n, size=size) if size < n else np.arange(size)
 
 
-def _with_new_groups(model: Model, groups: PaddedGroups, n_new: int, values: Floats) -> Model:
-    """Return the model with the evidence and the whitening of the new groups, the first groups of the batch."""
-    n_items, n_all = int(groups.sizes[:n_new].sum()), int(groups.sizes.sum())
-    new = PaddedGroups(*(array[:n_new] for array in groups))
-    spaces = model.spaces
-    items, random = values[:n_items], values[n_all:]
-    vectors = spaces.vectors(np.concatenate([items, random]), _ALL_SPACES)
-    padded_spaces = [
-        np.concatenate([_flat(new.pad(space[:n_items])), space[n_items:]]) for space in vectors
-    ]
-    evidence = model.evidence.add(padded_spaces, new)
-    whitening = model.whitening
-    if spaces.axes.shape[1]:
-        whitening = whitening.add(new.pad(spaces.inputs(items)), new.marks, new.weights)
-    return model._replace(evidence=evidence, whitening=whitening)
-
-
-def _step(model: Model, groups: PaddedGroups, values: Floats, settings: Settings) -> Model:
-    """Return the model after one step of each expert."""
-    spaces, n_all = model.spaces, int(groups.sizes.sum())
-    r = spaces.axes.shape[1]
-    if not r:
-        return model
+def _batch(model: Model, groups: PaddedGroups, values: Floats, settings: Settings) -> Batch:
+    """Return the inputs of the experts. ``values`` are the features of the groups' items and of random items."""
+    n, spaces = int(groups.sizes.sum()), model.spaces
     inputs = spaces.inputs(values)
-    whitened = np.asarray(spaces.whitened(inputs))
-    both = [np.concatenate([_flat(groups.pad(part[:n_all])), part[n_all:]]) for part in (inputs, whitened)]
+    whitened = spaces.whitened(inputs)
     pairs = pair_weights(groups.marks) * (groups.weights / len(groups.weights))[:, None, None]
-    batch = Batch(both[0], both[1], groups.marks, pairs.astype(inputs.dtype), settings.temperature)
-    n, t = model.progress.n_learned, model.progress.n_steps + 1
-    prior, rate = settings.prior / n, settings.learning_rate / r
-
-    def stepped(expert: Adam, gradient: Floats, start: Any, rate: float) -> Adam:
-        gradient += prior * (expert.values - start)
-        return expert.step(gradient.astype(expert.values.dtype, copy=False), rate, t)
-
-    hidden, bias, output = model.hidden_weights, model.hidden_bias, model.output_weights
-    by_hidden, by_bias, by_output = network_gradients(batch, hidden.values, bias.values, output.values)
-    eye = np.eye(r, dtype=inputs.dtype)
-    return model._replace(
-        axis_weights=stepped(model.axis_weights, axis_gradient(batch, model.axis_weights.values) , 0, 0.05),
-        linear_map=stepped(model.linear_map, linear_gradient(batch, model.linear_map.values), eye, rate),
-        hidden_weights=hidden.step(by_hidden, rate, t),
-        hidden_bias=bias.step(by_bias, rate, t),
-        output_weights=stepped(output, by_output, 0, rate),
-        progress=model.progress._replace(n_steps=t),
+    padded_inputs, padded_whitened = (
+        np.concatenate([_flat(groups.pad(part[:n])), part[n:]]) for part in (inputs, whitened)
+    )
+    return Batch(
+        padded_inputs, padded_whitened, groups, pairs.astype(inputs.dtype), float(settings.temperature)
     )
 
 
+def _statistics(model: Model, batch: Batch, values: Floats, n_new: int) -> tuple[Evidence, PairWhitening]:
+    """Return the evidence and the pair whitening with the new groups, the first groups of the batch."""
+    groups, spaces = batch.groups, model.spaces
+    n, m = groups.marks.shape
+    new = PaddedGroups(*(array[:n_new] for array in groups))
+    items, n_all = values[: int(new.sizes.sum())], int(groups.sizes.sum())
+    starting = spaces.starting_vectors(np.concatenate([items, values[n_all:]]), _ALL_SPACES)
+    vectors = [np.concatenate([_flat(new.pad(part[: len(items)])), part[len(items) :]]) for part in starting]
+    rows = np.r_[0 : n_new * m, n * m : len(batch.inputs)]
+    vectors += spaces.other_vectors(batch.inputs[rows], batch.whitened[rows], _ALL_SPACES)
+    whitening = model.whitening
+    if spaces.axes.shape[1]:
+        new_items = batch.inputs[: n_new * m].reshape(n_new, m, -1)
+        whitening = whitening.add(new_items, new.marks, new.weights)
+    return model.evidence.add(vectors, new), whitening
+
+
+def _step(model: Model, batch: Batch, settings: Settings) -> Model:
+    """Return the model after one step of the experts. Every fourth step also trains the network."""
+    r = batch.inputs.shape[1]
+    if not r:
+        return model
+    t = model.progress.n_steps + 1
+    prior, rate = settings.prior / model.progress.n_learned, settings.learning_rate / r
+    eye = np.eye(r, dtype=batch.inputs.dtype)
+    model = model._replace(
+        axis_weights=_stepped(model.axis_weights, axis_gradient(batch, model.axis_weights.values), prior, _AXIS_RATE, t),
+        linear_map=_stepped(
+            model.linear_map, linear_gradient(batch, model.linear_map.values), prior, rate, t, eye
+        ),
+        progress=model.progress._replace(n_steps=t),
+    )
+    if t % _NETWORK_EVERY:
+        return model
+    hidden, bias, output = model.hidden_weights, model.hidden_bias, model.output_weights
+    by_hidden, by_bias, by_output = network_gradients(batch, hidden.values, bias.values, output.values)
+    t //= _NETWORK_EVERY
+    return model._replace(
+        hidden_weights=hidden.step(by_hidden, rate, t),
+        hidden_bias=bias.step(by_bias, rate, t),
+        output_weights=_stepped(output, by_output, prior, rate, t),
+    )
+
+
+def _stepped(expert: Adam, gradient: Floats, prior: float, rate: float, t: int, start: Any = 0) -> Adam:
+    """Return an expert after a step of gradient descent with a prior, whose mode is ``start``."""
+    gradient += expert.values.dtype.type(prior) * (expert.values - start)
+    return expert.step(gradient, rate, t)
+
+
 def _flat(array: Floats) -> Floats:
-    return array.reshape(-1, array.shape[-1])
+    return array.reshape(array.shape[0] * array.shape[1], array.shape[2])
