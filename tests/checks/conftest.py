@@ -20,7 +20,7 @@ from oahu.checks import yield_checks
 from oahu.io import model_files
 from oahu.learners import LEARNERS as NAMES
 from oahu.learners.base import Learner as AnyLearner
-from oahu.learners.kinds import PairLearner, ScoresOnlyMixin
+from oahu.learners.kinds import ClickLearner, PairLearner, ScoresOnlyMixin
 
 Learner = AnyLearner[Any]
 Factory = Callable[..., Learner]
@@ -59,6 +59,7 @@ KINDS: dict[str, Callable[[type], bool]] = {
     "make": lambda learner: learner in (oahu.OAHU, oahu.OPML, oahu.LEGO),
     "make_every": lambda learner: True,
     "make_other": lambda learner: learner not in (oahu.OAHU, oahu.OPML, oahu.LEGO),
+    "make_in_place": lambda learner: not issubclass(learner, ClickLearner),
     "make_typical": lambda learner: learner in (oahu.OAHU, oahu.LEGO),  # one for triplets, one for pairs
     "make_learning": lambda learner: learner not in (oahu.Euclidean, oahu.Cosine),
     "make_with_distances": lambda learner: not issubclass(learner, ScoresOnlyMixin),

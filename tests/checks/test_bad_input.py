@@ -662,14 +662,11 @@ PARAMETERS: dict[str, dict[str, tuple[str, list[Any]]]] = {
         "bias": CHOICE,
     },
     "AnchoredOAHU": {
-        "n_layers": ("an int of at least 0", [-1, 2.0]),
-        "hidden_size": ("an int of at least 1", [0, 6.0]),
-        "embedding_size": ("an int of at least 1", [0, 4.0]),
         "learning_rate": STEP,
         "temperature": STEP,
-        "shrinkage": STEP,
-        "strength": AT_LEAST_0,
-        "window": ("an int of at least 2", [1, 16.0]),
+        "prior": AT_LEAST_0,
+        "n_random": ("an int of at least 1", [0, 8.0]),
+        "batch_size": ("an int of at least 1", [0, 4.0]),
     },
     "LEGO": {
         "learning_rate": STEP,
@@ -739,9 +736,11 @@ def test_every_first_call_rejects_a_bad_parameter(make: Factory, begin: Take) ->
         begin(make(n_constraints=0))
 
 
-def test_every_parameter_but_the_two_objects_is_validated(make_every: Factory) -> None:
-    checked = PARAMETERS[type(make_every()).__name__] | COMMON
-    assert set(make_every().get_params()) - set(checked) == {"preprocessor", "random_state"}
+def test_every_parameter_but_tables_and_the_seed_is_validated(make_every: Factory) -> None:
+    learner = make_every()
+    checked = PARAMETERS[type(learner).__name__] | COMMON
+    assert set(learner.get_params()) - set(checked) == {*learner.table_parameters, "random_state"}
+    assert "preprocessor" in learner.table_parameters
 
 
 @pytest.mark.parametrize("value", [-1, 1.0, True, np.nan, "0", [0]], ids=repr)

@@ -26,8 +26,8 @@ def teach(learner: Learner, triplet: Floats) -> Learner:
     return learner.learn_one(*triplet[:2], y=1) if isinstance(learner, PairLearner) else learner.learn_one(*triplet)
 
 
-def test_one_constraint_does_not_replace_the_state(make_every: Factory, triplets: Floats) -> None:
-    learner = teach(make_every(), triplets[0])
+def test_one_constraint_does_not_replace_the_state(make_in_place: Factory, triplets: Floats) -> None:
+    learner = teach(make_in_place(), triplets[0])
     state = learner._state
     assert teach(learner, triplets[1])._state is state
 
@@ -83,12 +83,12 @@ def test_a_rejected_constraint_changes_no_bit(make_learning: Factory, saved: Sav
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_leaves_the_model_before_or_after_the_constraint(
-    make_every: Factory, saved: Saved, monkeypatch: pytest.MonkeyPatch, triplets: Floats, when: str
+    make_in_place: Factory, saved: Saved, monkeypatch: pytest.MonkeyPatch, triplets: Floats, when: str
 ) -> None:
-    learner = make_every()
+    learner = make_in_place()
     for triplet in triplets[:3]:
         teach(learner, triplet)
-    expected = make_every()
+    expected = make_in_place()
     for triplet in triplets[: 3 if when == "before" else 4]:
         teach(expected, triplet)
     step = type(learner)._learn_block

@@ -22,10 +22,10 @@ from oahu.checks.samples import (
     temporary_path,
     unfitted_copy,
 )
-from oahu.constraints import Triplets, Tuples
+from oahu.constraints import Click, Pair, Triplet, Triplets
 from oahu.exceptions import InvalidInputError, InvalidTypeError, NotFittedError
 from oahu.learners.base import Learner, missing_methods
-from oahu.learners.kinds import PairLearner
+from oahu.learners.kinds import ClickLearner, PairLearner
 from oahu.loading import load
 from oahu.metrics import DistanceMetric, Metric
 
@@ -85,6 +85,8 @@ def yield_checks(learner: Any) -> Iterator[Check]:
     yield from _CHECKS
     if isinstance(learner, PairLearner):
         yield from _PAIR_CHECKS
+    if isinstance(learner, ClickLearner):
+        yield from _CLICK_CHECKS
 
 
 # -- splitting a stream --------------------------------------------------------------------------------------
@@ -113,14 +115,17 @@ def _one_by_one_gives_same_bits(learner: AnyLearner, samples: Samples) -> None:
 
 
 def _indices_give_bits_of_values(learner: AnyLearner, samples: Samples) -> None:
-    values = model_bytes(unfitted_copy(learner).partial_fit(samples.table[samples.indices]))
-    by_index = unfitted_copy(learner, preprocessor=samples.table).partial_fit(samples.indices)
-    assert model_bytes(by_index) == values, (
-        "Triplets of row numbers give a different model than triplets of the feature values."
-    )
-    by_object = unfitted_copy(learner).partial_fit(Triplets(samples.indices, preprocessor=samples.table))
-    assert model_bytes(by_object) == values, (
+    other_tables = {name: samples.table for name in learner.table_parameters if name != "preprocessor"}
+    values, indices = samples.table[samples.indices], samples.indices
+    by_object = unfitted_copy(learner, **other_tables).partial_fit(Triplets(indices, preprocessor=samples.table))
+    assert model_bytes(by_object) == model_bytes(unfitted_copy(learner, **other_tables).partial_fit(values)), (
         "A Triplets object gives a different model than an array of the same values."
+    )
+    # The model files may differ, because a learner may store row numbers instead of feature values.
+    by_index = unfitted_copy(learner, preprocessor=samples.table, **other_tables)
+    by_index.partial_fit(indices[:200]).partial_fit(values[200:])
+    assert np.array_equal(outputs_of(by_index, samples.table), outputs_of(by_object, samples.table)), (
+        "Triplets of row numbers give a different model than triplets of the feature values."
     )
 
 
@@ -359,29 +364,25 @@ def _unfitted_use_is_an_error(learner: AnyLearner, samples: Samples) -> None:
 # -- interrupts and seeds ------------------------------------------------------------------------------------
 
 
-def _interrupts_change_nothing(learner: AnyLearner, samples: Samples) -> None:
-    class Interrupted(Triplets):
-        """Triplets that raise an error after the first block of triplets is read."""
+class _InterruptedTable(np.ndarray):
+    """A feature table that can be read once. The second read raises KeyboardInterrupt."""
 
-        def blocks(self, dtype: Any) -> Iterator[tuple[int, NDArray[Any]]]:
-            yield next(Tuples.blocks(self, dtype))
+    n_reads = 0
+
+    def __getitem__(self, rows: Any) -> Any:
+        self.n_reads += 1
+        if self.n_reads > 1:
             raise KeyboardInterrupt
+        return np.asarray(self)[rows]
 
-        def pairs(self) -> Any:
-            pairs = super().pairs()
-            blocks = pairs.blocks
 
-            def interrupted(dtype: Any) -> Iterator[tuple[int, NDArray[Any]]]:
-                yield next(blocks(dtype))
-                raise KeyboardInterrupt
-
-            pairs.blocks = interrupted  # type: ignore[method-assign]
-            return pairs
-
+def _interrupts_change_nothing(learner: AnyLearner, samples: Samples) -> None:
     fitted = unfitted_copy(learner).partial_fit(samples.triplets[:20])
     before = model_bytes(fitted)
     for action in (fitted.partial_fit, fitted.fit):
-        expect_error(KeyboardInterrupt, action, Interrupted(samples.triplets))
+        triplets = Triplets(samples.triplets)
+        triplets.table = triplets.table.view(_InterruptedTable)
+        expect_error(KeyboardInterrupt, action, triplets)
         assert model_bytes(fitted) == before, "An interrupt between two blocks of constraints changes the model."
     whole = model_bytes(unfitted_copy(learner).partial_fit(samples.triplets))
     assert model_bytes(fitted.partial_fit(samples.triplets[20:])) == whole, (
@@ -412,7 +413,7 @@ def _parameters_follow_scikit_learn(learner: AnyLearner, samples: Samples) -> No
         assert getattr(learner, name, None) is value, f"__init__ does not store the parameter {name} unchanged."
 
 
-# -- pairs ---------------------------------------------------------------------------------------------------
+# -- pairs and clicks ----------------------------------------------------------------------------------------
 
 
 def _triplet_is_two_pairs(learner: AnyLearner, samples: Samples) -> None:
@@ -431,6 +432,22 @@ def _pairs_one_by_one(learner: AnyLearner, samples: Samples) -> None:
         single.learn_one(*pair, y=label)
     assert model_bytes(single) == model_bytes(unfitted_copy(learner).partial_fit(pairs, y)), (
         "learn_one gives a different model than partial_fit."
+    )
+
+
+def _triplets_and_pairs_are_clicks(learner: AnyLearner, samples: Samples) -> None:
+    given: list[Triplet | Pair | Click] = []
+    clicks: list[Triplet | Pair | Click] = []
+    for number, (query, first, second) in enumerate(samples.triplets[:200]):
+        kind = number % 3
+        given.append((Triplet(query, first, second), Pair(query, first, True), Pair(query, second, False))[kind])
+        clicks.append(Click(query, [] if kind == 2 else [first], [] if kind == 1 else [second]))
+    whole = model_bytes(unfitted_copy(learner).partial_fit(clicks))
+    mixed = unfitted_copy(learner)
+    for part in (given[:3], clicks[3:150], given[150:]):
+        mixed.partial_fit(part)
+    assert model_bytes(mixed) == whole, (
+        "Triplets and pairs give a different model than clicks with one positive, one negative, or both."
     )
 
 
@@ -473,7 +490,9 @@ _CHECKS = (
     ),
 )
 
-_PAIR_CHECKS = (
-    Check("a triplet is two pairs", _BLOCKS, _triplet_is_two_pairs),
-    Check("pairs one by one give the same bits", _BLOCKS, _pairs_one_by_one),
+_ONE_PAIR = Check("pairs one by one give the same bits", _BLOCKS, _pairs_one_by_one)
+_PAIR_CHECKS = (Check("a triplet is two pairs", _BLOCKS, _triplet_is_two_pairs), _ONE_PAIR)
+_CLICK_CHECKS = (
+    Check("triplets and pairs are clicks", "Learn from the items and marks only.", _triplets_and_pairs_are_clicks),
+    _ONE_PAIR,
 )
