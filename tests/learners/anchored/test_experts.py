@@ -1,0 +1,122 @@
+"""The experts: their gradients against central differences, and Adam against torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oahu.learners.anchored.click_loss import pair_weights
+from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gradient, network_gradients
+from oahu.learners.anchored.groups import Group, PaddedGroups, padded
+
+Rows = NDArray[np.float64]
+Outputs = Callable[[], Rows]
+Expected = Callable[[Outputs, Rows], Rows]
+
+R, HIDDEN, N_RANDOM, TEMPERATURE = 4, 5, 6, 0.3
+MARKS = ([1, 1, -1, -0.3], [1, 1, 1], [1, -1], [1, 0.3, 0.3, -1])
+WEIGHTS = (1.0, 0.5, 0.7, 0.2)
+
+
+@pytest.fixture
+def batch() -> Batch:
+    rng = np.random.default_rng(0)
+    groups = padded([group_of(marks, weight) for marks, weight in zip(MARKS, WEIGHTS, strict=True)])
+    groups = PaddedGroups(groups.sizes, groups.marks.astype(np.float64), groups.weights.astype(np.float64))
+    n, m = groups.marks.shape
+    inputs, whitened = (units(rng, n * m + N_RANDOM) for _ in range(2))
+    pairs = pair_weights(groups.marks) * (groups.weights / n)[:, None, None]
+    return Batch(inputs, whitened, groups, pairs, TEMPERATURE)
+
+
+def group_of(marks: list[float], weight: float) -> Group:
+    return Group(np.full(len(marks), -1), np.zeros((len(marks), R)), np.array(marks, np.float32), weight)
+
+
+def units(rng: np.random.Generator, n: int) -> Rows:
+    vectors = rng.standard_normal((n, R))
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+@pytest.fixture
+def expected_gradient(
+    batch: Batch, loss_of_group: Callable[..., float], numeric_gradient: Callable[..., Rows]
+) -> Expected:
+    """Return a function that returns the gradient of the mean loss of ``outputs()`` for an array."""
+    n, m = batch.groups.marks.shape
+
+    def mean_loss(outputs: Rows) -> float:
+        vectors = [row / math.sqrt(row @ row) for row in outputs]
+        losses = [
+            loss_of_group(vectors[g * m : (g + 1) * m], vectors[n * m :], batch.groups.marks[g], TEMPERATURE)
+            for g in range(n)
+        ]
+        return float(np.mean(batch.groups.weights * losses))
+
+    return lambda outputs, array: numeric_gradient(lambda: mean_loss(outputs()), array)
+
+
+def test_the_gradient_of_the_axis_weights(batch: Batch, expected_gradient: Expected) -> None:
+    logarithms = np.random.default_rng(1).normal(0, 0.5, R)
+    expected = expected_gradient(lambda: batch.inputs * np.exp(logarithms), logarithms)
+    assert axis_gradient(batch, logarithms) == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_gradient_of_the_linear_map(batch: Batch, expected_gradient: Expected) -> None:
+    matrix = np.eye(R) + np.random.default_rng(2).normal(0, 0.3, (R, R))
+    expected = expected_gradient(lambda: np.array([matrix @ row for row in batch.whitened]), matrix)
+    assert linear_gradient(batch, matrix) == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_gradients_of_the_network(batch: Batch, expected_gradient: Expected) -> None:
+    rng = np.random.default_rng(3)
+    hidden, bias, output = (
+        rng.standard_normal((R, HIDDEN)),
+        rng.normal(0, 0.3, HIDDEN),
+        rng.normal(size=(HIDDEN, R)),
+    )
+
+    def outputs() -> Rows:
+        before = batch.whitened @ hidden + bias
+        assert np.abs(before).min() > 1e-5  # a rectified unit has no derivative at 0
+        return np.asarray(batch.whitened + before * (before > 0) @ output)
+
+    gradients = network_gradients(batch, hidden, bias, output)
+    for gradient, array in zip(gradients, (hidden, bias, output), strict=True):
+        assert gradient == pytest.approx(expected_gradient(outputs, array), abs=1e-7)
+
+
+def test_an_output_of_length_zero_has_a_finite_gradient(batch: Batch) -> None:
+    assert np.isfinite(linear_gradient(batch, np.zeros((R, R)))).all()
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4)])
+def test_adam_takes_the_steps_of_torch(shape: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    start = rng.standard_normal(shape)
+    theirs = torch.tensor(start.copy(), requires_grad=True)
+    optimizer = torch.optim.Adam([theirs], lr=0.03)
+    mine = Adam.start(start)
+    for n_steps in range(1, 30):
+        gradient = rng.standard_normal(shape) * 10.0 ** rng.uniform(-6, 3)
+        theirs.grad = torch.tensor(gradient.copy())
+        optimizer.step()
+        mine = mine.step(gradient.copy(), 0.03, n_steps)
+        assert mine.values == pytest.approx(theirs.detach().numpy(), rel=1e-10, abs=1e-12)
+
+
+def test_adam_does_not_change_its_arrays_in_place() -> None:
+    first = Adam.start(np.ones(3)).step(np.ones(3), 0.1, 1)
+    before = [array.copy() for array in first]
+    first.step(np.full(3, -2.0), 0.1, 2)
+    for array, copy in zip(first, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_a_gradient_of_zero_does_not_move_adam() -> None:
+    assert Adam.start(np.ones(3)).step(np.zeros(3), 0.1, 1).values.tolist() == [1.0, 1.0, 1.0]
