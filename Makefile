@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
-#   make demo   learn from handwritten digits and compare with the unlearned metric
+#   make demo   learn from simulated clicks and compare with the unlearned metric
 #   make test   run every check: format, lint, types, imports, tests
 # `make serve` runs the live service with example images.
 PYTHON ?= python3
@@ -16,7 +16,7 @@ PLACES ?= 300
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(VENV)/.plots ## learn from the bundled digits with AnchoredOAHU and OAHU; writes demo-output/
+demo: $(VENV)/.plots ## learn from simulated clicks with AnchoredOAHU and LEGO; writes demo-output/
 	@$(BIN)/oahu demo
 
 serve: $(VENV)/.service ## run the live service with example images at http://127.0.0.1:8000/

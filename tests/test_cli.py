@@ -6,18 +6,23 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from typer.main import get_command
 from typer.testing import CliRunner
 
 import oahu
 from oahu.cli import app
+from oahu.demo import _who_leads
+from oahu.evaluation.datasets.tiles import tiles
+from oahu.evaluation.protocols.click_protocol import ClickProtocol
+from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.protocols.methods import as_method
+from oahu.evaluation.trials import Trial
 
 runner = CliRunner()
 
@@ -85,111 +90,92 @@ def test_version_is_printed() -> None:
 
 # -- demo ------------------------------------------------------------------------------------------------
 
+METHODS = ("unlearned", "LEGO", "AnchoredOAHU")
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and output of a short demo. The folder's name would be invisible if it were interpreted as markup."""
     folder = tmp_path_factory.mktemp("demo") / "[bold]output"
-    result = runner.invoke(app, ["demo", "--out", str(folder), "--triplets", "3000"], catch_exceptions=False)
+    result = runner.invoke(
+        app, ["demo", "--out", str(folder), "--clicks", "60", "--runs", "1"], catch_exceptions=False
+    )
     assert result.exit_code == 0
     return folder, result.output
 
 
-def rows(output: str, name: str) -> list[list[str]]:
-    return [line.split()[1:] for line in output.splitlines() if line.split()[:1] == [name]]
+def table(output: str) -> dict[tuple[str, str], list[int]]:
+    """Return the printed scores in per cent by meaning and method: precision by number of clicks, better, worse."""
+    lines = re.findall(rf"^ *(?:same \w+)? *({'|'.join(METHODS)})((?: +\d+%)+) *$", output, flags=re.MULTILINE)
+    keys = [(meaning, method) for meaning in ("colour", "shape") for method in METHODS]
+    assert [method for _, method in keys] == [method for method, _ in lines]
+    return {key: [int(x.rstrip("%")) for x in cells.split()] for key, (_, cells) in zip(keys, lines, strict=True)}
 
 
-@pytest.mark.slow
-def test_demo_shows_progress_and_the_weights_of_both_learners(demo: tuple[Path, str]) -> None:
-    _, output = demo
-    assert "3000/3000 triplets" in output
-    assert "weights of OAHU" in output
-    assert "weights of AnchoredOAHU" in output
-    assert all(output.count(f"E_{level}") == 2 for level in range(6))
-    assert "whitened" in output
+def test_demo_shows_its_progress_and_the_numbers_of_clicks(demo: tuple[Path, str]) -> None:
+    assert "6/6 trials" in demo[1]
+    header = next(line for line in demo[1].splitlines() if "alike means" in line)
+    assert header.split()[3:] == ["0", "10", "30", "60", "better", "worse"]
 
 
-def test_demo_shows_the_scores_of_three_metrics(demo: tuple[Path, str]) -> None:
-    _, output = demo
-    for name in ("AnchoredOAHU", "OAHU", "unlearned"):
-        (precision, triplets) = next(row for row in rows(output, name) if row[-1].endswith("%"))
-        assert 80 < float(precision.rstrip("%")) <= 100
-        assert 80 < float(triplets.rstrip("%")) <= 100
+def test_demo_scores_of_the_unlearned_metric_are_constant_and_not_compared(demo: tuple[Path, str]) -> None:
+    for meaning in ("colour", "shape"):
+        scores = table(demo[1])[meaning, "unlearned"]
+        assert scores == scores[:1] * 4
 
 
-def table(output: str) -> dict[int, list[float]]:
-    """Return the summary by number of triplets: precision and triplet accuracy in per cent, three metrics each."""
-    lines = re.findall(r"^ *([\d,]+)((?: +[\d.]+%){6}) *$", output, flags=re.MULTILINE)
-    return {int(n.replace(",", "")): [float(x.rstrip("%")) for x in cells.split()] for n, cells in lines}
+def test_demo_measures_the_learners_before_the_first_click(demo: tuple[Path, str]) -> None:
+    """LEGO starts at the Euclidean distance, AnchoredOAHU close to the unlearned metric."""
+    for meaning in ("colour", "shape"):
+        data = replace(tiles(), y=tiles().labelings[meaning])
+        protocol, euclidean = ClickProtocol(), as_method("Euclidean")
+        trial = Trial("clicks", data.name, "Euclidean", 0, protocol.settings(data, n_clicks=1))
+        expected = protocol.measure(trial, data, euclidean, ConstraintCache()).scores["precision@10"]
+        scores = table(demo[1])
+        assert scores[meaning, "LEGO"][0] == pytest.approx(100 * expected, abs=0.51)
+        assert scores[meaning, "AnchoredOAHU"][0] == pytest.approx(scores[meaning, "unlearned"][0], abs=3)
 
 
-def test_demo_summary_covers_the_whole_stream(demo: tuple[Path, str]) -> None:
-    _, output = demo
-    steps = list(table(output))
-    assert len(steps) == 9
-    assert (steps[0], steps[-1]) == (0, 3_000)
-    assert steps == sorted(steps)
+def test_demo_shows_that_learning_helps_and_rarely_hurts(demo: tuple[Path, str]) -> None:
+    for meaning in ("colour", "shape"):
+        scores = table(demo[1])
+        *_, last, better, worse = scores[meaning, "AnchoredOAHU"]
+        assert last > scores[meaning, "unlearned"][0] + 5
+        assert better > 3 * worse
+    assert scores["colour", "LEGO"][3] > scores["colour", "unlearned"][0] + 15
 
 
-def test_demo_scores_of_the_unlearned_metric_are_constant(demo: tuple[Path, str]) -> None:
-    lines = np.array(list(table(demo[1]).values()))
-    assert np.ptp(lines[:, [2, 5]], axis=0).tolist() == [0, 0]
-
-
-def test_demo_shows_that_learning_helps(demo: tuple[Path, str]) -> None:
-    """Both learners order triplets better than the unlearned metric, and AnchoredOAHU starts at its scores."""
-    lines = table(demo[1])
-    first, last = lines[0], lines[3_000]
-    assert min(last[3:5]) > last[5] + 2
-    assert first[0] == pytest.approx(first[2], abs=0.5)
-    assert first[3] == pytest.approx(first[5], abs=1)
-    assert last[0] > max(last[1:3]) + 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "kind", "column"), [("digits.oahu", "AnchoredOAHU", 0), ("digits-paper.oahu", "OAHU", 1)]
-)
-def test_demo_saves_the_learners_that_it_showed(demo: tuple[Path, str], name: str, kind: str, column: int) -> None:
-    """A search with the saved learner has the precision that the demo printed."""
-    folder, output = demo
-    learner = oahu.load(folder / name)
-    assert type(learner) is getattr(oahu, kind)
-    assert learner.n_seen_ == 3_000
-    assert np.ptp(learner.metric_weights_) > 0.05
-    X, y = load_digits(return_X_y=True)
-    _, test, _, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=0)
-    retriever = oahu.Retriever(learner.metric()).add(range(len(test)), test)
-    same = [truth[match.key] == digit for at, digit in enumerate(truth) for match in retriever.similar_to(at, k=10)]
-    assert 100 * np.mean(same) == pytest.approx(table(output)[3_000][column], abs=0.06)
-
-
-def test_demo_conclusion_repeats_the_table_and_counts_classification_errors(demo: tuple[Path, str]) -> None:
-    folder, output = demo
-    text = " ".join(output.split())
+def test_demo_conclusion_repeats_the_table(demo: tuple[Path, str]) -> None:
+    scores, text = table(demo[1]), " ".join(demo[1].split())
     pattern = (
-        r"([\d.]+) show the same digit with AnchoredOAHU, ([\d.]+) with OAHU, ([\d.]+) with the unlearned metric"
+        r"Same (\w+): of ten matches, ([\d.]+) are alike with AnchoredOAHU, ([\d.]+) with LEGO, ([\d.]+) unlearned"
+        r"\. AnchoredOAHU makes (\d+)% of the queries worse, LEGO (\d+)%\."
     )
-    matches = [10 * float(share) for share in re.findall(pattern, text)[0]]
-    assert matches == pytest.approx(table(output)[3_000][:3], abs=0.56)
-    X, y = load_digits(return_X_y=True)
-    train, test, labels, truth = train_test_split(X / 16.0, y, test_size=0.5, stratify=y, random_state=0)
-    metrics = [oahu.load(folder / name).metric() for name in ("digits.oahu", "digits-paper.oahu")]
-    scores = [
-        oahu.Classifier(metric, k=5).fit(train, labels).score(test, truth)
-        for metric in (*metrics, oahu.CosineMetric(64))
-    ]
-    wrong = [round(899 * (1 - score)) for score in scores]
-    sentence = f"misclassify {wrong[0]} of 899 digits with AnchoredOAHU, {wrong[1]} with OAHU, {wrong[2]} with the"
-    assert f"{sentence} unlearned metric." in text
+    sentences = re.findall(pattern, text)
+    assert [meaning for meaning, *_ in sentences] == ["colour", "shape"]
+    for meaning, *numbers in sentences:
+        rows = [scores[meaning, method] for method in reversed(METHODS)]
+        assert [10 * float(x) for x in numbers[:3]] == pytest.approx([row[3] for row in rows], abs=1.01)
+        assert [int(x) for x in numbers[3:]] == [rows[0][-1], rows[1][-1]]
 
 
-def test_demo_writes_a_picture_and_prints_all_paths(demo: tuple[Path, str]) -> None:
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        ([0.4, 0.4, 0.4, 0.4], "AnchoredOAHU is ahead of LEGO throughout."),
+        ([0.9, 0.4, 0.9, 0.4], "LEGO is ahead after 30 clicks."),
+        ([0.4, 0.9, 0.9, 0.9], "LEGO is ahead after 10, 30 and 1,000 clicks."),
+    ],
+)
+def test_demo_says_when_lego_is_ahead(peer: list[float], expected: str) -> None:
+    """The scores before the first click do not count."""
+    assert _who_leads([0, 10, 30, 1_000], [0.5] * 4, peer) == expected
+
+
+def test_demo_writes_a_picture_and_prints_its_path(demo: tuple[Path, str]) -> None:
     folder, output = demo
     assert (folder / "learning.png").read_bytes().startswith(b"\x89PNG")
-    unwrapped = output.replace("\n", "")
-    for name in ("learning.png", "digits.oahu", "digits-paper.oahu"):
-        assert str(folder / name) in unwrapped
+    assert str(folder / "learning.png") in output.replace("\n", "")
 
 
 def test_demo_without_matplotlib_says_what_to_install_before_it_learns(
@@ -206,12 +192,16 @@ def test_demo_without_matplotlib_says_what_to_install_before_it_learns(
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("digits-paper.oahu", ["OAHU"]), ("digits.oahu", ["AnchoredOAHU", "weight of whitened"])]
+    ("learner", "expected"),
+    [(oahu.OAHU(random_state=0), "weight of E_5"), (oahu.AnchoredOAHU(random_state=0), "weight of centred cosine")],
+    ids=["OAHU", "AnchoredOAHU"],
 )
-def test_info_describes_a_learner(demo: tuple[Path, str], name: str, expected: list[str]) -> None:
-    result = runner.invoke(app, ["info", str(demo[0] / name)])
+def test_info_describes_a_learner(tmp_path: Path, learner: Any, expected: str) -> None:
+    triplets = np.random.default_rng(0).normal(size=(1_200, 3, 4))
+    learner.fit(triplets).save(tmp_path / "learner.oahu")
+    result = runner.invoke(app, ["info", str(tmp_path / "learner.oahu")])
     assert result.exit_code == 0
-    for text in (*expected, "3,000", "weight of E_5", "learning_rate"):
+    for text in (type(learner).__name__, "1,200", expected, "learning_rate"):
         assert text in result.output
 
 

@@ -1,4 +1,4 @@
-"""`oahu demo`: learn from handwritten digits and show the progress."""
+"""`oahu demo`: learn from simulated clicks and compare two learners with the unlearned metric."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["DemoOptions", "demo"]
 class DemoOptions:
     """Options of `oahu demo`."""
 
-    out: Annotated[
-        Path, typer.Option(help="Folder for the trained models and the plot of the learning curves.")
-    ] = Path("demo-output")
-    triplets: Annotated[int, typer.Option(min=100, help="Number of triplets to learn from.")] = 20_000
+    out: Annotated[Path, typer.Option(help="Folder for the picture learning.png.")] = Path("demo-output")
+    clicks: Annotated[int, typer.Option(min=10, help="Number of clicks to learn from.")] = 300
+    noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Share of wrong marks.")] = 0.1
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs. The scores are their means.")] = 10
     seed: Seed = 0
 
 
 def demo(options: DemoOptions) -> None:
-    """Train AnchoredOAHU and OAHU on handwritten digits, and compare both with the unlearned metric."""
+    """Let two groups of simulated users click, and compare AnchoredOAHU, LEGO and the unlearned metric."""
     from oahu.demo import run
 
-    run(console, options.out, options.triplets, options.seed)
+    run(console, options.out, options.clicks, options.noise, options.runs, options.seed)

@@ -13,7 +13,7 @@ from oahu.io.model_files import Content, storable
 from oahu.metrics.ensemble_metric import unpack_weights
 from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy, normalize_rows
 
-__all__ = ["N_STARTING", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArrays"]
+__all__ = ["N_ANCHORS", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArrays"]
 
 Floats = NDArray[np.floating]
 
@@ -28,7 +28,7 @@ SPACES: Final = (
     "linear map",
     "network",
 )
-N_STARTING: Final = 4
+N_ANCHORS: Final = 5
 
 _COSINE, _CENTRED, _EUCLIDEAN, _WHITENED, _PAIR_WHITENED, _AXIS_WEIGHTS, _LINEAR_MAP, _NETWORK = range(len(SPACES))
 _VERIFICATION_FACTOR = 8.0  # the learned spaces' weights are multiplied by this factor to compare pairs
@@ -191,7 +191,7 @@ class AnchoredMetric(DistanceMetric):
         distances that are comparable between all items, and the learned spaces have such distances.
         """
         weights = self.metric_weights.copy()
-        weights[N_STARTING:] *= _VERIFICATION_FACTOR
+        weights[N_ANCHORS:] *= _VERIFICATION_FACTOR
         return replace(self, metric_weights=frozen_copy(weights / weights.sum()))
 
     @property

@@ -21,6 +21,7 @@ __all__ = ["loss_gradient", "pair_weights"]
 Floats = NDArray[np.floating]
 
 _TINY = 1e-30
+ROBUST = 0.0
 
 
 def pair_weights(marks: Floats) -> Floats:
@@ -75,4 +76,5 @@ def loss_gradient(
 
 def _share(others: Any, own: Floats) -> Floats:
     """Return others / (others + own): the derivative of log(1 + others / own)."""
-    return np.asarray(others / (others + own))
+    share = others / (others + own)
+    return np.asarray(share * (1 - share) ** ROBUST)

@@ -15,29 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.learners.anchored.groups import PaddedGroups
-from oahu.metrics.anchored_metric import N_STARTING, SPACES
+from oahu.metrics.anchored_metric import N_ANCHORS, SPACES
 
 __all__ = ["Evidence"]
 
 Floats = NDArray[np.floating]
 
-_STARTING_PRIOR: Final = np.array([0.3, 0.4, 0.15, 0.15])
-_LEARNED_PRIOR: Final = np.array([0.25, 0.25, 0.4, 0.1])
-_TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_ANCHOR_PRIOR: Final = np.array([0.3, 0.35, 0.1, 0.1, 0.15])
+_EXPERT_PRIOR: Final = np.array([0.3, 0.6, 0.1])
+_TOTALS: Final = np.array([0.0, 0.2, 0.4, 0.6, 0.8])
 _TOTALS_PRIOR: Final = np.array([0.2, 0.3, 0.3, 0.15, 0.05])
+_LARGEST_GLOBAL: Final = 0.4  # a larger total weight needs evidence from near items, not from random items
 _RATE: Final = 3.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
 _RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
 _MAX_COMPARISONS: Final = 2_048  # pairs of items whose answers are compared in one round
 
-_N_LEARNED = len(SPACES) - N_STARTING
+_N_EXPERTS = len(SPACES) - N_ANCHORS
 _SLICES: Final = (
-    slice(0, N_STARTING),
-    slice(N_STARTING, N_STARTING + _N_LEARNED),
-    slice(N_STARTING + _N_LEARNED, N_STARTING + _N_LEARNED + len(_TOTALS)),
+    slice(0, N_ANCHORS),
+    slice(N_ANCHORS, N_ANCHORS + _N_EXPERTS),
+    slice(N_ANCHORS + _N_EXPERTS, N_ANCHORS + _N_EXPERTS + len(_TOTALS)),
 )
-_PRIORS: Final = (_STARTING_PRIOR, _LEARNED_PRIOR, _TOTALS_PRIOR)
+_PRIORS: Final = (_ANCHOR_PRIOR, _EXPERT_PRIOR, _TOTALS_PRIOR)
 _CENTRED: Final = 1  # the starting space that the others are compared with
 
 
@@ -86,14 +87,14 @@ class Evidence(NamedTuple):
         if not len(asking):
             return self
         own, random = _similarities(spaces, n, m, asking)
-        starting, learned = self._weights(0), self._weights(1)
+        anchors, experts = self._weights(0), self._weights(1)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
-        mixtures[-1, _SLICES[0]] = starting  # the reference of the learned spaces
-        mixtures[_SLICES[0], :N_STARTING] = np.eye(N_STARTING)
-        mixtures[_SLICES[1], :N_STARTING] = 0.5 * starting
-        mixtures[_SLICES[1], N_STARTING:] = 0.5 * np.eye(_N_LEARNED)
-        mixtures[_SLICES[2], :N_STARTING] = (1 - _TOTALS[:, None]) * starting
-        mixtures[_SLICES[2], N_STARTING:] = _TOTALS[:, None] * learned
+        mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
+        mixtures[_SLICES[0], :N_ANCHORS] = np.eye(N_ANCHORS)
+        mixtures[_SLICES[1], :N_ANCHORS] = 0.5 * anchors
+        mixtures[_SLICES[1], N_ANCHORS:] = 0.5 * np.eye(_N_EXPERTS)
+        mixtures[_SLICES[2], :N_ANCHORS] = (1 - _TOTALS[:, None]) * anchors
+        mixtures[_SLICES[2], N_ANCHORS:] = _TOTALS[:, None] * experts
         weights = mixtures.astype(own.dtype)
         scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), groups.marks[asking])
         if not np.isfinite(scores).all():
@@ -142,8 +143,12 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
     pairs /= pairs.sum(axis=(1, 2), keepdims=True)
     n_random = random.shape[3]
     if n_random:
+        n_local = sum(_TOTALS > _LARGEST_GLOBAL)
         nearer = (random[:, :, :, None, :] > own[:, :, :, :, None]).sum(axis=4)
         scores = (pairs / (1 + nearer / (_RANK_SCALE * n_random))).sum(axis=(2, 3), dtype=np.float64)
+        if n_local:
+            last = len(scores) - 1 - n_local  # mixtures: anchors, experts, totals, reference
+            scores[last:-1] = np.minimum(scores[last:-1], scores[last - 1])
         rank = min(n_random - 1, int((1 - _NEAR) * n_random))
         threshold = np.partition(random[-1, :, 0], rank, axis=1)[:, rank]
     else:

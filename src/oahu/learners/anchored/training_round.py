@@ -22,6 +22,9 @@ Floats = NDArray[np.floating]
 
 _AXIS_RATE: Final = 0.05
 _NETWORK_EVERY: Final = 4
+_NETWORK_RATE: Final = 0.001
+_HALVING: Final = 200
+_POWER: Final = 0.5
 _ALL_SPACES: Final = np.ones(len(SPACES), bool)
 
 
@@ -109,7 +112,9 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     if not r:
         return model
     t = model.progress.n_steps + 1
-    prior, rate = settings.prior / model.progress.n_learned, settings.learning_rate / r
+    prior = settings.prior / model.progress.n_learned
+    slower = (1 + t / _HALVING) ** -_POWER
+    rate = settings.learning_rate / r * slower
     eye = np.eye(r, dtype=batch.inputs.dtype)
     model = model._replace(
         axis_weights=_stepped(model.axis_weights, axis_gradient(batch, model.axis_weights.values), prior, _AXIS_RATE, t),
@@ -120,6 +125,7 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     )
     if t % _NETWORK_EVERY:
         return model
+    rate = min(_NETWORK_RATE, settings.learning_rate / r) * slower
     hidden, bias, output = model.hidden_weights, model.hidden_bias, model.output_weights
     by_hidden, by_bias, by_output = network_gradients(batch, hidden.values, bias.values, output.values)
     t //= _NETWORK_EVERY
